@@ -1,0 +1,116 @@
+"""The command line: a group whose commands are imported when they are called.
+
+Start-up is what a shell script pays a thousand times over, so only click and this module are loaded
+for `--help`. Click's own handling of errors is kept, but for two things: Ctrl-C says "interrupted",
+and a reader that went away ends the run without a word.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from kdump import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Command name -> module, attribute, and the one line that `kdump --help` shows.
+_COMMANDS = {
+    "dump": (
+        "kdump.cli.dump",
+        "dump",
+        "Show the records, batch headers or index entries that lie on disk.",
+    ),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute, _ = _COMMANDS[cmd_name]
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; an interruption and a reader gone away end it in one place."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("kdump: interrupted", err=True)
+        except BrokenPipeError:
+            _close_quietly()
+        raise SystemExit(1)
+
+
+def _close_quietly() -> None:
+    """Point standard output at nothing, so that the flush at exit cannot fail once more."""
+    import os
+
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+    except (OSError, ValueError):  # standard output is closed, or a stand-in without a number
+        pass
+
+
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from kdump import kernels
+
+        click.echo(f"kdump {__version__} ({kernels.NAME} kernel)")
+        ctx.exit()
+
+
+@click.command("kdump", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version and which kernel runs.",
+)
+def cli() -> None:
+    """Look into Kafka data directories as they lie on disk.
+
+    Reads segments, indexes, snapshots and checkpoints of every Kafka version, sound or damaged,
+    with or without a broker running on them, and changes nothing.
+
+    \b
+    Exit status: 0 done, 1 not done or not finished, 2 wrong usage,
+    3 findings at or above --fail-on, 5 refused.
+    """
+
+
+def main(args: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its status."""
+    try:
+        try:
+            cli.main(args, prog_name="kdump")
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _close_quietly()
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(1) from None
+    raise SystemExit(0)  # unreachable in practice: click leaves by SystemExit

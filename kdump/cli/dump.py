@@ -1,0 +1,136 @@
+"""`kdump dump`: show what lies on disk."""
+
+from __future__ import annotations
+
+import click
+
+from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, path_options
+from kdump.errors import UsageError
+
+
+@click.command(short_help="Show the records, batch headers or index entries that lie on disk.")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
+@click.option(
+    "--entries",
+    is_flag=True,
+    help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
+)
+@click.option(
+    "--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position."
+)
+@click.option("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
+@click.option("--from-offset", type=INT64, metavar="N", help="First offset shown.")
+@click.option("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
+@click.option("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
+@click.option("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
+@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
+@click.option("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
+@click.option(
+    "--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches."
+)
+@click.option("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
+@click.option(
+    "--visible",
+    is_flag=True,
+    help="Only what a consumer would be handed: from the log start to the high watermark, "
+    "no control records.",
+)
+@click.option(
+    "--isolation",
+    type=click.Choice(("read_uncommitted", "read_committed")),
+    default="read_uncommitted",
+    show_default=True,
+    help="read_committed (which implies --visible): no aborted data either, "
+    "and only up to the last stable offset.",
+)
+@click.option(
+    "--control/--no-control",
+    "control",
+    default=None,
+    help="Only control records, or none. Default: all records.",
+)
+@path_options
+@output_options
+def dump(
+    paths: tuple[str, ...],
+    *,
+    batches: bool,
+    entries: bool,
+    as_hex: bool,
+    form: str | None,
+    output: str | None,
+    bytes_mode: str,
+    quiet: bool,
+    fail_on: str,
+    jobs: int | None,
+    engine: str,
+    **asked: object,
+) -> None:
+    """Show the records that lie on disk under PATHS: segment files, topic-partition directories
+    or whole data directories.
+
+    Everything on disk is shown, also what no consumer can see any more: before the log start, after
+    the high watermark, control records, aborted data. --visible shows the consumer's view.
+
+    Reads the segments in order and each byte once; ranges use the indexes where they are sound.
+    Damage does not stop it: a finding on standard error says what is wrong, and reading goes on at
+    the next valid batch. TIME is epoch milliseconds, ISO 8601 (UTC unless it says otherwise), now,
+    or a distance back as in now-30m.
+
+    \b
+    Examples:
+        kdump dump /var/lib/kafka/orders-0
+        kdump dump --topic 'orders*' --from-time now-30m /var/lib/kafka | jq .value
+        kdump dump --batches 00000000000048230114.log
+        kdump dump --entries 00000000000048230114.timeindex
+        kdump dump --hex --from-offset 48301220 --limit 1 orders-7
+        kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
+    """
+    from kdump.cli.results import Results, form_of
+    from kdump.engine.dump import DumpOptions
+    from kdump.engine.dump import dump as items_of
+
+    if not paths and asked["server_properties"] is None:
+        raise click.UsageError("give a path, or --server-properties FILE")
+    try:
+        mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
+        form = _hex_form(form) if as_hex else form_of(form, output)
+        options = DumpOptions(mode=mode, **_settled(asked))
+        results = Results(
+            form,
+            output=output,
+            inputs=paths,
+            bytes_mode=bytes_mode,
+            quiet=quiet,
+            fail_on=fail_on,
+        )
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    raise SystemExit(results.take(items_of(paths, options)))
+
+
+def _mode(*, batches: bool, entries: bool, as_hex: bool) -> str:
+    """Return which of the kinds of rows is asked for."""
+    asked = [
+        word for word, flag in (("batches", batches), ("entries", entries), ("hex", as_hex)) if flag
+    ]
+    if len(asked) > 1:
+        raise UsageError(f"--{asked[0]} and --{asked[1]} exclude each other")
+    return asked[0] if asked else "records"
+
+
+def _hex_form(form: str | None) -> str:
+    if form not in (None, "table"):
+        raise UsageError(f"--hex prints annotated text and takes no --format {form}")
+    return "table"
+
+
+def _settled(asked: dict[str, object]) -> dict[str, object]:
+    """Return the options as the engine takes them."""
+    settled = dict(asked)
+    settled["from_time_ms"] = settled.pop("from_time")
+    settled["to_time_ms"] = settled.pop("to_time")
+    if settled["isolation"] == "read_committed":
+        settled["visible"] = True
+    return settled

@@ -1,0 +1,154 @@
+"""One run's results: the sink, the messages, the progress, and the status that comes of them."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from typing import TYPE_CHECKING
+
+from kdump.cli import status
+from kdump.errors import KdumpError, PathError, UsageError
+from kdump.output.messages import Messages
+from kdump.output.progress import Bar, Tally, answering_progress_signal
+from kdump.output.sink import Nowhere, Sink, pour
+from kdump.output.stream import standard_output
+from kdump.output.terminal import is_terminal, wants_colour
+from kdump.output.values import BYTES_MODES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kdump.engine.findings import Finding
+    from kdump.output.sink import Item
+    from kdump.output.target import OutputFile
+
+_BINARY_FORMS = ("parquet", "arrow")
+_SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
+
+
+def form_of(form: str | None, output: str | None) -> str:
+    """Return the form of the results: as asked for, else by the file's name, else by who reads."""
+    if form is None and output is not None:
+        form = _SUFFIXES.get(output[output.rfind(".") :], "jsonl")
+    if form is None:
+        form = "table" if is_terminal(sys.stdout) else "jsonl"
+    if form in _BINARY_FORMS and output is None:
+        raise UsageError(f"--format {form} needs --output FILE")
+    return form
+
+
+class Results:
+    """Takes what a command yields, and turns it into output and an exit status."""
+
+    def __init__(
+        self,
+        form: str,
+        *,
+        output: str | None,
+        inputs: Iterable[str],
+        bytes_mode: str,
+        quiet: bool,
+        fail_on: str,
+    ) -> None:
+        self._fail_on = fail_on
+        self._quiet = quiet
+        self._file: OutputFile | None = None
+        if output is not None and not quiet:
+            from kdump.output.target import OutputFile, refuse_input_as_output
+
+            refuse_input_as_output(output, inputs)
+            self._file = OutputFile(output)
+            self._stream = self._file.stream
+        else:
+            self._stream = standard_output(sys.stdout.buffer)
+        self._to_person = self._file is None and not quiet and is_terminal(sys.stdout)
+        self._person_reads_errors = is_terminal(sys.stderr)
+        self.tally = Tally()
+        self._bar = None
+        if self._person_reads_errors and not self._to_person:
+            self._bar = Bar(sys.stderr, self.tally, inputs)
+        self.messages = Messages(
+            sys.stderr,
+            as_json=form == "jsonl" or not self._person_reads_errors,
+            colour=wants_colour(sys.stderr),
+            before=self._settle,
+        )
+        mode = BYTES_MODES.index(bytes_mode)
+        self._sink = Nowhere() if quiet else self._make_sink(form, mode)
+
+    def _make_sink(self, form: str, mode: int) -> Sink:
+        """Import and make the sink of a form; each is paid for only where it is used."""
+        write = self._stream.write
+        if form == "jsonl":
+            from kdump.output.jsonl import JsonLines
+
+            return JsonLines(write, mode)
+        if form == "csv":
+            from kdump.output.delimited import Delimited
+
+            return Delimited(write, mode, terminal=self._to_person)
+        if form in _BINARY_FORMS:
+            from kdump.output.arrow import arrow_sink
+
+            assert self._file is not None
+            return arrow_sink(form, self._file.file)
+        if form == "kafka":
+            from kdump.output.kafka_text import KafkaText
+
+            return KafkaText(write, self.messages.line, terminal=self._to_person)
+        from kdump.output.table import Table
+
+        return Table(write, sys.stdout, mode)
+
+    def take(self, items: Iterable[Item | Finding | KdumpError]) -> int:
+        """Move all items to where they belong and return the exit status."""
+        # Rows are made and dropped by the million; none of them is part of a cycle.
+        gc.freeze()
+        gc.set_threshold(100_000, 50, 100)
+        kept = False
+        try:
+            with answering_progress_signal(self.tally):
+                kept = self._pour(items)
+        finally:
+            if self._bar is not None:
+                self._bar.clear()
+            if self._file is not None and not kept:
+                self._file.drop()
+        if self._person_reads_errors and not self._quiet:
+            self.messages.summary(self.tally)
+        found = status.fails(self.messages.worst, self._fail_on)
+        return status.first_of(*self.messages.statuses, status.FINDINGS if found else status.DONE)
+
+    def _pour(self, items: Iterable[Item | Finding | KdumpError]) -> bool:
+        """Move the items; say whether an output file is worth keeping."""
+        try:
+            pour(items, self._sink, self.messages, self.tally, self._tick)
+        except KdumpError as error:
+            self.messages.error(error)
+            return False
+        try:
+            if self._file is not None:
+                self._file.keep()
+            else:
+                self._stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            where = "standard output" if self._file is None else self._file.path
+            self.messages.error(PathError.from_os(where, error))
+            return False
+        return True
+
+    def _tick(self) -> None:
+        if self._to_person:
+            self._stream.flush()
+        else:
+            self._stream.tick()
+        if self._bar is not None:
+            self._bar.tick()
+
+    def _settle(self) -> None:
+        """Make room on standard error: results first, and no bar in the way."""
+        self._stream.flush()
+        if self._bar is not None:
+            self._bar.clear()

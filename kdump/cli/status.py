@@ -1,0 +1,24 @@
+"""Which of several truths becomes the exit status."""
+
+from __future__ import annotations
+
+from kdump.engine.findings import Severity
+
+DONE, NOT_DONE, USAGE, FINDINGS, NONE, REFUSED = 0, 1, 2, 3, 4, 5
+
+#: When several apply, the first of these is the status: damage found stays true even if the rest
+#: could not be read.
+_PRECEDENCE = (USAGE, REFUSED, FINDINGS, NOT_DONE, NONE, DONE)
+
+#: The words of `--fail-on`.
+FAIL_ON = ("never", *(severity.value for severity in Severity))
+
+
+def fails(worst: Severity | None, fail_on: str) -> bool:
+    """Say whether the worst finding is at or above what `--fail-on` names."""
+    return worst is not None and fail_on != "never" and worst.rank >= Severity(fail_on).rank
+
+
+def first_of(*statuses: int) -> int:
+    """Return the status that stands when all of these apply."""
+    return next(status for status in _PRECEDENCE if status in (*statuses, DONE))

@@ -1,0 +1,1 @@
+"""Questions asked of storage: pure functions and iterators over rows and findings."""

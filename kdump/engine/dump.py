@@ -1,0 +1,261 @@
+"""What `kdump dump` shows: the rows under some paths, in order, with findings in between."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kdump.engine.filters import Filters
+from kdump.engine.findings import Finding, finding
+from kdump.engine.rows import BatchChunk, HexText, Place, RecordChunk, Row
+from kdump.engine.targets import LogFile, Selection, Target, resolve
+from kdump.errors import KdumpError, PathError, UsageError
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import Kind
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    import re
+
+    from kdump.engine.kafka_dump import KafkaItem
+    from kdump.engine.rows import BatchRow, Pre08Row
+    from kdump.engine.visibility import View
+
+    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
+
+LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """What is asked for; the names are those of the command line.
+
+    `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
+    """
+
+    mode: str = "records"
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    limit: int | None = None
+    key: bytes | None = None
+    grep: re.Pattern[bytes] | None = None
+    producer_id: int | None = None
+    visible: bool = False
+    isolation: str = "read_uncommitted"
+    control: bool | None = None
+    deep: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def selection(self) -> Selection:
+        """What narrows a data directory."""
+        return Selection(self.topic, self.partition, self.retired)
+
+    @property
+    def filters(self) -> Filters:
+        """What narrows a log."""
+        return Filters(
+            from_offset=self.from_offset,
+            to_offset=self.to_offset,
+            from_time_ms=self.from_time_ms,
+            to_time_ms=self.to_time_ms,
+            key=self.key,
+            grep=self.grep,
+            producer_id=self.producer_id,
+            control=self.control,
+        )
+
+
+def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
+    """Yield rows and findings, and an error for each path that cannot be read."""
+    left = options.limit
+    for item in _items(paths, options):
+        if left is None or isinstance(item, (Finding, KdumpError)):
+            yield item
+            continue
+        if left <= 0:
+            return
+        if isinstance(item, (RecordChunk, BatchChunk)):
+            if len(item) > left:
+                item.rows = _first(item, left)
+            left -= len(item)
+        else:
+            left -= 1
+        yield item
+        if left <= 0:
+            return
+
+
+def kafka_items(
+    paths: Iterable[str], options: DumpOptions
+) -> Iterator[KafkaItem | Finding | KdumpError]:
+    """Yield what `--format kafka` prints: the same files, as kafka-dump-log goes over them."""
+    from kdump.engine.kafka_dump import ENTRY_KINDS, kafka_dump
+    from kdump.engine.kafka_dump import LOG_KINDS as TOOL_LOG_KINDS
+
+    kinds = ENTRY_KINDS if options.mode == "entries" else TOOL_LOG_KINDS
+    files: list[str] = []
+    for target in resolve(paths, options.selection, options.server_properties):
+        if isinstance(target, KdumpError):
+            yield target
+            continue
+        for file in target.files:
+            if file.name.kind is Kind.PRE08_LOG:
+                raise UsageError(f"{file.path}: kafka-dump-log cannot read files of 0.7 and older")
+            if not target.whole or (
+                file.name.kind in kinds and file.name.kind is not Kind.METADATA_SNAPSHOT
+            ):
+                files.append(file.path)
+    yield from kafka_dump(files, deep=options.mode == "records", limit=options.decompress_limit)
+
+
+def _first(chunk: RecordChunk | BatchChunk, count: int) -> array[int]:
+    return array("q", range(count)) if chunk.rows is None else chunk.rows[:count]
+
+
+def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
+    for target in resolve(paths, options.selection, options.server_properties):
+        if isinstance(target, KdumpError):
+            yield target
+        elif options.mode == "entries":
+            yield from _entries(target)
+        else:
+            yield from _logs(target, options)
+
+
+def _entries(target: Target) -> Iterator[Item | Finding | KdumpError]:
+    from kdump.engine.entries import entries, has_entries
+
+    for file in target.files:
+        name = os.path.basename(file.path)  # noqa: PTH119
+        if not has_entries(name):
+            if not target.whole:
+                yield PathError(file.path, "holds no entries; dump it without --entries")
+            continue
+        try:
+            yield from entries(file.path)
+        except PathError as error:
+            yield from _unread(file, error)
+
+
+def _unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
+    """A file that is gone since the directory was listed is a note, any other an error."""
+    if os.path.lexists(file.path):
+        yield error
+        return
+    yield finding(
+        "file-vanished",
+        path=file.path,
+        topic=file.topic,
+        partition=file.partition,
+        segment=file.name.base_offset,
+    )
+
+
+def _logs(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
+    files = [
+        file
+        for file in target.files
+        if file.name.kind in LOG_KINDS
+        and (not target.whole or file.name.kind is not Kind.METADATA_SNAPSHOT)
+    ]
+    if not files:
+        if not target.whole:
+            yield PathError(target.path, "is no log file; --entries shows index and state files")
+        return
+    filters = options.filters
+    aborted = None
+    if options.visible and target.log is not None:
+        from kdump.engine.visibility import AbortFilter, View
+
+        committed = options.isolation == "read_committed"
+        view = View(target, committed=committed, limit=options.decompress_limit)
+        yield from view.findings
+        filters = _within(filters, view)
+        if committed:
+            aborted = AbortFilter(view.aborted)
+    for file in files:
+        if _outside(file, filters):
+            continue
+        try:
+            with Source(file.path) as source:
+                yield from _log(source, file, filters, options, aborted)
+        except PathError as error:
+            yield from _unread(file, error)
+
+
+def _within(filters: Filters, view: View) -> Filters:
+    """Cut the range to what a consumer is handed, and leave control records out (F29)."""
+    low = max(view.log_start, filters.from_offset or 0)
+    high = filters.to_offset
+    if view.end is not None:
+        high = view.end if high is None else min(high, view.end)
+    return filters._replace(from_offset=low, to_offset=high, control=False)
+
+
+def _outside(file: LogFile, filters: Filters) -> bool:
+    """Whether a segment's name and its successor's prove that nothing asked for lies in it."""
+    if file.name.kind is not Kind.LOG or file.name.retired:
+        return False
+    if filters.from_offset is not None and file.next_base is not None:
+        return file.next_base <= filters.from_offset
+    base = file.name.base_offset
+    return filters.to_offset is not None and base is not None and base >= filters.to_offset
+
+
+def _log(
+    source: Source, file: LogFile, filters: Filters, options: DumpOptions, aborted: object
+) -> Iterator[Item | Finding]:
+    place = Place(file.topic, file.partition, file.name.base_offset, file.path)
+    if file.name.kind is Kind.PRE08_LOG:
+        from kdump.engine.pre08 import pre08_items
+
+        yield from pre08_items(
+            source,
+            place,
+            mode=options.mode,
+            limit=options.decompress_limit,
+            from_offset=filters.from_offset,
+            to_offset=filters.to_offset,
+        )
+        return
+    from kdump.engine.segment_reader import SegmentReader
+
+    if file.name.kind is Kind.METADATA_SNAPSHOT:
+        place = _unplaced(place)
+    position = 0
+    if aborted is None and file.name.kind is Kind.LOG and filters.from_offset is not None:
+        from kdump.engine.seek import start_position
+
+        position = start_position(source, file, filters.from_offset)
+    reader = SegmentReader(
+        source,
+        place,
+        filters=filters,
+        want_records=options.mode == "records",
+        limit=options.decompress_limit,
+        next_base=file.next_base,
+        active=file.active and not file.name.retired,
+        deep=options.deep,
+        aborted=aborted,  # type: ignore[arg-type]
+    )
+    if options.mode == "hex":
+        from kdump.engine.hexdump import hex_items
+
+        yield from hex_items(source, reader.items(position), options.decompress_limit)
+        return
+    yield from reader.items(position)
+
+
+def _unplaced(place: Place) -> Place:
+    """A snapshot's records have offsets of their own, unrelated to the number in its name."""
+    return place._replace(segment=None)

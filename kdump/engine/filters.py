@@ -1,0 +1,138 @@
+"""Which batches and records of a chunk a user asked for."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.kernels import columns as c
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable
+
+    from kdump.kernels.columns import Columns
+
+_NO_TIMESTAMP = -1
+
+
+class Filters(NamedTuple):
+    """What is asked for. None means: no bound. `to_*` are exclusive."""
+
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    key: bytes | None = None
+    grep: re.Pattern[bytes] | None = None
+    producer_id: int | None = None
+    control: bool | None = None
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether some batches can be told from their headers to hold nothing asked for."""
+        return any(
+            bound is not None
+            for bound in (
+                self.from_offset, self.to_offset, self.from_time_ms, self.producer_id, self.control,
+            )
+        )  # fmt: skip
+
+    @property
+    def on_records(self) -> bool:
+        """Whether records have to be looked at one by one."""
+        return any(
+            bound is not None
+            for bound in (
+                self.from_offset, self.to_offset, self.from_time_ms, self.to_time_ms,
+                self.key, self.grep,
+            )
+        )  # fmt: skip
+
+    def admits_batch(self, batches: Columns, row: int) -> bool:
+        """Whether a batch can hold a record that is asked for, as far as its header tells.
+
+        A wrapper's first offset is not in its header, so only its last one excludes it.
+        """
+        flags = batches.value(c.B_FLAGS, row)
+        if self.control is not None and bool(flags & c.CONTROL) != self.control:
+            return False
+        if self.producer_id is not None and (
+            batches.value(c.B_LAYOUT, row) != 2  # noqa: PLR2004 - the layout number is the name
+            or batches.value(c.B_PRODUCER_ID, row) != self.producer_id
+        ):
+            return False
+        if self.from_offset is not None and batches.value(c.B_LAST_OFFSET, row) < self.from_offset:
+            return False
+        if (
+            self.to_offset is not None
+            and not flags & c.WRAPPER
+            and batches.value(c.B_BASE_OFFSET, row) >= self.to_offset
+        ):
+            return False
+        return self.from_time_ms is None or self._reaches(batches, row, self.from_time_ms)
+
+    def _reaches(self, batches: Columns, row: int, time_ms: int) -> bool:
+        """Whether a batch's greatest time reaches a bound; a wrapper of magic 0 cannot say."""
+        layout = batches.value(c.B_LAYOUT, row)
+        greatest = batches.value(c.B_MAX_TIMESTAMP, row)
+        if layout == 0:
+            return bool(batches.value(c.B_FLAGS, row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
+        # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
+        return greatest >= time_ms or (layout == 1 and greatest == _NO_TIMESTAMP)
+
+    def shown_headers(self, batches: Columns) -> array[int] | None:
+        """Return the rows of headers asked for, None for all."""
+        if not self.on_batches and self.to_time_ms is None:
+            return None
+        to_time = self.to_time_ms
+        return array(
+            "q",
+            (
+                row
+                for row in range(batches.count)
+                if self.admits_batch(batches, row)
+                and (to_time is None or batches.value(c.B_BASE_TIMESTAMP, row) < to_time)
+            ),
+        )
+
+    def shown_records(
+        self, data: memoryview, records: Columns, admitted: bytearray | None
+    ) -> array[int] | None:
+        """Return the rows of records asked for, None for all.
+
+        `admitted` marks the batches that passed; None: all did.
+        """
+        rows: Iterable[int] = range(records.count)
+        if admitted is not None:
+            batch = records.column(c.R_BATCH)
+            rows = [row for row in rows if admitted[batch[row]]]
+        if not self.on_records:
+            return None if admitted is None else array("q", rows)
+        for column, low, high in (
+            (c.R_OFFSET, self.from_offset, self.to_offset),
+            (c.R_TIMESTAMP, self.from_time_ms, self.to_time_ms),
+        ):
+            if low is None and high is None:
+                continue
+            values = records.column(column)
+            if low is not None:
+                rows = [row for row in rows if values[row] >= low]
+            if high is not None:
+                rows = [row for row in rows if values[row] < high]
+        if self.key is not None or self.grep is not None:
+            rows = [row for row in rows if self._matches(data, records, row)]
+        return array("q", rows)
+
+    def _matches(self, data: memoryview, records: Columns, row: int) -> bool:
+        key_size = records.value(c.R_KEY_SIZE, row)
+        at = records.value(c.R_KEY, row)
+        key = data[at : at + key_size] if key_size >= 0 else None
+        if self.key is not None and (key is None or key != self.key):
+            return False
+        if self.grep is None:
+            return True
+        if key is not None and self.grep.search(key):
+            return True
+        size, at = records.value(c.R_VALUE_SIZE, row), records.value(c.R_VALUE, row)
+        return size >= 0 and self.grep.search(data[at : at + size]) is not None

@@ -1,0 +1,245 @@
+"""What dump and lookup yield: chunks of columns for bulk, named tuples for one row.
+
+A chunk carries the kernel's columns whole. Sinks hand them to the kernel's formatters; only where
+Python has to look is a row made of them. A chunk and its data are valid until the next item is
+asked for: the buffer behind them is used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.kernels import columns as c
+from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
+from kdump.record.default import headers_of
+
+if TYPE_CHECKING:
+    from array import array
+
+    from kdump.kernels.columns import Columns
+
+    Buffer = bytes | bytearray | memoryview
+
+
+class Place(NamedTuple):
+    """Where rows come from: topic and partition as far as a name told them, segment, file."""
+
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    path: str
+
+
+class RecordRow(NamedTuple):
+    """One record, with the members of the `record` row in order."""
+
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    position: int
+    magic: int
+    codec: str
+    offset: int
+    timestamp_ms: int | None
+    timestamp_type: str | None
+    leader_epoch: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+    transactional: bool
+    control: dict[str, object] | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+
+class Pre08Row(NamedTuple):
+    """One message of a `.kafka` file: the record row's members, then `format` and `next_offset`."""
+
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    position: int
+    magic: int
+    codec: str
+    offset: int
+    timestamp_ms: int | None
+    timestamp_type: str | None
+    leader_epoch: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    sequence: int | None
+    transactional: bool
+    control: dict[str, object] | None
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+    format: str
+    next_offset: int
+
+
+class BatchRow(NamedTuple):
+    """One log entry's header, with the members of the `batch` row in order."""
+
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    position: int
+    size_bytes: int
+    magic: int
+    codec: str
+    base_offset: int | None
+    last_offset: int
+    records_count: int | None
+    crc: int
+    crc_valid: bool
+    timestamp_type: str | None
+    base_timestamp_ms: int | None
+    max_timestamp_ms: int | None
+    leader_epoch: int | None
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    last_sequence: int | None
+    transactional: bool
+    control: bool
+    delete_horizon_ms: int | None
+
+
+class Row(NamedTuple):
+    """A row of another kind: its name and its members in order."""
+
+    row: str
+    fields: dict[str, object]
+
+
+class HexText(NamedTuple):
+    """Annotated bytes of one batch, as lines ready to print."""
+
+    place: Place
+    position: int
+    lines: tuple[str, ...]
+
+
+class RecordChunk:
+    """Some records of one segment as columns.
+
+    `data` holds the bytes that the record columns point into; `batches` the headers they belong
+    to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
+    control batches: what each record says, parallel to the records.
+    """
+
+    __slots__ = ("batches", "controls", "data", "place", "records", "rows")
+
+    def __init__(
+        self,
+        place: Place,
+        data: Buffer,
+        batches: Columns,
+        records: Columns,
+        rows: array[int] | None = None,
+        controls: list[dict[str, object] | None] | None = None,
+    ) -> None:
+        self.place = place
+        self.data = data
+        self.batches = batches
+        self.records = records
+        self.rows = rows
+        self.controls = controls
+
+    def __len__(self) -> int:
+        return self.records.count if self.rows is None else len(self.rows)
+
+    def iter_records(self) -> Iterator[RecordRow]:
+        """Make a row of each record that passed the filters."""
+        data = memoryview(self.data)
+        place = self.place
+        seen = -1
+        for number in range(self.records.count) if self.rows is None else self.rows:
+            (
+                at, _, _, offset, timestamp, key, key_size, value, value_size, headers, count, _,
+            ) = self.records.row(number)  # fmt: skip
+            if at != seen:
+                seen = at
+                batch = self.batches.row(at)
+                layout, attributes = batch[c.B_LAYOUT], batch[c.B_ATTRIBUTES]
+                modern = layout == 2
+                base_sequence = batch[c.B_BASE_SEQUENCE]
+                kind = timestamp_type_name(layout, attributes)
+                codec = codec_name(attributes)
+            yield RecordRow(
+                place.topic,
+                place.partition,
+                place.segment,
+                batch[c.B_POSITION],
+                batch[c.B_MAGIC],
+                codec,
+                offset,
+                timestamp if layout else None,
+                kind,
+                batch[c.B_LEADER_EPOCH] if modern else None,
+                batch[c.B_PRODUCER_ID] if modern else None,
+                batch[c.B_PRODUCER_EPOCH] if modern else None,
+                last_sequence(base_sequence, offset - batch[c.B_BASE_OFFSET]) if modern else None,
+                modern and bool(attributes & 0x10),
+                self.controls[number] if self.controls is not None else None,
+                bytes(data[key : key + key_size]) if key_size >= 0 else None,
+                bytes(data[value : value + value_size]) if value_size >= 0 else None,
+                headers_of(data, headers, count) if count else (),
+            )
+
+
+class BatchChunk:
+    """Some headers of one segment as columns; `rows` are those that passed the filters."""
+
+    __slots__ = ("batches", "place", "rows")
+
+    def __init__(self, place: Place, batches: Columns, rows: array[int] | None = None) -> None:
+        self.place = place
+        self.batches = batches
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return self.batches.count if self.rows is None else len(self.rows)
+
+    def iter_batches(self) -> Iterator[BatchRow]:
+        """Make a row of each header that passed the filters."""
+        for number in range(self.batches.count) if self.rows is None else self.rows:
+            yield batch_row(self.place, self.batches.row(number))
+
+
+def batch_row(place: Place, batch: tuple[int, ...]) -> BatchRow:
+    """Make the `batch` row of one row of batch columns."""
+    layout, attributes, flags = batch[c.B_LAYOUT], batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
+    modern = layout == 2
+    wrapper = bool(flags & c.WRAPPER) and batch[c.B_RECORDS_COUNT] < 0
+    horizon = modern and bool(attributes & 0x40)
+    base_timestamp = batch[c.B_BASE_TIMESTAMP]
+    return BatchRow(
+        place.topic,
+        place.partition,
+        place.segment,
+        batch[c.B_POSITION],
+        batch[c.B_SIZE],
+        batch[c.B_MAGIC],
+        codec_name(attributes),
+        None if wrapper else batch[c.B_BASE_OFFSET],
+        batch[c.B_LAST_OFFSET],
+        None if wrapper else batch[c.B_RECORDS_COUNT],
+        batch[c.B_CRC],
+        not flags & c.CRC_BAD,
+        timestamp_type_name(layout, attributes),
+        None if horizon or not layout else base_timestamp,
+        batch[c.B_MAX_TIMESTAMP] if layout else None,
+        batch[c.B_LEADER_EPOCH] if modern else None,
+        batch[c.B_PRODUCER_ID] if modern else None,
+        batch[c.B_PRODUCER_EPOCH] if modern else None,
+        batch[c.B_BASE_SEQUENCE] if modern else None,
+        last_sequence(batch[c.B_BASE_SEQUENCE], batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET])
+        if modern
+        else None,
+        modern and bool(attributes & 0x10),
+        modern and bool(attributes & 0x20),
+        base_timestamp if horizon else None,
+    )

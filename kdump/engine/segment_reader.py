@@ -1,0 +1,316 @@
+"""One log file as chunks of rows and findings: what dump shows of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.damage import at_place, decode_finding, flag_findings, gap_finding
+from kdump.engine.rows import BatchChunk, RecordChunk
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import control
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap, Oversize, Run
+from kdump.storage.file_records import FileRecords, highest
+
+if TYPE_CHECKING:
+    from kdump.engine.filters import Filters
+    from kdump.engine.findings import Finding
+    from kdump.engine.rows import Place
+    from kdump.engine.visibility import AbortFilter
+    from kdump.kernels.columns import Columns
+    from kdump.record.batch import Decoded
+    from kdump.storage.source import Source
+
+    Item = RecordChunk | BatchChunk | Finding
+
+RECORDS_A_CHUNK = 8192
+_FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
+
+
+class SegmentReader:
+    """Reads one file. `want_records` False gives headers only; `deep` opens wrappers to do so.
+
+    `base_offset` is that of the file's name (None: a snapshot), `next_base` the next segment's;
+    `limit` bounds the plain text of a batch in bytes.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        place: Place,
+        *,
+        filters: Filters,
+        want_records: bool,
+        limit: int,
+        next_base: int | None = None,
+        active: bool = False,
+        deep: bool = False,
+        aborted: AbortFilter | None = None,
+    ) -> None:
+        self._source = source
+        self._place = place
+        self._filters = filters
+        self._want_records = want_records
+        self._limit = limit
+        self._next_base = next_base
+        self._active = active
+        self._deep = deep
+        self._aborted = aborted
+        self._held: Gap | None = None
+        self._last_offset = -1 if place.segment is None else place.segment - 1
+
+    def items(self, position: int = 0) -> Iterator[Item]:
+        """Yield what is asked for, from a position at which an entry is known to start."""
+        self._source.advise_sequential()
+        for _ in range(_FOLLOW_TIMES):
+            tail = None
+            records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
+            for item in records.walk(position, last_offset=self._last_offset):
+                if isinstance(item, Gap):
+                    if item.to_end and item.reason in ("cut-short", "short-tail"):
+                        tail = item
+                        break
+                    yield from self._gap(item)
+                elif isinstance(item, Run):
+                    if self._past(item):
+                        return
+                    yield from self._run(item)
+                else:
+                    yield from self._oversize(item)
+            if tail is None:
+                break
+            if not self._active or not self._source.is_growing():
+                yield from self._gap(tail)
+                break
+            # The size was taken in the midst of a broker's write; what it wrote since is read too.
+            position = tail.position
+            self._source.refresh()
+        yield from self._release(self._next_base)
+        if self._source.shrank:
+            yield at_place("file-shrank", self._place, position=self._source.size)
+
+    def _past(self, run: Run) -> bool:
+        """Whether this run and all behind it lie above the range; offsets rise from run to run."""
+        to_offset = self._filters.to_offset
+        return (
+            to_offset is not None
+            and not run.batches.flags & (c.WRAPPER | c.OFFSET_NOT_RISING)
+            and self._held is None
+            and run.batches.value(c.B_BASE_OFFSET, 0) >= to_offset
+        )
+
+    def _gap(self, gap: Gap) -> Iterator[Item]:
+        """Show a damaged entry's header at once; the finding waits for the next good offset."""
+        yield from self._release(None)
+        if gap.header is not None and self._shows_gap(gap.header):
+            yield BatchChunk(self._place, gap.header)
+        self._held = gap
+
+    def _shows_gap(self, header: Columns) -> bool:
+        """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
+        filters = self._filters
+        return filters.from_offset is None or self._last_offset + 1 >= min(
+            filters.from_offset, header.value(c.B_LAST_OFFSET, 0)
+        )
+
+    def _release(self, next_offset: int | None) -> Iterator[Finding]:
+        if self._held is not None:
+            gap, self._held = self._held, None
+            yield gap_finding(
+                gap,
+                self._place,
+                self._source,
+                last_offset=self._last_offset,
+                next_offset=next_offset,
+                active=self._active,
+            )
+
+    def _run(self, run: Run) -> Iterator[Item]:
+        batches = run.batches
+        if self._held is not None:
+            yield from self._release(self._first_offset(run))
+        yield from flag_findings(batches, self._place, self._last_offset)
+        admitted = self._admitted(run)
+        if self._want_records:
+            yield from self._records(run, admitted)
+        else:
+            yield from self._headers(run, admitted)
+        self._last_offset = max(self._last_offset, highest(batches))
+
+    def _first_offset(self, run: Run) -> int:
+        """The offset of a run's first record; a wrapper has to be opened for it (F18)."""
+        batches = run.batches
+        if batches.value(c.B_FLAGS, 0) & c.WRAPPER:
+            for piece in read_batch(
+                run.data, run.base, batches, 0, limit=self._limit, max_records=1
+            ):
+                if piece.records.count:
+                    return piece.records.value(c.R_OFFSET, 0)
+                break
+            return batches.value(c.B_LAST_OFFSET, 0)
+        return batches.value(c.B_BASE_OFFSET, 0)
+
+    def _admitted(self, run: Run) -> bytearray | None:
+        """Mark the batches that can hold something asked for; None: all."""
+        filters, batches = self._filters, run.batches
+        if not filters.on_batches and self._aborted is None:
+            return None
+        marks = bytearray(batches.count)
+        for row in range(batches.count):
+            skipped = self._aborted is not None and self._aborted.skips(run, row)
+            marks[row] = not skipped and filters.admits_batch(batches, row)
+        return None if all(marks) else marks
+
+    def _headers(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
+        batches = run.batches
+        if self._deep and batches.flags & c.WRAPPER:
+            yield from self._open_wrappers(run)
+        rows = self._filters.shown_headers(batches)
+        if admitted is not None and rows is not None:
+            rows = array("q", (row for row in rows if admitted[row]))
+        elif admitted is not None:
+            rows = array("q", (row for row in range(batches.count) if admitted[row]))
+        if rows is None or rows:
+            yield BatchChunk(self._place, batches, rows)
+
+    def _open_wrappers(self, run: Run) -> Iterator[Finding]:
+        """Fill in what only the inside of a wrapper tells: first offset and number of messages."""
+        batches = run.batches
+        for row, flags in enumerate(batches.column(c.B_FLAGS)):
+            if not flags & c.WRAPPER:
+                continue
+            count, first = 0, None
+            for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
+                if piece.records.count and first is None:
+                    first = piece.records.value(c.R_OFFSET, 0)
+                count += piece.records.count
+                told = decode_finding(
+                    piece.reason, piece.detail, self._place, batches, row, count
+                )
+                if told is not None:
+                    yield told
+            if first is not None:
+                batches.block[c.B_BASE_OFFSET * batches.stride + row] = first
+                batches.block[c.B_RECORDS_COUNT * batches.stride + row] = count
+
+    def _records(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
+        """Decode a run: many plain batches in one kernel call, the others one by one."""
+        batches = run.batches
+        row = 0
+        while row < batches.count:
+            if admitted is not None:
+                row = admitted.find(1, row)
+                if row < 0:
+                    return
+            records, following, stop, reason = kernels.decode_run(
+                run.data, run.base, batches, row, RECORDS_A_CHUNK
+            )
+            if records.count:
+                yield from self._chunk(run.data, batches, records, admitted)
+            if reason >= reasons.COUNT_NEGATIVE:
+                inside = _count_of(records, following)
+                if admitted is None or admitted[following]:
+                    told = decode_finding(
+                        reason, "", self._place, batches, following, inside
+                    )
+                    if told is not None:
+                        yield told
+                following += 1
+            elif reason != reasons.END and following == row:
+                # Compressed, control, or too many records for one chunk.
+                yield from self._one(run, row, admitted)
+                following += 1
+            row = following
+
+    def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
+        batches = run.batches
+        flags = batches.value(c.B_FLAGS, row)
+        if admitted is not None and not admitted[row]:
+            return
+        decoded = 0
+        for piece in read_batch(
+            run.data, run.base, batches, row, limit=self._limit, max_records=RECORDS_A_CHUNK
+        ):
+            controls = controls_of(piece) if flags & c.CONTROL else None
+            if piece.records.count:
+                yield from self._chunk(piece.data, batches, piece.records, admitted, controls)
+            if flags & c.WRAPPER:
+                yield from self._inner_crcs(piece, batches, row)
+            if controls is not None:
+                yield from self._controls(controls, batches, row)
+            decoded += piece.records.count
+            told = decode_finding(piece.reason, piece.detail, self._place, batches, row, decoded)
+            if told is not None:
+                yield told
+
+    def _chunk(
+        self,
+        data: bytes | bytearray | memoryview,
+        batches: Columns,
+        records: Columns,
+        admitted: bytearray | None,
+        controls: list[dict[str, object] | None] | None = None,
+    ) -> Iterator[RecordChunk]:
+        rows = self._filters.shown_records(memoryview(data), records, admitted)
+        if rows is None or rows:
+            yield RecordChunk(self._place, data, batches, records, rows, controls)
+
+    def _inner_crcs(self, piece: Decoded, batches: Columns, row: int) -> Iterator[Finding]:
+        """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
+        for number, flags in enumerate(piece.records.column(c.R_FLAGS)):
+            if flags & c.INNER_CRC_BAD:
+                yield at_place(
+                    "inner-crc-mismatch",
+                    self._place,
+                    position=batches.value(c.B_POSITION, row),
+                    size_bytes=batches.value(c.B_SIZE, row),
+                    offset=piece.records.value(c.R_OFFSET, number),
+                )
+
+    def _controls(
+        self, controls: list[dict[str, object] | None], batches: Columns, row: int
+    ) -> Iterator[Finding]:
+        for said in controls:
+            if said is not None and "malformed" in said:
+                yield at_place(
+                    "control-record",
+                    self._place,
+                    position=batches.value(c.B_POSITION, row),
+                    size_bytes=batches.value(c.B_SIZE, row),
+                    offset=batches.value(c.B_LAST_OFFSET, row),
+                    actual=said["malformed"],
+                )
+
+    def _oversize(self, item: Oversize) -> Iterator[Item]:
+        batches = item.batches
+        yield from self._release(batches.value(c.B_BASE_OFFSET, 0))
+        yield from flag_findings(batches, self._place, self._last_offset)
+        if self._filters.admits_batch(batches, 0):
+            yield BatchChunk(self._place, batches)
+            if self._want_records:
+                told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
+                if told is not None:
+                    yield told
+        self._last_offset = max(self._last_offset, highest(batches))
+
+
+def _count_of(records: Columns, row: int) -> int:
+    """How many of the records belong to one batch; it is the last of them."""
+    return sum(1 for batch in records.column(c.R_BATCH) if batch == row)
+
+
+def controls_of(piece: Decoded) -> list[dict[str, object] | None]:
+    """Say what each record of a control batch means."""
+    data, records = memoryview(piece.data), piece.records
+    said: list[dict[str, object] | None] = []
+    for row in range(records.count):
+        parts: list[bytes | None] = []
+        for at, size in ((c.R_KEY, c.R_KEY_SIZE), (c.R_VALUE, c.R_VALUE_SIZE)):
+            length, start = records.value(size, row), records.value(at, row)
+            parts.append(bytes(data[start : start + length]) if length >= 0 else None)
+        said.append(control.parse(parts[0], parts[1]))
+    return said

@@ -1,0 +1,216 @@
+"""From paths to files: what a command is asked to look at, in the order in which it does.
+
+A path is a file, a partition directory or a data directory. What a directory is, its content
+says before its name: `data-1` may be either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.storage import names
+from kdump.storage.local_log import LocalLog, looks_like_partition
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.storage.names import FileName
+
+LOG_DIR_SETTINGS = ("log.dirs", "log.dir", "metadata.log.dir")
+
+
+class LogFile(NamedTuple):
+    """One file to read.
+
+    `next_base` is the base offset of the segment after it, if there is one; `active` says that it
+    is the newest of a partition, which a broker may be writing to.
+    """
+
+    path: str
+    name: FileName
+    topic: str | None
+    partition: int | None
+    next_base: int | None
+    active: bool
+
+
+class Target(NamedTuple):
+    """One partition, or what was named of it.
+
+    `log` is None for files that belong to no partition; `whole` says that all of the partition is
+    meant, not just a file of it.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    log: LocalLog | None
+    files: tuple[LogFile, ...]
+    whole: bool
+
+    def log_dir(self) -> LogDir | None:
+        """The data directory around it, if it can be listed."""
+        if self.log is None:
+            return None
+        try:
+            return LogDir.open(os.path.dirname(os.path.abspath(self.log.path)))  # noqa: PTH100, PTH120
+        except PathError:
+            return None
+
+
+class Selection(NamedTuple):
+    """What narrows a data directory."""
+
+    topic: str | None = None  # a glob
+    partition: int | None = None
+    retired: bool = False
+
+    def admits(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a partition is asked for; one without a name is, unless a name is asked for."""
+        if self.topic is not None and not (topic and fnmatchcase(topic, self.topic)):
+            return False
+        return self.partition is None or partition == self.partition
+
+
+def resolve(
+    paths: Iterable[str], selection: Selection, server_properties: str | None = None
+) -> Iterator[Target | KdumpError]:
+    """Yield what lies under the paths, or an error for each path that cannot be read.
+
+    Nothing at all is an error too.
+    """
+    found = failed = False
+    every = list(paths)
+    if server_properties is not None:
+        every.extend(data_directories(server_properties))
+    for path in every:
+        try:
+            for item in _one(path, selection):
+                found |= isinstance(item, Target)
+                failed |= not isinstance(item, Target)
+                yield item
+        except PathError as error:
+            failed = True
+            yield error
+    if not found and not failed:
+        what = ", ".join(every)
+        yield NothingToDo(f"no partition under {what}" + _narrowed(selection))
+
+
+def data_directories(server_properties: str) -> list[str]:
+    """Return the data directories a broker's own settings name, each once."""
+    from kdump.storage.properties import java_properties
+
+    text = whole(server_properties, 1 << 20).decode("utf-8", "replace")
+    settings = dict(java_properties(text))
+    named = settings.get("log.dirs") or settings.get("log.dir") or ""
+    directories = [part.strip() for part in named.split(",")]
+    directories.append(settings.get("metadata.log.dir", "").strip())
+    unique = list(dict.fromkeys(filter(None, directories)))
+    if not unique:
+        raise PathError(server_properties, "names no data directory (log.dirs or log.dir)")
+    return unique
+
+
+def _narrowed(selection: Selection) -> str:
+    asked = []
+    if selection.topic is not None:
+        asked.append(f"topic {selection.topic!r}")
+    if selection.partition is not None:
+        asked.append(f"partition {selection.partition}")
+    return f" that matches {' and '.join(asked)}" if asked else ""
+
+
+def _one(path: str, selection: Selection) -> Iterator[Target | KdumpError]:
+    if not os.path.isdir(path):  # noqa: PTH112
+        yield _file(path)
+        return
+    try:
+        entries = os.listdir(path)  # noqa: PTH208
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    log = LocalLog(path, entries)
+    if looks_like_partition(entries):
+        if selection.admits(log.topic, log.partition):
+            yield _partition(log, selection)
+        return
+    directory = LogDir.open(path)
+    if not directory.partitions and log.name is not None:
+        yield _partition(log, selection)
+        return
+    if not directory.partitions and not directory.files:
+        return
+    if directory.files and selection.topic is None and selection.partition is None:
+        yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
+    for name, at in directory.partitions:
+        if name.retirement is not None and not selection.retired:
+            continue
+        if not selection.admits(name.topic, name.partition):
+            continue
+        try:
+            yield _partition(LocalLog.open(at), selection)
+        except PathError as error:
+            if os.path.lexists(at):
+                yield error  # else it vanished between listing and looking
+
+
+def _loose(files: list[str]) -> Iterator[LogFile]:
+    """The files of a data directory itself; its `.checkpoint` is no partition's log."""
+    for path in files:
+        name = names.parse(os.path.basename(path))  # noqa: PTH119
+        if name.kind not in (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT) and not name.retired:
+            yield LogFile(path, name, None, None, None, active=False)
+
+
+def _partition(log: LocalLog, selection: Selection) -> Target:
+    files: list[LogFile] = []
+    topic, partition = log.topic, log.partition
+    logs = log.logs
+    for number, segment in enumerate(log.segments):
+        at = logs.index(segment) if segment.log is not None else -1
+        following = logs[at + 1].base_offset if 0 <= at < len(logs) - 1 else None
+        active = number == len(log.segments) - 1
+        for path in segment.files.values():
+            name = names.parse(os.path.basename(path))  # noqa: PTH119
+            files.append(LogFile(path, name, topic, partition, following, active))
+    files.extend(
+        LogFile(path, name, topic, partition, None, active=False) for name, path in log.others
+    )
+    if selection.retired:
+        files.extend(
+            LogFile(path, name, topic, partition, None, active=False) for name, path in log.retired
+        )
+    return Target(topic, partition, log.path, log, tuple(files), whole=True)
+
+
+def _file(path: str) -> Target:
+    """Stand a single file in its partition: its name and its neighbours say where it belongs."""
+    if not os.path.lexists(path):
+        raise PathError(path, "No such file or directory")
+    name = names.parse(os.path.basename(path))  # noqa: PTH119
+    parent = os.path.dirname(path) or "."  # noqa: PTH120
+    log: LocalLog | None = None
+    following: int | None = None
+    active = False
+    if name.kind in names.SEGMENT_KINDS or names.parse_directory(_name_of(parent)):
+        try:
+            log = LocalLog.open(parent)
+        except PathError:
+            log = None
+    if log is not None and name.base_offset is not None and not name.retired:
+        bases = [segment.base_offset for segment in log.logs]
+        following = min((base for base in bases if base > name.base_offset), default=None)
+        active = following is None
+    topic = log.topic if log else None
+    partition = log.partition if log else None
+    file = LogFile(path, name, topic, partition, following, active)
+    return Target(topic, partition, path, log, (file,), whole=False)
+
+
+def _name_of(directory: str) -> str:
+    return os.path.basename(os.path.abspath(directory))  # noqa: PTH100, PTH119

@@ -1,0 +1,59 @@
+"""What stops a run; the exit status sits on the class.
+
+Damage is data and comes out as findings. An exception means that the work could not be done, was
+asked for wrongly, or was refused. The statuses are those of the command line: 1 not done, 2 wrong
+usage, 5 refused. Findings (3) and the broker's answer "none" (4) are no errors.
+"""
+
+from __future__ import annotations
+
+
+class KdumpError(Exception):
+    """The work could not be done or finished."""
+
+    status = 1
+
+
+class UsageError(KdumpError):
+    """The command was asked for wrongly; nothing was read."""
+
+    status = 2
+
+
+class PathError(KdumpError):
+    """A path cannot be opened or is not what was asked for; the other paths are still worked on."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+    @classmethod
+    def from_os(cls, path: str, error: OSError) -> PathError:
+        """Say what the operating system said, without the errno and the path it repeats."""
+        return cls(path, error.strerror or str(error) or type(error).__name__)
+
+
+class NothingToDo(KdumpError):
+    """No partition under the paths, or a glob that matches none."""
+
+
+class CodecMissing(KdumpError):
+    """The library for a compression codec is not installed."""
+
+    def __init__(self, codec: str, library: str) -> None:
+        super().__init__(codec, library)
+        self.codec = codec
+        self.library = library
+
+    def __str__(self) -> str:
+        return f"{self.codec} needs the Python package {self.library}, which is not installed"
+
+
+class Refused(KdumpError):
+    """Nothing was changed: a broker holds the directory, or the change would lose data."""
+
+    status = 5

@@ -1,0 +1,74 @@
+"""The hot loop: CRCs, the walk over log entries, decoding of records, and text made from columns.
+
+There are two twins with the same functions. `_pure` is the specification; `_fast` is the same,
+compiled. One is chosen here, once; `NAME` says which. `KDUMP_PURE=1` in the environment asks for
+the pure one. Each function is described in `_pure`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kdump.kernels.columns import Columns
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
+
+def pick(pure_wanted: bool) -> tuple[ModuleType, str]:
+    """Return (kernel, name). The only place that knows there are two."""
+    if not pure_wanted:
+        try:
+            from kdump.kernels import _fast
+        except ImportError:
+            pass
+        else:
+            return _fast, "compiled"
+    from kdump.kernels import _pure
+
+    return _pure, "pure"
+
+
+NAME: str
+if TYPE_CHECKING:
+    from kdump.kernels import _pure as _kernel
+else:
+    _kernel, NAME = pick(os.environ.get("KDUMP_PURE", "0") not in ("", "0"))
+
+crc32 = _kernel.crc32
+crc32c = _kernel.crc32c
+decode_messages = _kernel.decode_messages
+decode_records = _kernel.decode_records
+decode_run = _kernel.decode_run
+format_batches = _kernel.format_batches
+format_records = _kernel.format_records
+gather = _kernel.gather
+gather_headers = _kernel.gather_headers
+inner_base = _kernel.inner_base
+resync = _kernel.resync
+sequences = _kernel.sequences
+take = _kernel.take
+take_batch = _kernel.take_batch
+walk = _kernel.walk
+
+__all__ = [
+    "NAME",
+    "Columns",
+    "crc32",
+    "crc32c",
+    "decode_messages",
+    "decode_records",
+    "decode_run",
+    "format_batches",
+    "format_records",
+    "gather",
+    "gather_headers",
+    "inner_base",
+    "pick",
+    "resync",
+    "sequences",
+    "take",
+    "take_batch",
+    "walk",
+]

@@ -1,0 +1,2134 @@
+# cython: language_level=3
+# cython: boundscheck=False
+# cython: wraparound=False
+# cython: cdivision=True
+# cython: nonecheck=False
+# cython: initializedcheck=False
+# cython: embedsignature=True
+# cython: binding=False
+"""The compiled kernel. `_pure` says what each function means; this one is only faster.
+
+How it is kept safe and fast:
+
+- Each function asks for the buffer of each argument once, works on plain pointers without the GIL,
+  and gives the buffers back. While they are held, Python cannot resize what is under them.
+- Nothing is bounds-checked by Cython, so every read is preceded by its own comparison with `end`.
+- Arithmetic that may wrap is done on uint64_t; signed overflow is undefined in C.
+- Output blocks are counted before they are allocated, so that their size is bounded by the bytes
+  looked at, never by a number read from them, and are not zeroed.
+- Text goes straight into the bytes objects that `write` gets: no copy, and none of them is touched
+  again after it was handed over.
+"""
+
+from cpython.array cimport array, clone
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from kdump.kernels.columns import Columns
+
+
+cdef extern from "_crc.h" nogil:
+    void kd_crc_init()
+    uint32_t kd_crc32c(uint32_t crc, const uint8_t *p, size_t n)
+    uint32_t kd_crc32(uint32_t crc, const uint8_t *p, size_t n)
+    const char *kd_crc_name()
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define KD_LIKELY(x) __builtin_expect(!!(x), 1)
+    #else
+    #define KD_LIKELY(x) (x)
+    #endif
+
+    static inline uint16_t kd_be16(const uint8_t *p)
+    {
+        return (uint16_t)(p[0] << 8 | p[1]);
+    }
+
+    static inline uint32_t kd_be32(const uint8_t *p)
+    {
+        return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    }
+
+    static inline uint64_t kd_be64(const uint8_t *p)
+    {
+        return (uint64_t)kd_be32(p) << 32 | kd_be32(p + 4);
+    }
+
+    /* Is any of eight bytes not plain in JSON: below 0x20, a quote, a backslash, 0x7f or above?
+     * Borrows and carries reach only bytes above one that is not plain itself. */
+    static inline int kd_not_plain(uint64_t x)
+    {
+        const uint64_t ones = 0x0101010101010101u;
+        uint64_t found = x | (x + ones) | (x - 0x20 * ones);
+        found |= (x ^ 0x22 * ones) - ones;
+        found |= (x ^ 0x5c * ones) - ones;
+        return (found & 0x80 * ones) != 0;
+    }
+    """
+    bint likely "KD_LIKELY" (bint condition) nogil
+    uint16_t be16 "kd_be16" (const uint8_t *p) nogil
+    uint32_t be32 "kd_be32" (const uint8_t *p) nogil
+    uint64_t be64 "kd_be64" (const uint8_t *p) nogil
+    bint not_plain "kd_not_plain" (uint64_t word) nogil
+
+
+# The same numbers as in reasons.py and columns.py; tests hold them together.
+cdef enum:
+    END = 0
+    FULL = 1
+    SHORT_TAIL = 2
+    LENGTH_TOO_SMALL = 3
+    CUT_SHORT = 4
+    NOT_PLAIN = 5
+    COUNT_NEGATIVE = 10
+    RECORD_CUT_SHORT = 11
+    VARINT_TOO_LONG = 12
+    RECORD_LENGTH = 13
+    KEY_LENGTH = 14
+    VALUE_LENGTH = 15
+    HEADER_COUNT = 16
+    HEADER_KEY_LENGTH = 17
+    HEADER_VALUE_LENGTH = 18
+    RECORD_LENGTH_MISMATCH = 19
+    RECORDS_REMAINING = 20
+    RECORDS_MISSING = 21
+    INNER_SIZE = 22
+    INNER_COMPRESSED = 23
+    INNER_EMPTY = 24
+    WRAPPER_OFFSET = 25
+    INNER_CUT_SHORT = 26
+
+cdef enum:
+    B_POSITION = 0
+    B_SIZE = 1
+    B_MAGIC = 2
+    B_ATTRIBUTES = 3
+    B_BASE_OFFSET = 4
+    B_LAST_OFFSET = 5
+    B_RECORDS_COUNT = 6
+    B_CRC = 7
+    B_COMPUTED_CRC = 8
+    B_LEADER_EPOCH = 9
+    B_BASE_TIMESTAMP = 10
+    B_MAX_TIMESTAMP = 11
+    B_PRODUCER_ID = 12
+    B_PRODUCER_EPOCH = 13
+    B_BASE_SEQUENCE = 14
+    B_FLAGS = 15
+    B_LAYOUT = 16
+    BATCH_WIDTH = 17
+
+cdef enum:
+    CRC_BAD = 1
+    MAGIC_UNKNOWN = 2
+    TOO_SMALL = 4
+    OFFSET_NOT_RISING = 8
+    DELTA_COUNT = 16
+    CODEC_UNKNOWN = 32
+    WRAPPER = 64
+    COMPRESSED = 128
+    CONTROL = 256
+    TRANSACTIONAL = 512
+
+cdef enum:
+    R_BATCH = 0
+    R_POSITION = 1
+    R_SIZE = 2
+    R_OFFSET = 3
+    R_TIMESTAMP = 4
+    R_KEY = 5
+    R_KEY_SIZE = 6
+    R_VALUE = 7
+    R_VALUE_SIZE = 8
+    R_HEADERS = 9
+    R_HEADERS_COUNT = 10
+    R_FLAGS = 11
+    RECORD_WIDTH = 12
+    INNER_CRC_BAD = 1
+    INNER_MAGIC_OTHER = 2
+    INNER_MAGIC_SHIFT = 8
+
+cdef enum:
+    BYTES_AUTO = 0
+    BYTES_UTF8 = 1
+    BYTES_HEX = 2
+    BYTES_OBJECT = -1  # {"base64":"..."}; any other number: base64
+
+cdef enum:
+    LOG_OVERHEAD = 12
+    UP_TO_MAGIC = 17
+    OVERHEAD_V0 = 14
+    OVERHEAD_V1 = 22
+    SMALLEST_ENTRY = 26
+    SMALLEST_RECORD = 7
+    HEADER_V2 = 61
+    CRC_FROM_V2 = 21
+    CRC_FROM_LEGACY = 16
+
+cdef enum:
+    CODEC_BITS = 0x07
+    LOG_APPEND_TIME = 0x08
+    TRANSACTIONAL_BIT = 0x10
+    CONTROL_BIT = 0x20
+    DELETE_HORIZON_BIT = 0x40
+
+kd_crc_init()
+CRC_VARIANT = (<bytes>kd_crc_name()).decode()
+
+cdef array template = array("q")
+
+
+# Arguments and results ---------------------------------------------------------------------------
+
+
+cdef struct Cols:
+    int64_t *block
+    Py_ssize_t stride
+    Py_ssize_t count
+
+
+cdef struct Rows:
+    const int64_t *numbers  # NULL: all rows
+    Py_ssize_t count
+
+
+cdef inline int64_t cell(const Cols *columns, int k, Py_ssize_t row) noexcept nogil:
+    return columns.block[k * columns.stride + row]
+
+
+cdef inline void no_buffer(Py_buffer *buffer) noexcept nogil:
+    """Make a buffer that may be released although it was never taken."""
+    memset(buffer, 0, sizeof(Py_buffer))
+
+
+cdef int open_columns(object columns, int width, Py_buffer *buffer, Cols *out) except -1:
+    """Take the buffer of a Columns, whose block must have room for what it says."""
+    cdef Py_ssize_t items
+    cdef object block = columns.block
+    out.stride = columns.stride
+    out.count = columns.count
+    PyObject_GetBuffer(block, buffer, PyBUF_SIMPLE)
+    out.block = <int64_t *>buffer.buf
+    items = buffer.len // 8
+    if (
+        buffer.itemsize != 8
+        or out.count < 0
+        or out.stride < out.count
+        or out.stride > items // width
+    ):
+        PyBuffer_Release(buffer)
+        raise ValueError(columns)
+    return 0
+
+
+cdef int open_rows(object rows, Py_ssize_t limit, Py_buffer *buffer, Rows *out) except -1:
+    """Take the buffer of row numbers, each below `limit`; None means all rows, and no buffer."""
+    cdef Py_ssize_t i
+    no_buffer(buffer)
+    out.numbers = NULL
+    out.count = limit
+    if rows is None:
+        return 0
+    PyObject_GetBuffer(rows, buffer, PyBUF_SIMPLE)
+    if buffer.itemsize != 8:
+        PyBuffer_Release(buffer)
+        raise ValueError(rows)
+    out.numbers = <const int64_t *>buffer.buf
+    out.count = buffer.len // 8
+    for i in range(out.count):
+        if out.numbers[i] < 0 or out.numbers[i] >= limit:
+            row = out.numbers[i]
+            PyBuffer_Release(buffer)
+            raise IndexError(row)
+    return 0
+
+
+cdef inline Py_ssize_t row_number(const Rows *rows, Py_ssize_t i) noexcept nogil:
+    return i if rows.numbers is NULL else <Py_ssize_t>rows.numbers[i]
+
+
+cdef inline void clamp(Py_ssize_t *start, Py_ssize_t *end, Py_ssize_t length) noexcept nogil:
+    end[0] = max(<Py_ssize_t>0, min(end[0], length))
+    start[0] = max(<Py_ssize_t>0, min(start[0], end[0]))
+
+
+cdef array new_block(int width, Py_ssize_t count, Cols *out):
+    """Make room for `count` rows, not zeroed.
+
+    A stride of an odd number of cache lines: with a power of two all columns would compete for the
+    same few lines of the cache.
+    """
+    cdef array block
+    out.stride = max(<Py_ssize_t>1, count)
+    if count >= 64:
+        out.stride = ((count + 7) // 8 | 1) * 8
+    out.count = 0
+    block = clone(template, width * out.stride, False)
+    out.block = <int64_t *>block.data.as_longlongs
+    return block
+
+
+cdef inline int64_t add(int64_t a, int64_t b) noexcept nogil:
+    """Add as Java's long does."""
+    return <int64_t>(<uint64_t>a + <uint64_t>b)
+
+
+cdef inline int64_t subtract(int64_t a, int64_t b) noexcept nogil:
+    return <int64_t>(<uint64_t>a - <uint64_t>b)
+
+
+# Checksums ---------------------------------------------------------------------------------------
+
+
+def crc32(object data, Py_ssize_t start, Py_ssize_t end, object crc=0):
+    """Return the CRC-32 (IEEE) of `data[start:end]`, continuing from `crc`."""
+    cdef Py_buffer buffer
+    cdef uint32_t running = crc & 0xFFFFFFFF
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    with nogil:
+        clamp(&start, &end, buffer.len)
+        running = kd_crc32(running, <const uint8_t *>buffer.buf + start, end - start)
+    PyBuffer_Release(&buffer)
+    return running
+
+
+def crc32c(object data, Py_ssize_t start, Py_ssize_t end, object crc=0):
+    """Return the CRC-32C (Castagnoli) of `data[start:end]`, continuing from `crc`."""
+    cdef Py_buffer buffer
+    cdef uint32_t running = crc & 0xFFFFFFFF
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    with nogil:
+        clamp(&start, &end, buffer.len)
+        running = kd_crc32c(running, <const uint8_t *>buffer.buf + start, end - start)
+    PyBuffer_Release(&buffer)
+    return running
+
+
+# The walk over log entries -----------------------------------------------------------------------
+
+
+cdef int count_entries(
+    const uint8_t *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most, Py_ssize_t *count
+) noexcept nogil:
+    """Count the entries that S6 frames, `most` at the most, and return why it ends there."""
+    cdef Py_ssize_t left
+    cdef int32_t size
+    count[0] = 0
+    while True:
+        left = end - start
+        if left == 0:
+            return END
+        if count[0] >= most:
+            return FULL
+        if left <= UP_TO_MAGIC:
+            return SHORT_TAIL
+        size = <int32_t>be32(p + start + 8)
+        if size < OVERHEAD_V0:
+            return LENGTH_TOO_SMALL
+        if size > left - LOG_OVERHEAD:
+            return CUT_SHORT
+        count[0] += 1
+        start += LOG_OVERHEAD + <Py_ssize_t>size
+
+
+cdef inline int64_t put_legacy(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, int layout,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row, but for its position, from a v0 or v1 message; return its flags."""
+    cdef int64_t offset = <int64_t>be64(p)
+    cdef uint32_t crc = be32(p + 12)
+    cdef uint32_t computed = crc
+    cdef int magic = <signed char>p[16]
+    cdef int attributes = p[17]
+    cdef int codec = attributes & CODEC_BITS
+    cdef int64_t timestamp = -1
+    cdef int64_t flags = 0
+    if check_crc:
+        computed = kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
+    if layout == 1:
+        if size < LOG_OVERHEAD + OVERHEAD_V1:
+            flags |= TOO_SMALL
+        else:
+            timestamp = <int64_t>be64(p + 18)
+    if computed != crc:
+        flags |= CRC_BAD
+    if magic < 0 or magic > 1:
+        flags |= MAGIC_UNKNOWN
+    if offset <= last_offset:
+        flags |= OFFSET_NOT_RISING
+    if codec:
+        flags |= WRAPPER | COMPRESSED
+        if codec > 3:
+            flags |= CODEC_UNKNOWN
+    out[B_SIZE * stride] = size
+    out[B_MAGIC * stride] = magic
+    out[B_ATTRIBUTES * stride] = attributes
+    out[B_BASE_OFFSET * stride] = -1 if codec else offset
+    out[B_LAST_OFFSET * stride] = offset
+    out[B_RECORDS_COUNT * stride] = -1 if codec else 1
+    out[B_CRC * stride] = crc
+    out[B_COMPUTED_CRC * stride] = computed
+    out[B_LEADER_EPOCH * stride] = -1
+    out[B_BASE_TIMESTAMP * stride] = timestamp
+    out[B_MAX_TIMESTAMP * stride] = timestamp
+    out[B_PRODUCER_ID * stride] = -1
+    out[B_PRODUCER_EPOCH * stride] = -1
+    out[B_BASE_SEQUENCE * stride] = -1
+    out[B_FLAGS * stride] = flags
+    out[B_LAYOUT * stride] = layout
+    return flags
+
+
+cdef inline int64_t put_v2(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row, but for its position, from a v2 batch header; return its flags."""
+    cdef int64_t base_offset = <int64_t>be64(p)
+    cdef uint32_t crc = be32(p + 17)
+    cdef uint32_t computed = crc
+    cdef int magic = <signed char>p[16]
+    cdef int attributes = be16(p + 21)
+    cdef int codec = attributes & CODEC_BITS
+    cdef int32_t delta
+    cdef int32_t count
+    cdef int64_t last
+    cdef int64_t flags = 0
+    if likely(size >= HEADER_V2):
+        if check_crc:
+            computed = kd_crc32c(0, p + CRC_FROM_V2, size - CRC_FROM_V2)
+        delta = <int32_t>be32(p + 23)
+        count = <int32_t>be32(p + 57)
+        if count < 0 or delta < 0 or count > <int64_t>delta + 1:
+            flags |= DELTA_COUNT
+        out[B_RECORDS_COUNT * stride] = count
+        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27)
+        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35)
+        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43)
+        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51)
+        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53)
+    else:
+        flags |= TOO_SMALL | CRC_BAD
+        computed = 0
+        delta = <int32_t>be32(p + 23) if size >= 27 else 0
+        out[B_RECORDS_COUNT * stride] = -1
+        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27) if size >= 35 else -1
+        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35) if size >= 43 else -1
+        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43) if size >= 51 else -1
+        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51) if size >= 53 else -1
+        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53) if size >= 57 else -1
+    last = add(base_offset, delta)
+    if computed != crc:
+        flags |= CRC_BAD
+    if magic != 2:
+        flags |= MAGIC_UNKNOWN
+    if base_offset <= last_offset or last < base_offset:
+        flags |= OFFSET_NOT_RISING
+    if codec:
+        flags |= COMPRESSED
+        if codec > 4:
+            flags |= CODEC_UNKNOWN
+    if attributes & CONTROL_BIT:
+        flags |= CONTROL
+    if attributes & TRANSACTIONAL_BIT:
+        flags |= TRANSACTIONAL
+    out[B_SIZE * stride] = size
+    out[B_MAGIC * stride] = magic
+    out[B_ATTRIBUTES * stride] = attributes
+    out[B_BASE_OFFSET * stride] = base_offset
+    out[B_LAST_OFFSET * stride] = last
+    out[B_CRC * stride] = crc
+    out[B_COMPUTED_CRC * stride] = computed
+    out[B_LEADER_EPOCH * stride] = <int32_t>be32(p + 12)
+    out[B_FLAGS * stride] = flags
+    out[B_LAYOUT * stride] = 2
+    return flags
+
+
+cdef int64_t walk_entries(
+    const uint8_t *data, Py_ssize_t *position, int64_t base, int64_t last_offset, bint check_crc,
+    Cols *out, Py_ssize_t count,
+) noexcept nogil:
+    """Fill `count` rows from entries already framed; return all their flags."""
+    cdef const uint8_t *p
+    cdef int64_t *row
+    cdef int64_t flags
+    cdef int64_t every = 0
+    cdef Py_ssize_t size
+    cdef Py_ssize_t i
+    cdef int magic
+    for i in range(count):
+        p = data + position[0]
+        row = out.block + i
+        size = LOG_OVERHEAD + <Py_ssize_t><int32_t>be32(p + 8)
+        magic = <signed char>p[16]
+        row[B_POSITION * out.stride] = add(base, position[0])
+        if likely(magic >= 2):
+            flags = put_v2(p, size, last_offset, check_crc, row, out.stride)
+            if (
+                flags & CRC_BAD
+                and check_crc
+                and be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
+            ):
+                flags = put_legacy(p, size, last_offset, True, 0, row, out.stride)
+        else:
+            flags = put_legacy(p, size, last_offset, check_crc, magic == 1, row, out.stride)
+        every |= flags
+        last_offset = max(last_offset, row[B_LAST_OFFSET * out.stride])
+        position[0] += size
+    out.count = count
+    return every
+
+
+def walk(
+    object data,
+    Py_ssize_t start,
+    Py_ssize_t end,
+    int64_t base,
+    int64_t last_offset,
+    bint check_crc,
+    Py_ssize_t max_batches,
+):
+    """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6)."""
+    cdef Py_buffer buffer
+    cdef Cols out
+    cdef Py_ssize_t count
+    cdef int64_t flags
+    cdef int reason
+    cdef array block
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            clamp(&start, &end, buffer.len)
+            reason = count_entries(<const uint8_t *>buffer.buf, start, end, max_batches, &count)
+        block = new_block(BATCH_WIDTH, count, &out)
+        with nogil:
+            flags = walk_entries(
+                <const uint8_t *>buffer.buf, &start, base, last_offset, check_crc, &out, count
+            )
+    finally:
+        PyBuffer_Release(&buffer)
+    return Columns(block, out.stride, out.count, flags), start, reason
+
+
+# Records of v2 -----------------------------------------------------------------------------------
+
+
+cdef struct Batch:
+    int64_t count
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t max_timestamp
+    bint append_time
+
+
+cdef inline void read_batch(const Cols *batches, Py_ssize_t row, Batch *out) noexcept nogil:
+    out.count = cell(batches, B_RECORDS_COUNT, row)
+    out.base_offset = cell(batches, B_BASE_OFFSET, row)
+    out.base_timestamp = cell(batches, B_BASE_TIMESTAMP, row)
+    out.max_timestamp = cell(batches, B_MAX_TIMESTAMP, row)
+    out.append_time = cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME != 0
+
+
+cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
+    """Read a zigzag int32 (F23); return 0 or a reason."""
+    cdef const uint8_t *p = at[0]
+    cdef uint32_t raw
+    cdef uint32_t byte
+    cdef int shift = 7
+    if p >= end:
+        return RECORD_LENGTH_MISMATCH
+    raw = p[0]
+    p += 1
+    if raw >= 0x80:
+        raw &= 0x7F
+        while True:
+            if p >= end:
+                return RECORD_LENGTH_MISMATCH
+            byte = p[0]
+            p += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift == 35:
+                return VARINT_TOO_LONG
+    at[0] = p
+    out[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return 0
+
+
+cdef inline int varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
+    """Read a zigzag int64 (F23); return 0 or a reason."""
+    cdef const uint8_t *p = at[0]
+    cdef uint64_t raw
+    cdef uint64_t byte
+    cdef int shift = 7
+    if p >= end:
+        return RECORD_LENGTH_MISMATCH
+    raw = p[0]
+    p += 1
+    if raw >= 0x80:
+        raw &= 0x7F
+        while True:
+            if p >= end:
+                return RECORD_LENGTH_MISMATCH
+            byte = p[0]
+            p += 1
+            raw |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                break
+            shift += 7
+            if shift == 70:
+                return VARINT_TOO_LONG
+    at[0] = p
+    out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return 0
+
+
+cdef struct Header:
+    const uint8_t *key
+    int32_t key_size
+    const uint8_t *value
+    int32_t value_size
+
+
+cdef inline int read_header(const uint8_t **at, const uint8_t *end, Header *out) noexcept nogil:
+    """Read one record header; return 0 or a reason."""
+    cdef int reason
+    reason = varint(at, end, &out.key_size)
+    if reason:
+        return reason
+    if out.key_size < 0 or out.key_size > end - at[0]:
+        return HEADER_KEY_LENGTH
+    out.key = at[0]
+    at[0] += out.key_size
+    reason = varint(at, end, &out.value_size)
+    if reason:
+        return reason
+    if out.value_size > end - at[0]:
+        return HEADER_VALUE_LENGTH
+    out.value = at[0]
+    if out.value_size >= 0:
+        at[0] += out.value_size
+    return 0
+
+
+cdef inline int read_record(
+    const uint8_t *data, const uint8_t **at, const uint8_t *end, const Batch *batch, int64_t index,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row from the record at `at` and move on; or return a reason and stay (F24)."""
+    cdef const uint8_t *p = at[0]
+    cdef const uint8_t *key
+    cdef const uint8_t *value
+    cdef const uint8_t *headers
+    cdef Header header
+    cdef int64_t timestamp
+    cdef int32_t size, offset_delta, key_size, value_size, headers_count, i
+    cdef int reason
+    reason = varint(&p, end, &size)
+    if reason:
+        return RECORD_CUT_SHORT if reason == RECORD_LENGTH_MISMATCH else reason
+    if size < SMALLEST_RECORD - 1:
+        return RECORD_LENGTH
+    if size > end - p:
+        return RECORD_CUT_SHORT
+    end = p + size
+    p += 1
+    reason = varlong(&p, end, &timestamp)
+    if reason:
+        return reason
+    reason = varint(&p, end, &offset_delta)
+    if reason:
+        return reason
+    reason = varint(&p, end, &key_size)
+    if reason:
+        return reason
+    key = data
+    if key_size >= 0:
+        if key_size > end - p:
+            return KEY_LENGTH
+        key = p
+        p += key_size
+    else:
+        key_size = -1
+    reason = varint(&p, end, &value_size)
+    if reason:
+        return reason
+    value = data
+    if value_size >= 0:
+        if value_size > end - p:
+            return VALUE_LENGTH
+        value = p
+        p += value_size
+    else:
+        value_size = -1
+    reason = varint(&p, end, &headers_count)
+    if reason:
+        return reason
+    if headers_count < 0 or headers_count > end - p:
+        return HEADER_COUNT
+    headers = p
+    for i in range(headers_count):
+        reason = read_header(&p, end, &header)
+        if reason:
+            return reason
+    if p != end:
+        return RECORD_LENGTH_MISMATCH
+    if batch.append_time:
+        timestamp = batch.max_timestamp
+    else:
+        timestamp = add(batch.base_timestamp, timestamp)
+    out[R_BATCH * stride] = index
+    out[R_POSITION * stride] = at[0] - data
+    out[R_SIZE * stride] = end - at[0]
+    out[R_OFFSET * stride] = add(batch.base_offset, offset_delta)
+    out[R_TIMESTAMP * stride] = timestamp
+    out[R_KEY * stride] = key - data
+    out[R_KEY_SIZE * stride] = key_size
+    out[R_VALUE * stride] = value - data
+    out[R_VALUE_SIZE * stride] = value_size
+    out[R_HEADERS * stride] = headers - data
+    out[R_HEADERS_COUNT * stride] = headers_count
+    out[R_FLAGS * stride] = 0
+    at[0] = end
+    return 0
+
+
+cdef int read_records(
+    const uint8_t *data, Py_ssize_t *position, Py_ssize_t end, const Batch *batch, int64_t index,
+    int64_t done, Py_ssize_t most, Cols *out,
+) noexcept nogil:
+    """Add the records of one batch, up to `most` rows in all; return why it ends there."""
+    cdef const uint8_t *p = data + position[0]
+    cdef const uint8_t *behind = data + end
+    cdef Py_ssize_t row = out.count
+    cdef int reason = END
+    if batch.count < 0:
+        return COUNT_NEGATIVE
+    while done < batch.count:
+        if row >= most:
+            reason = FULL
+            break
+        if p == behind:
+            reason = RECORDS_MISSING
+            break
+        reason = read_record(data, &p, behind, batch, index, out.block + row, out.stride)
+        if reason:
+            break
+        row += 1
+        done += 1
+    if reason == END and batch.count and p < behind:
+        reason = RECORDS_REMAINING
+    out.count = row
+    position[0] = p - data
+    return reason
+
+
+def decode_records(
+    object data,
+    Py_ssize_t start,
+    Py_ssize_t end,
+    object batches,
+    Py_ssize_t index,
+    int64_t done,
+    Py_ssize_t max_records,
+):
+    """Decode the plain records of v2 batch `index` from `data[start:end]`, which they must fill."""
+    cdef Py_buffer buffer
+    cdef Py_buffer batch_buffer
+    cdef Cols columns
+    cdef Cols out
+    cdef Batch batch
+    cdef array block
+    cdef Py_ssize_t most
+    cdef int reason
+    open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
+    if 0 <= index < columns.count:
+        read_batch(&columns, index, &batch)
+    PyBuffer_Release(&batch_buffer)
+    if not 0 <= index < columns.count:
+        raise IndexError(index)
+    done = max(<int64_t>0, done)
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        clamp(&start, &end, buffer.len)
+        # No record takes less than 7 bytes: what the count claims beyond that needs no room.
+        most = min(max(<Py_ssize_t>0, max_records), (end - start) // SMALLEST_RECORD)
+        most = <Py_ssize_t>min(<int64_t>most, max(<int64_t>0, batch.count - done))
+        block = new_block(RECORD_WIDTH, most, &out)
+        with nogil:
+            reason = read_records(
+                <const uint8_t *>buffer.buf, &start, end, &batch, index, done, max_records, &out
+            )
+    finally:
+        PyBuffer_Release(&buffer)
+    return Columns(block, out.stride, out.count, 0), start, reason
+
+
+cdef inline Py_ssize_t records_due(
+    const Cols *batches, Py_ssize_t row, int64_t start, Py_ssize_t length
+) noexcept nogil:
+    """Return how many records a plain batch can give at the most; -1: it is not plain."""
+    cdef int64_t layout = cell(batches, B_LAYOUT, row)
+    cdef int64_t size = cell(batches, B_SIZE, row)
+    cdef int64_t count = 1
+    cdef int64_t smallest
+    if cell(batches, B_FLAGS, row) & (COMPRESSED | CONTROL | CRC_BAD | TOO_SMALL):
+        return -1
+    if layout == 2:
+        smallest = HEADER_V2
+        count = cell(batches, B_RECORDS_COUNT, row)
+        if count < 0:
+            return -1
+    else:
+        smallest = LOG_OVERHEAD + (OVERHEAD_V1 if layout == 1 else OVERHEAD_V0)
+    if size < smallest or size > length or start < 0 or start > length - size:
+        return -1
+    if layout == 2:
+        count = min(count, (size - HEADER_V2) // SMALLEST_RECORD)
+    return <Py_ssize_t>count
+
+
+cdef Py_ssize_t count_due(
+    const Cols *batches, Py_ssize_t first, int64_t base, Py_ssize_t length, Py_ssize_t most,
+    Py_ssize_t *behind, int *reason,
+) noexcept nogil:
+    """Add up the records of plain batches from `first` on; say where and why that ends."""
+    cdef Py_ssize_t total = 0
+    cdef Py_ssize_t due
+    cdef Py_ssize_t row = first
+    reason[0] = END
+    while row < batches.count:
+        due = records_due(batches, row, subtract(cell(batches, B_POSITION, row), base), length)
+        if due < 0:
+            reason[0] = NOT_PLAIN
+            break
+        if due > most - total:
+            reason[0] = FULL
+            break
+        total += due
+        row += 1
+    behind[0] = row
+    return total
+
+
+cdef int key_and_value(
+    const uint8_t *data, Py_ssize_t start, Py_ssize_t end, int64_t layout,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill in key and value of a message entry that holds its fixed fields (F7)."""
+    cdef Py_ssize_t at = start + LOG_OVERHEAD + (OVERHEAD_V1 if layout == 1 else OVERHEAD_V0) - 8
+    cdef int32_t key_size = <int32_t>be32(data + at)
+    cdef int32_t value_size
+    cdef Py_ssize_t key = 0
+    at += 4
+    if key_size > end - at - 4:
+        return KEY_LENGTH
+    if key_size >= 0:
+        key = at
+        at += key_size
+    else:
+        key_size = -1
+    value_size = <int32_t>be32(data + at)
+    at += 4
+    if value_size > end - at:
+        return VALUE_LENGTH
+    if value_size < 0:
+        value_size = -1
+        at = 0
+    out[R_KEY * stride] = key
+    out[R_KEY_SIZE * stride] = key_size
+    out[R_VALUE * stride] = at
+    out[R_VALUE_SIZE * stride] = value_size
+    return 0
+
+
+cdef int decode_batches(
+    const uint8_t *data, int64_t base, const Cols *batches, Py_ssize_t *index, Py_ssize_t behind,
+    Py_ssize_t *stop, Cols *out,
+) noexcept nogil:
+    """Decode batches `index` to `behind`, all plain; return END or what is wrong at `index`."""
+    cdef Batch batch
+    cdef Py_ssize_t start, end
+    cdef int64_t *row
+    cdef int64_t layout
+    cdef int reason
+    while index[0] < behind:
+        start = <Py_ssize_t>subtract(cell(batches, B_POSITION, index[0]), base)
+        end = start + <Py_ssize_t>cell(batches, B_SIZE, index[0])
+        layout = cell(batches, B_LAYOUT, index[0])
+        if layout == 2:
+            read_batch(batches, index[0], &batch)
+            stop[0] = start + HEADER_V2
+            # Rows are bounded by the batch's own bytes, which were counted before.
+            reason = read_records(
+                data, stop, end, &batch, index[0], 0, (<Py_ssize_t>1) << 62, out
+            )
+        else:
+            stop[0] = start
+            row = out.block + out.count
+            reason = key_and_value(data, start, end, layout, row, out.stride)
+            if not reason:
+                stop[0] = end
+                row[R_BATCH * out.stride] = index[0]
+                row[R_POSITION * out.stride] = start
+                row[R_SIZE * out.stride] = end - start
+                row[R_OFFSET * out.stride] = cell(batches, B_LAST_OFFSET, index[0])
+                row[R_TIMESTAMP * out.stride] = cell(batches, B_MAX_TIMESTAMP, index[0])
+                row[R_HEADERS * out.stride] = 0
+                row[R_HEADERS_COUNT * out.stride] = 0
+                row[R_FLAGS * out.stride] = 0
+                out.count += 1
+        if reason:
+            return reason
+        index[0] += 1
+    return END
+
+
+def decode_run(
+    object data, int64_t base, object batches, Py_ssize_t first, Py_ssize_t max_records
+):
+    """Decode the records of batches `first` on, one after the other, while they are plain."""
+    cdef Py_buffer buffer
+    cdef Py_buffer batch_buffer
+    cdef Cols columns
+    cdef Cols out
+    cdef array block
+    cdef Py_ssize_t due, index, behind
+    cdef Py_ssize_t stop = 0
+    cdef int reason, ending
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
+        try:
+            index = max(<Py_ssize_t>0, min(first, columns.count))
+            with nogil:
+                due = count_due(
+                    &columns, index, base, buffer.len, max(<Py_ssize_t>0, max_records),
+                    &behind, &ending,
+                )
+            block = new_block(RECORD_WIDTH, due, &out)
+            with nogil:
+                reason = decode_batches(
+                    <const uint8_t *>buffer.buf, base, &columns, &index, behind, &stop, &out
+                )
+            if not reason and ending:
+                reason = ending
+                stop_at = subtract(cell(&columns, B_POSITION, index), base)
+            else:
+                stop_at = stop
+        finally:
+            PyBuffer_Release(&batch_buffer)
+    finally:
+        PyBuffer_Release(&buffer)
+    return Columns(block, out.stride, out.count, 0), index, stop_at, reason
+
+
+# Messages of v0 and v1 ---------------------------------------------------------------------------
+
+
+cdef inline int inner_size(
+    const uint8_t *data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t *size
+) noexcept nogil:
+    """Read the size field of an inner message; return 0 or a reason (F17)."""
+    if end - position < LOG_OVERHEAD:
+        return INNER_CUT_SHORT
+    size[0] = <int32_t>be32(data + position + 8)
+    if size[0] < OVERHEAD_V0:
+        return INNER_SIZE
+    if size[0] > end - position - LOG_OVERHEAD:
+        return INNER_CUT_SHORT
+    return 0
+
+
+def inner_base(
+    object data, Py_ssize_t start, Py_ssize_t end, int64_t wrapper_offset, int64_t wrapper_magic
+):
+    """Find what to add to the offset fields of a wrapper's messages, plain in `data[start:end]`."""
+    cdef Py_buffer buffer
+    cdef const uint8_t *p
+    cdef int64_t last = -1
+    cdef int64_t count = 0
+    cdef int64_t base = 0
+    cdef Py_ssize_t size
+    cdef int reason = END
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    with nogil:
+        clamp(&start, &end, buffer.len)
+        p = <const uint8_t *>buffer.buf
+        while start < end:
+            reason = inner_size(p, start, end, &size)
+            if reason:
+                break
+            last = <int64_t>be64(p + start)
+            count += 1
+            start += LOG_OVERHEAD + size
+    PyBuffer_Release(&buffer)
+    if wrapper_magic == 1 and count and wrapper_offset:
+        base = subtract(wrapper_offset, last)
+    if reason != INNER_SIZE:
+        if not count:
+            reason = INNER_EMPTY
+        elif wrapper_magic == 1 and wrapper_offset and wrapper_offset < last:
+            reason = WRAPPER_OFFSET
+    return base, last, count, reason
+
+
+cdef int read_messages(
+    const uint8_t *data, Py_ssize_t *position, Py_ssize_t end, const Cols *batches,
+    Py_ssize_t index, int64_t base, Py_ssize_t most, Cols *out,
+) noexcept nogil:
+    """Add the messages of one wrapper, up to `most` rows; return why it ends there."""
+    cdef bint wrapper_time = (
+        cell(batches, B_LAYOUT, index) == 1
+        and cell(batches, B_ATTRIBUTES, index) & LOG_APPEND_TIME != 0
+    )
+    cdef int64_t wrapper_timestamp = cell(batches, B_MAX_TIMESTAMP, index)
+    cdef int wrapper_magic = cell(batches, B_MAGIC, index) & 0xFF
+    cdef Py_ssize_t stride = out.stride
+    cdef const uint8_t *p
+    cdef int64_t *row
+    cdef int64_t timestamp, flags
+    cdef Py_ssize_t size, behind
+    cdef int magic, layout, reason
+    while position[0] < end:
+        if out.count >= most:
+            return FULL
+        reason = inner_size(data, position[0], end, &size)
+        if reason:
+            return reason
+        p = data + position[0]
+        behind = position[0] + LOG_OVERHEAD + size
+        magic = p[16]
+        layout = 1 if magic == 1 else 0
+        if layout and size < OVERHEAD_V1:
+            return INNER_SIZE
+        if p[17] & CODEC_BITS:
+            return INNER_COMPRESSED
+        row = out.block + out.count
+        reason = key_and_value(data, position[0], behind, layout, row, stride)
+        if reason:
+            return reason
+        timestamp = -1
+        if layout:
+            timestamp = wrapper_timestamp if wrapper_time else <int64_t>be64(p + 18)
+        flags = min(magic, 3) << INNER_MAGIC_SHIFT
+        if be32(p + 12) != kd_crc32(0, p + CRC_FROM_LEGACY, size - 4):
+            flags |= INNER_CRC_BAD
+        if magic != wrapper_magic:
+            flags |= INNER_MAGIC_OTHER
+        row[R_BATCH * stride] = index
+        row[R_POSITION * stride] = position[0]
+        row[R_SIZE * stride] = LOG_OVERHEAD + size
+        row[R_OFFSET * stride] = add(base, <int64_t>be64(p))
+        row[R_TIMESTAMP * stride] = timestamp
+        row[R_HEADERS * stride] = 0
+        row[R_HEADERS_COUNT * stride] = 0
+        row[R_FLAGS * stride] = flags
+        out.count += 1
+        position[0] = behind
+    return END
+
+
+cdef Py_ssize_t count_messages(
+    const uint8_t *data, Py_ssize_t position, Py_ssize_t end, Py_ssize_t most
+) noexcept nogil:
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t size
+    while position < end and count < most and not inner_size(data, position, end, &size):
+        position += LOG_OVERHEAD + size
+        count += 1
+    return count
+
+
+def decode_messages(
+    object data,
+    Py_ssize_t start,
+    Py_ssize_t end,
+    object batches,
+    Py_ssize_t index,
+    int64_t base,
+    Py_ssize_t max_records,
+):
+    """Decode the messages inside wrapper `index`, plain in `data[start:end]`."""
+    cdef Py_buffer buffer
+    cdef Py_buffer batch_buffer
+    cdef Cols columns
+    cdef Cols out
+    cdef array block
+    cdef Py_ssize_t count
+    cdef int reason
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
+        try:
+            if not 0 <= index < columns.count:
+                raise IndexError(index)
+            clamp(&start, &end, buffer.len)
+            with nogil:
+                count = count_messages(
+                    <const uint8_t *>buffer.buf, start, end, max(<Py_ssize_t>0, max_records)
+                )
+            block = new_block(RECORD_WIDTH, count, &out)
+            with nogil:
+                reason = read_messages(
+                    <const uint8_t *>buffer.buf, &start, end, &columns, index, base, max_records,
+                    &out,
+                )
+        finally:
+            PyBuffer_Release(&batch_buffer)
+    finally:
+        PyBuffer_Release(&buffer)
+    return Columns(block, out.stride, out.count, 0), start, reason
+
+
+# The search for the next entry -------------------------------------------------------------------
+
+
+cdef Py_ssize_t first_not_zero(
+    const uint8_t *data, Py_ssize_t position, Py_ssize_t end
+) noexcept nogil:
+    """Return the first index from `position` on that holds no zero; `end` for none."""
+    cdef uint64_t words[4]
+    while end - position >= 32:
+        memcpy(words, data + position, 32)
+        if words[0] | words[1] | words[2] | words[3]:
+            break
+        position += 32
+    while position < end and not data[position]:
+        position += 1
+    return position
+
+
+cdef inline Py_ssize_t believable(
+    const uint8_t *p, Py_ssize_t left, int64_t min_offset, int64_t max_offset
+) noexcept nogil:
+    """Return the size of the entry that may start at `p`, or 0. At least 26 bytes are left."""
+    cdef int magic = p[16]
+    cdef int64_t offset
+    cdef int32_t size
+    cdef int attributes
+    if magic > 2:
+        return 0
+    size = <int32_t>be32(p + 8)
+    if size < OVERHEAD_V0 or size > left - LOG_OVERHEAD:
+        return 0
+    offset = <int64_t>be64(p)
+    if offset <= min_offset or offset >= max_offset:
+        return 0
+    if magic == 2:
+        if size < HEADER_V2 - LOG_OVERHEAD:
+            return 0
+        attributes = be16(p + 21)
+        if attributes & ~0x7F or attributes & CODEC_BITS > 4:
+            return 0
+        if add(offset, <int32_t>be32(p + 23)) < offset:
+            return 0
+    else:
+        if magic == 1 and size < OVERHEAD_V1:
+            return 0
+        attributes = p[17]
+        if attributes & ~0x0F or attributes & CODEC_BITS > 3:
+            return 0
+    return LOG_OVERHEAD + <Py_ssize_t>size
+
+
+cdef Py_ssize_t find_entry(
+    const uint8_t *data, Py_ssize_t position, Py_ssize_t end, int64_t min_offset,
+    int64_t max_offset, int64_t budget, int64_t *used,
+) noexcept nogil:
+    cdef const uint8_t *p
+    cdef Py_ssize_t size, covered, zeros
+    while position + SMALLEST_ENTRY <= end:
+        p = data + position
+        if be32(p + 8) == 0:
+            zeros = first_not_zero(data, position + 12, end)
+            if zeros == end:
+                return -1
+            position = zeros - 11
+            continue
+        size = believable(p, end - position, min_offset, max_offset)
+        if size:
+            covered = size - (CRC_FROM_V2 if p[16] == 2 else CRC_FROM_LEGACY)
+            if covered > budget - used[0]:
+                return -1
+            used[0] += covered
+            if p[16] == 2:
+                if be32(p + 17) == kd_crc32c(0, p + CRC_FROM_V2, covered):
+                    return position
+            elif be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, covered):
+                return position
+        position += 1
+    return -1
+
+
+def resync(
+    object data,
+    Py_ssize_t start,
+    Py_ssize_t end,
+    int64_t base,
+    int64_t min_offset,
+    int64_t max_offset,
+    int64_t budget,
+):
+    """Find the first index in `data[start:end]` where a believable, valid entry starts."""
+    cdef Py_buffer buffer
+    cdef Py_ssize_t found
+    cdef int64_t used = 0
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    with nogil:
+        clamp(&start, &end, buffer.len)
+        found = find_entry(
+            <const uint8_t *>buffer.buf, start, end, min_offset, max_offset,
+            max(<int64_t>0, budget), &used,
+        )
+    PyBuffer_Release(&buffer)
+    return found, used
+
+
+# JSON Lines --------------------------------------------------------------------------------------
+
+cdef enum:
+    PIECE = 1 << 18
+    STRING_BLOCK = 1 << 13  # grows up to six times when escaped
+    BINARY_BLOCK = 3 << 14  # a multiple of 3, so that base64 needs no padding inside
+    NUMBERS = 1024  # more than all numbers and names of a row together
+
+cdef const char *HEX = b"0123456789abcdef"
+cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+cdef const char *DIGITS = (
+    b"00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+    b"40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+    b"8081828384858687888990919293949596979899"
+)
+cdef const char *CODECS[8]
+CODECS[:] = [
+    b"none", b"gzip", b"snappy", b"lz4", b"zstd", b"unknown-5", b"unknown-6", b"unknown-7",
+]
+
+
+cdef struct Out:
+    char *text  # inside the bytes object `piece`
+    Py_ssize_t used
+    PyObject *piece
+    PyObject *write
+
+
+cdef int new_piece(Out *out) except -1:
+    cdef object piece = PyBytes_FromStringAndSize(NULL, PIECE)
+    Py_INCREF(piece)
+    out.piece = <PyObject *>piece
+    out.text = PyBytes_AS_STRING(piece)
+    out.used = 0
+    return 0
+
+
+cdef int open_out(Out *out, object write) except -1:
+    out.piece = NULL
+    out.write = <PyObject *>write
+    return new_piece(out)
+
+
+cdef int hand_over(Out *out) except -1:
+    """Cut the piece to its length and give it to `write`; `out` has none afterwards."""
+    cdef object piece
+    if out.used:
+        _PyBytes_Resize(&out.piece, out.used)  # on failure it frees the piece and leaves NULL
+        piece = <object>out.piece
+        Py_DECREF(piece)
+        out.piece = NULL
+        (<object>out.write)(piece)
+    return 0
+
+
+cdef int flush(Out *out) except -1 nogil:
+    with gil:
+        hand_over(out)
+        if out.piece is NULL:
+            new_piece(out)
+    return 0
+
+
+cdef inline int room(Out *out, Py_ssize_t size) except -1 nogil:
+    """Make sure that `size` bytes fit, which must be less than a piece."""
+    if PIECE - out.used < size:
+        flush(out)
+    return 0
+
+
+cdef inline int put(Out *out, const void *text, Py_ssize_t size) except -1 nogil:
+    """Add text of any length."""
+    cdef const char *p = <const char *>text
+    cdef Py_ssize_t part
+    while PIECE - out.used < size:
+        part = PIECE - out.used
+        memcpy(out.text + out.used, p, part)
+        out.used += part
+        p += part
+        size -= part
+        flush(out)
+    memcpy(out.text + out.used, p, size)
+    out.used += size
+    return 0
+
+
+cdef inline char *add_text(char *at, const char *text, Py_ssize_t size) noexcept nogil:
+    memcpy(at, text, size)
+    return at + size
+
+
+cdef inline char *add_name(char *at, const char *text) noexcept nogil:
+    while text[0]:
+        at[0] = text[0]
+        at += 1
+        text += 1
+    return at
+
+
+cdef inline char *add_number(char *at, int64_t number) noexcept nogil:
+    cdef char digits[20]
+    cdef char *p = digits + 20
+    cdef uint64_t left = <uint64_t>number
+    cdef uint64_t pair
+    if number < 0:
+        at[0] = b"-"
+        at += 1
+        left = 0 - left
+    while left >= 100:
+        pair = left % 100
+        left //= 100
+        p -= 2
+        memcpy(p, DIGITS + 2 * pair, 2)
+    if left >= 10:
+        p -= 2
+        memcpy(p, DIGITS + 2 * left, 2)
+    else:
+        p -= 1
+        p[0] = <char>(48 + left)
+    memcpy(at, p, digits + 20 - p)
+    return at + (digits + 20 - p)
+
+
+cdef inline char *add_optional(char *at, int64_t number, bint present) noexcept nogil:
+    return add_number(at, number) if present else add_text(at, b"null", 4)
+
+
+cdef inline char *add_bool(char *at, bint value) noexcept nogil:
+    return add_text(at, b"true", 4) if value else add_text(at, b"false", 5)
+
+
+cdef inline char *add_type(char *at, int64_t attributes, bint present) noexcept nogil:
+    if not present:
+        return add_text(at, b"null", 4)
+    if attributes & LOG_APPEND_TIME:
+        return add_text(at, b'"LogAppendTime"', 15)
+    return add_text(at, b'"CreateTime"', 12)
+
+
+cdef inline int utf8_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """Return the size of the character at `p`; minus the bytes to replace by one U+FFFD.
+
+    These are the longest start of a character that could have been one, as in Python's decoder
+    (Unicode, "maximal subpart").
+    """
+    cdef int lead = p[0]
+    cdef int low = 0x80
+    cdef int high = 0xBF
+    cdef int size, i
+    if lead < 0x80:
+        return 1
+    if lead < 0xC2:
+        return -1
+    if lead < 0xE0:
+        size = 2
+    elif lead < 0xF0:
+        size = 3
+        if lead == 0xE0:
+            low = 0xA0
+        elif lead == 0xED:
+            high = 0x9F
+    elif lead < 0xF5:
+        size = 4
+        if lead == 0xF0:
+            low = 0x90
+        elif lead == 0xF4:
+            high = 0x8F
+    else:
+        return -1
+    for i in range(1, size):
+        if i >= left or p[i] < low or p[i] > high:
+            return -i
+        low = 0x80
+        high = 0xBF
+    return size
+
+
+cdef bint is_utf8(const uint8_t *p, Py_ssize_t size) noexcept nogil:
+    cdef const uint8_t *end = p + size
+    cdef uint64_t words[2]
+    cdef int step
+    while p < end:
+        while end - p >= 16:
+            memcpy(words, p, 16)
+            if (words[0] | words[1]) & <uint64_t>0x8080808080808080:
+                break
+            p += 16
+        if p == end:
+            break
+        step = utf8_step(p, end - p)
+        if step < 0:
+            return False
+        p += step
+    return True
+
+
+cdef inline char *add_escape(char *at, int code) noexcept nogil:
+    at[0] = b"\\"
+    at[1] = b"u"
+    at[2] = HEX[code >> 12]
+    at[3] = HEX[code >> 8 & 15]
+    at[4] = HEX[code >> 4 & 15]
+    at[5] = HEX[code & 15]
+    return at + 6
+
+
+cdef inline char *add_ascii_special(char *at, int code) noexcept nogil:
+    """Add one character below 0x80 that JSON, or a terminal, does not take as it is."""
+    cdef char short = 0
+    if code == 0x22 or code == 0x5C:
+        short = <char>code
+    elif code == 0x0A:
+        short = b"n"
+    elif code == 0x09:
+        short = b"t"
+    elif code == 0x0D:
+        short = b"r"
+    elif code == 0x08:
+        short = b"b"
+    elif code == 0x0C:
+        short = b"f"
+    else:
+        return add_escape(at, code)
+    at[0] = b"\\"
+    at[1] = short
+    return at + 2
+
+
+cdef inline char *add_multibyte(char *at, const uint8_t *p, int size) noexcept nogil:
+    """Add one valid character of two to four bytes, escaped where it steers a terminal."""
+    cdef int code
+    if size == 2:
+        if p[0] == 0xC2 and p[1] < 0xA0:
+            return add_escape(at, p[1])
+        memcpy(at, p, 2)
+        return at + 2
+    if size == 3:
+        if p[0] == 0xE2 and (p[1] == 0x80 or p[1] == 0x81):
+            code = 0x2000 | (p[1] & 1) << 6 | (p[2] & 0x3F)
+            if (
+                code == 0x200E or code == 0x200F
+                or 0x2028 <= code <= 0x202E
+                or 0x2066 <= code <= 0x2069
+            ):
+                return add_escape(at, code)
+        memcpy(at, p, 3)
+        return at + 3
+    memcpy(at, p, 4)
+    return at + 4
+
+
+cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
+    """Add text, escaped, without its quotes; what is not UTF-8 becomes U+FFFD."""
+    cdef const uint8_t *end = p + size
+    cdef const uint8_t *stop
+    cdef char *at
+    cdef uint64_t word
+    cdef int byte, step
+    while p < end:
+        stop = p + min(end - p, <Py_ssize_t>STRING_BLOCK)
+        room(out, 6 * (stop - p) + 8)
+        at = out.text + out.used
+        while p < stop:
+            while stop - p >= 8:
+                memcpy(&word, p, 8)
+                if not_plain(word):
+                    break
+                memcpy(at, &word, 8)
+                p += 8
+                at += 8
+            # Byte by byte up to the next special one, and that one.
+            while p < stop:
+                byte = p[0]
+                if 0x20 <= byte < 0x7F and byte != 0x22 and byte != 0x5C:
+                    at[0] = <char>byte
+                    at += 1
+                    p += 1
+                    continue
+                if byte < 0x80:
+                    at = add_ascii_special(at, byte)
+                    p += 1
+                    break
+                step = utf8_step(p, end - p)
+                if step < 0:
+                    at = add_text(at, b"\xef\xbf\xbd", 3)
+                    p -= step
+                else:
+                    at = add_multibyte(at, p, step)
+                    p += step
+                break
+        out.used = at - out.text
+    return 0
+
+
+cdef int put_hex(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
+    cdef char *at
+    cdef Py_ssize_t part, i
+    while size:
+        part = min(size, <Py_ssize_t>BINARY_BLOCK)
+        room(out, 2 * part)
+        at = out.text + out.used
+        for i in range(part):
+            at[2 * i] = HEX[p[i] >> 4]
+            at[2 * i + 1] = HEX[p[i] & 15]
+        out.used += 2 * part
+        p += part
+        size -= part
+    return 0
+
+
+cdef int put_base64(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
+    cdef char *at
+    cdef uint32_t bits
+    cdef Py_ssize_t part
+    while size:
+        part = min(size, <Py_ssize_t>BINARY_BLOCK)
+        size -= part
+        room(out, (part + 2) // 3 * 4)
+        at = out.text + out.used
+        while part >= 3:
+            bits = <uint32_t>p[0] << 16 | <uint32_t>p[1] << 8 | p[2]
+            at[0] = BASE64[bits >> 18]
+            at[1] = BASE64[bits >> 12 & 63]
+            at[2] = BASE64[bits >> 6 & 63]
+            at[3] = BASE64[bits & 63]
+            at += 4
+            p += 3
+            part -= 3
+        if part:
+            bits = <uint32_t>p[0] << 16
+            if part == 2:
+                bits |= <uint32_t>p[1] << 8
+            at[0] = BASE64[bits >> 18]
+            at[1] = BASE64[bits >> 12 & 63]
+            at[2] = BASE64[bits >> 6 & 63] if part == 2 else b"="
+            at[3] = b"="
+            at += 4
+        out.used = at - out.text
+    return 0
+
+
+cdef int put_bytes(Out *out, const uint8_t *p, Py_ssize_t size, int mode) except -1 nogil:
+    """Add bytes as a JSON string, or as the base64 object of BYTES_AUTO."""
+    if mode == BYTES_AUTO:
+        mode = BYTES_UTF8 if is_utf8(p, size) else BYTES_OBJECT
+    if mode == BYTES_OBJECT:
+        put(out, b'{"base64":"', 11)
+    else:
+        put(out, b'"', 1)
+    if mode == BYTES_UTF8:
+        put_string(out, p, size)
+    elif mode == BYTES_HEX:
+        put_hex(out, p, size)
+    else:
+        put_base64(out, p, size)
+    if mode == BYTES_OBJECT:
+        put(out, b'"}', 2)
+    else:
+        put(out, b'"', 1)
+    return 0
+
+
+cdef inline bint inside(int64_t position, int64_t size, Py_ssize_t length) noexcept nogil:
+    return size >= 0 and position >= 0 and size <= length and position <= length - size
+
+
+cdef inline int64_t sequence_of(int64_t base, int64_t delta) noexcept nogil:
+    """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
+    return -1 if base < 0 else add(base, delta) & 0x7FFFFFFF
+
+
+# What is the same in all records of one batch, cut at the numbers that differ.
+cdef struct Texts:
+    Py_ssize_t batch
+    bint timed
+    bint modern
+    int64_t base_offset
+    int64_t base_sequence
+    char *before_offset  # has room for the head and NUMBERS more
+    Py_ssize_t head_size
+    Py_ssize_t before_offset_size
+    char before_sequence[NUMBERS]
+    Py_ssize_t before_sequence_size
+    char before_key[64]
+    Py_ssize_t before_key_size
+
+
+cdef void write_texts(
+    const Cols *batches, Py_ssize_t batch, bint timed, Texts *out
+) noexcept nogil:
+    cdef int64_t attributes = cell(batches, B_ATTRIBUTES, batch)
+    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    cdef char *at
+    out.batch = batch
+    out.timed = timed
+    out.modern = layout == 2
+    out.base_offset = cell(batches, B_BASE_OFFSET, batch)
+    out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
+
+    at = out.before_offset + out.head_size
+    at = add_text(at, b'"position":', 11)
+    at = add_number(at, cell(batches, B_POSITION, batch))
+    at = add_text(at, b',"magic":', 9)
+    at = add_number(at, cell(batches, B_MAGIC, batch))
+    at = add_text(at, b',"codec":"', 10)
+    at = add_name(at, CODECS[attributes & CODEC_BITS])
+    at = add_text(at, b'","offset":', 11)
+    out.before_offset_size = at - out.before_offset
+
+    at = out.before_sequence
+    at = add_text(at, b',"timestamp_type":', 18)
+    at = add_type(at, attributes, timed and (layout == 1 or layout == 2))
+    at = add_text(at, b',"leader_epoch":', 16)
+    at = add_optional(at, cell(batches, B_LEADER_EPOCH, batch), out.modern)
+    at = add_text(at, b',"producer_id":', 15)
+    at = add_optional(at, cell(batches, B_PRODUCER_ID, batch), out.modern)
+    at = add_text(at, b',"producer_epoch":', 18)
+    at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, batch), out.modern)
+    at = add_text(at, b',"sequence":', 12)
+    out.before_sequence_size = at - out.before_sequence
+
+    at = out.before_key
+    at = add_text(at, b',"transactional":', 17)
+    at = add_bool(at, out.modern and attributes & TRANSACTIONAL_BIT != 0)
+    at = add_text(at, b',"control":null,"key":', 22)
+    out.before_key_size = at - out.before_key
+
+
+cdef inline bint has_time(const Cols *batches, Py_ssize_t batch, int64_t flags) noexcept nogil:
+    """Say whether a record has a timestamp: its own magic decides inside a wrapper (F10, F15)."""
+    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    if layout == 2:
+        return True
+    if cell(batches, B_FLAGS, batch) & WRAPPER:
+        return (<uint64_t>flags >> INNER_MAGIC_SHIFT & 3) == 1
+    return layout == 1
+
+
+cdef int put_headers(
+    Out *out, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row, int mode
+) except -1 nogil:
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef int64_t count = cell(records, R_HEADERS_COUNT, row)
+    cdef int key_mode = BYTES_UTF8 if mode == BYTES_AUTO else mode
+    cdef Header header
+    cdef int64_t i
+    if not open_headers(data, length, records, row, &p, &end):
+        return 0
+    for i in range(count):
+        if read_header(&p, end, &header):
+            break
+        if i:
+            put(out, b",", 1)
+        put(out, b'{"key":', 7)
+        put_bytes(out, header.key, header.key_size, key_mode)
+        put(out, b',"value":', 9)
+        if header.value_size < 0:
+            put(out, b"null", 4)
+        else:
+            put_bytes(out, header.value, header.value_size, mode)
+        put(out, b"}", 1)
+    return 0
+
+
+cdef inline bint open_headers(
+    const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    const uint8_t **start, const uint8_t **end,
+) noexcept nogil:
+    """Find where the headers of a record lie; False when its columns do not fit `data`."""
+    cdef int64_t position = cell(records, R_POSITION, row)
+    cdef int64_t size = cell(records, R_SIZE, row)
+    cdef int64_t headers = cell(records, R_HEADERS, row)
+    if not inside(position, size, length) or headers < 0 or headers > position + size:
+        return False
+    start[0] = data + headers
+    end[0] = data + position + size
+    return True
+
+
+cdef int put_records(
+    Out *out, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    const Rows *rows, Texts *texts, int mode,
+) except -1 nogil:
+    cdef Py_ssize_t i, row
+    cdef int64_t batch, position, size
+    cdef char *at
+    cdef bint timed
+    for i in range(rows.count):
+        row = row_number(rows, i)
+        batch = cell(records, R_BATCH, row)
+        if batch < 0 or batch >= batches.count:
+            with gil:
+                raise IndexError(batch)
+        timed = has_time(batches, batch, cell(records, R_FLAGS, row))
+        if batch != texts.batch or timed != texts.timed:
+            write_texts(batches, batch, timed, texts)
+        put(out, texts.before_offset, texts.before_offset_size)
+
+        room(out, NUMBERS + NUMBERS)
+        at = out.text + out.used
+        at = add_number(at, cell(records, R_OFFSET, row))
+        at = add_text(at, b',"timestamp_ms":', 16)
+        at = add_optional(at, cell(records, R_TIMESTAMP, row), timed)
+        at = add_text(at, texts.before_sequence, texts.before_sequence_size)
+        at = add_optional(
+            at,
+            sequence_of(
+                texts.base_sequence, subtract(cell(records, R_OFFSET, row), texts.base_offset)
+            ),
+            texts.modern,
+        )
+        at = add_text(at, texts.before_key, texts.before_key_size)
+        out.used = at - out.text
+
+        position = cell(records, R_KEY, row)
+        size = cell(records, R_KEY_SIZE, row)
+        if inside(position, size, length):
+            put_bytes(out, data + position, size, mode)
+        else:
+            put(out, b"null", 4)
+        put(out, b',"value":', 9)
+        position = cell(records, R_VALUE, row)
+        size = cell(records, R_VALUE_SIZE, row)
+        if inside(position, size, length):
+            put_bytes(out, data + position, size, mode)
+        else:
+            put(out, b"null", 4)
+        put(out, b',"headers":[', 12)
+        if cell(records, R_HEADERS_COUNT, row) > 0:
+            put_headers(out, data, length, records, row, mode)
+        put(out, b"]}\n", 3)
+    return 0
+
+
+def format_records(
+    object write,
+    object data,
+    object batches,
+    object records,
+    object rows,
+    bytes head,
+    int bytes_mode,
+):
+    """Write `record` rows as JSON Lines and return how many."""
+    cdef bytes start = b'{"row":"record",' + (head + b"," if head else b"")
+    cdef Py_buffer buffer, batch_buffer, record_buffer, row_buffer
+    cdef Cols batch_columns, record_columns
+    cdef Rows numbers
+    cdef Texts texts
+    cdef Out out
+    texts.batch = -1
+    texts.timed = False
+    texts.head_size = len(start)
+    texts.before_offset = <char *>malloc(texts.head_size + NUMBERS)
+    if texts.before_offset is NULL:
+        raise MemoryError
+    memcpy(texts.before_offset, PyBytes_AS_STRING(start), texts.head_size)
+    out.piece = NULL
+    no_buffer(&buffer)
+    no_buffer(&batch_buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &batch_columns)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &record_columns)
+        open_rows(rows, record_columns.count, &row_buffer, &numbers)
+        open_out(&out, write)
+        with nogil:
+            put_records(
+                &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns, &record_columns,
+                &numbers, &texts, bytes_mode,
+            )
+        hand_over(&out)
+    finally:
+        free(texts.before_offset)
+        Py_XDECREF(out.piece)
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&batch_buffer)
+        PyBuffer_Release(&buffer)
+    return numbers.count
+
+
+cdef int put_batches(
+    Out *out, const Cols *batches, const Rows *rows, const char *start, Py_ssize_t start_size
+) except -1 nogil:
+    cdef Py_ssize_t i, row
+    cdef int64_t attributes, layout, flags
+    cdef bint modern, timed, known, horizon
+    cdef char *at
+    for i in range(rows.count):
+        row = row_number(rows, i)
+        attributes = cell(batches, B_ATTRIBUTES, row)
+        layout = cell(batches, B_LAYOUT, row)
+        flags = cell(batches, B_FLAGS, row)
+        modern = layout == 2
+        timed = modern or layout == 1
+        known = not (flags & WRAPPER and cell(batches, B_RECORDS_COUNT, row) < 0)
+        horizon = modern and attributes & DELETE_HORIZON_BIT != 0
+        put(out, start, start_size)
+        room(out, NUMBERS)
+        at = out.text + out.used
+        at = add_text(at, b'"position":', 11)
+        at = add_number(at, cell(batches, B_POSITION, row))
+        at = add_text(at, b',"size_bytes":', 14)
+        at = add_number(at, cell(batches, B_SIZE, row))
+        at = add_text(at, b',"magic":', 9)
+        at = add_number(at, cell(batches, B_MAGIC, row))
+        at = add_text(at, b',"codec":"', 10)
+        at = add_name(at, CODECS[attributes & CODEC_BITS])
+        at = add_text(at, b'","base_offset":', 16)
+        at = add_optional(at, cell(batches, B_BASE_OFFSET, row), known)
+        at = add_text(at, b',"last_offset":', 15)
+        at = add_number(at, cell(batches, B_LAST_OFFSET, row))
+        at = add_text(at, b',"records_count":', 17)
+        at = add_optional(at, cell(batches, B_RECORDS_COUNT, row), known)
+        at = add_text(at, b',"crc":', 7)
+        at = add_number(at, cell(batches, B_CRC, row))
+        at = add_text(at, b',"crc_valid":', 13)
+        at = add_bool(at, not flags & CRC_BAD)
+        at = add_text(at, b',"timestamp_type":', 18)
+        at = add_type(at, attributes, timed)
+        at = add_text(at, b',"base_timestamp_ms":', 21)
+        at = add_optional(at, cell(batches, B_BASE_TIMESTAMP, row), timed and not horizon)
+        at = add_text(at, b',"max_timestamp_ms":', 20)
+        at = add_optional(at, cell(batches, B_MAX_TIMESTAMP, row), timed)
+        at = add_text(at, b',"leader_epoch":', 16)
+        at = add_optional(at, cell(batches, B_LEADER_EPOCH, row), modern)
+        at = add_text(at, b',"producer_id":', 15)
+        at = add_optional(at, cell(batches, B_PRODUCER_ID, row), modern)
+        at = add_text(at, b',"producer_epoch":', 18)
+        at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, row), modern)
+        at = add_text(at, b',"base_sequence":', 17)
+        at = add_optional(at, cell(batches, B_BASE_SEQUENCE, row), modern)
+        at = add_text(at, b',"last_sequence":', 17)
+        at = add_optional(
+            at,
+            sequence_of(
+                cell(batches, B_BASE_SEQUENCE, row),
+                subtract(cell(batches, B_LAST_OFFSET, row), cell(batches, B_BASE_OFFSET, row)),
+            ),
+            modern,
+        )
+        at = add_text(at, b',"transactional":', 17)
+        at = add_bool(at, modern and attributes & TRANSACTIONAL_BIT != 0)
+        at = add_text(at, b',"control":', 11)
+        at = add_bool(at, modern and attributes & CONTROL_BIT != 0)
+        at = add_text(at, b',"delete_horizon_ms":', 21)
+        at = add_optional(at, cell(batches, B_BASE_TIMESTAMP, row), horizon)
+        at = add_text(at, b"}\n", 2)
+        out.used = at - out.text
+    return 0
+
+
+def format_batches(object write, object batches, object rows, bytes head):
+    """Write `batch` rows as JSON Lines and return how many."""
+    cdef bytes start = b'{"row":"batch",' + (head + b"," if head else b"")
+    cdef const char *start_text = PyBytes_AS_STRING(start)
+    cdef Py_ssize_t start_size = len(start)
+    cdef Py_buffer batch_buffer, row_buffer
+    cdef Cols columns
+    cdef Rows numbers
+    cdef Out out
+    out.piece = NULL
+    no_buffer(&batch_buffer)
+    no_buffer(&row_buffer)
+    try:
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        open_out(&out, write)
+        with nogil:
+            put_batches(&out, &columns, &numbers, start_text, start_size)
+        hand_over(&out)
+    finally:
+        Py_XDECREF(out.piece)
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&batch_buffer)
+    return numbers.count
+
+
+# Buffers for Arrow -------------------------------------------------------------------------------
+
+cdef enum:
+    MAX_INT32 = 0x7FFFFFFF
+
+
+cdef inline void set_valid(uint8_t *bitmap, Py_ssize_t i) noexcept nogil:
+    bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))
+
+
+cdef object new_bytes(Py_ssize_t size):
+    return PyByteArray_FromStringAndSize(NULL, size)
+
+
+cdef object new_bitmap(Py_ssize_t bits):
+    cdef object bitmap = new_bytes((bits + 7) // 8)
+    memset(PyByteArray_AS_STRING(bitmap), 0, (bits + 7) // 8)
+    return bitmap
+
+
+def gather(
+    object data,
+    object records,
+    object rows,
+    int position_column,
+    int size_column,
+    int64_t offset_base,
+):
+    """Copy keys or values of records together, as the buffers of an Arrow binary array."""
+    cdef Py_buffer buffer, record_buffer, row_buffer
+    cdef Cols columns
+    cdef Rows numbers
+    cdef Py_ssize_t i, row
+    cdef Py_ssize_t nulls = 0
+    cdef int64_t total = 0
+    cdef int64_t position, size
+    cdef const uint8_t *p
+    cdef int32_t *offset
+    cdef char *value
+    cdef uint8_t *bitmap
+    if not 0 <= position_column < RECORD_WIDTH or not 0 <= size_column < RECORD_WIDTH:
+        raise IndexError(position_column)
+    if not -MAX_INT32 - 1 <= offset_base <= MAX_INT32:
+        raise OverflowError(offset_base)
+    no_buffer(&buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        p = <const uint8_t *>buffer.buf
+        with nogil:
+            for i in range(numbers.count):
+                row = row_number(&numbers, i)
+                size = cell(&columns, size_column, row)
+                if inside(cell(&columns, position_column, row), size, buffer.len):
+                    total += size
+                    if total > MAX_INT32 - offset_base:
+                        break
+                else:
+                    nulls += 1
+        if total > MAX_INT32 - offset_base:
+            raise OverflowError(total)
+        offsets = new_bytes(4 * (numbers.count + 1))
+        values = new_bytes(<Py_ssize_t>total)
+        validity = new_bitmap(numbers.count)
+        offset = <int32_t *>PyByteArray_AS_STRING(offsets)
+        value = PyByteArray_AS_STRING(values)
+        bitmap = <uint8_t *>PyByteArray_AS_STRING(validity)
+        with nogil:
+            offset[0] = <int32_t>offset_base
+            for i in range(numbers.count):
+                row = row_number(&numbers, i)
+                position = cell(&columns, position_column, row)
+                size = cell(&columns, size_column, row)
+                if inside(position, size, buffer.len):
+                    memcpy(value, p + position, size)
+                    value += size
+                    set_valid(bitmap, i)
+                else:
+                    size = 0
+                offset[i + 1] = <int32_t>(offset[i] + size)
+    finally:
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&buffer)
+    return offsets, values, validity, nulls
+
+
+def take(object records, object rows, int column):
+    """Return one column of the rows wanted, as int64 in memory order."""
+    cdef Py_buffer record_buffer, row_buffer
+    cdef Cols columns
+    cdef Rows numbers
+    cdef Py_ssize_t i
+    cdef int64_t *at
+    if not 0 <= column < RECORD_WIDTH:
+        raise IndexError(column)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        values = new_bytes(8 * numbers.count)
+        at = <int64_t *>PyByteArray_AS_STRING(values)
+        with nogil:
+            for i in range(numbers.count):
+                at[i] = cell(&columns, column, row_number(&numbers, i))
+    finally:
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+    return values
+
+
+cdef object spread(object batches, object records, object rows, int column):
+    """Return a batch column, or with BATCH_WIDTH the sequence numbers, for each record."""
+    cdef Py_buffer batch_buffer, record_buffer, row_buffer
+    cdef Cols batch_columns, columns
+    cdef Rows numbers
+    cdef Py_ssize_t i, row
+    cdef int64_t batch = 0
+    cdef bint missing = False
+    cdef int64_t *at
+    no_buffer(&batch_buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &batch_columns)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        values = new_bytes(8 * numbers.count)
+        at = <int64_t *>PyByteArray_AS_STRING(values)
+        with nogil:
+            for i in range(numbers.count):
+                row = row_number(&numbers, i)
+                batch = cell(&columns, R_BATCH, row)
+                if batch < 0 or batch >= batch_columns.count:
+                    missing = True
+                    break
+                if column < BATCH_WIDTH:
+                    at[i] = cell(&batch_columns, column, batch)
+                elif cell(&batch_columns, B_LAYOUT, batch) != 2:
+                    at[i] = -1
+                else:
+                    at[i] = sequence_of(
+                        cell(&batch_columns, B_BASE_SEQUENCE, batch),
+                        subtract(
+                            cell(&columns, R_OFFSET, row),
+                            cell(&batch_columns, B_BASE_OFFSET, batch),
+                        ),
+                    )
+        if missing:
+            raise IndexError(batch)
+    finally:
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&batch_buffer)
+    return values
+
+
+def take_batch(object batches, object records, object rows, int column):
+    """Return one column of each record's batch, as int64 in memory order."""
+    if not 0 <= column < BATCH_WIDTH:
+        raise IndexError(column)
+    return spread(batches, records, rows, column)
+
+
+def sequences(object batches, object records, object rows):
+    """Return each record's sequence number as int64 in memory order; -1 for none (F24)."""
+    return spread(batches, records, rows, BATCH_WIDTH)
+
+
+def gather_headers(object data, object records, object rows):
+    """Copy record headers together, as the buffers of an Arrow list<struct<key, value>> array."""
+    cdef Py_buffer buffer, record_buffer, row_buffer
+    cdef Cols columns
+    cdef Rows numbers
+    cdef Header header
+    cdef Py_ssize_t i, row
+    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t nulls = 0
+    cdef int64_t key_bytes = 0
+    cdef int64_t value_bytes = 0
+    cdef int64_t left
+    cdef const uint8_t *p
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef int32_t *list_offset
+    cdef int32_t *key_offset
+    cdef int32_t *value_offset
+    cdef char *key
+    cdef char *value
+    cdef uint8_t *bitmap
+    no_buffer(&buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        p = <const uint8_t *>buffer.buf
+        with nogil:
+            for i in range(numbers.count):
+                row = row_number(&numbers, i)
+                left = cell(&columns, R_HEADERS_COUNT, row)
+                if left <= 0 or not open_headers(p, buffer.len, &columns, row, &at, &end):
+                    continue
+                while left and not read_header(&at, end, &header):
+                    left -= 1
+                    count += 1
+                    key_bytes += header.key_size
+                    value_bytes += max(header.value_size, 0)
+                    nulls += header.value_size < 0
+        if key_bytes > MAX_INT32 or value_bytes > MAX_INT32 or count > MAX_INT32:
+            raise OverflowError(max(key_bytes, value_bytes))
+        list_offsets = new_bytes(4 * (numbers.count + 1))
+        key_offsets = new_bytes(4 * (count + 1))
+        keys = new_bytes(<Py_ssize_t>key_bytes)
+        value_offsets = new_bytes(4 * (count + 1))
+        values = new_bytes(<Py_ssize_t>value_bytes)
+        validity = new_bitmap(count)
+        list_offset = <int32_t *>PyByteArray_AS_STRING(list_offsets)
+        key_offset = <int32_t *>PyByteArray_AS_STRING(key_offsets)
+        value_offset = <int32_t *>PyByteArray_AS_STRING(value_offsets)
+        key = PyByteArray_AS_STRING(keys)
+        value = PyByteArray_AS_STRING(values)
+        bitmap = <uint8_t *>PyByteArray_AS_STRING(validity)
+        with nogil:
+            count = 0
+            list_offset[0] = key_offset[0] = value_offset[0] = 0
+            for i in range(numbers.count):
+                row = row_number(&numbers, i)
+                left = cell(&columns, R_HEADERS_COUNT, row)
+                if left > 0 and open_headers(p, buffer.len, &columns, row, &at, &end):
+                    while left and not read_header(&at, end, &header):
+                        left -= 1
+                        memcpy(key, header.key, header.key_size)
+                        key += header.key_size
+                        key_offset[count + 1] = key_offset[count] + header.key_size
+                        value_offset[count + 1] = value_offset[count]
+                        if header.value_size >= 0:
+                            memcpy(value, header.value, header.value_size)
+                            value += header.value_size
+                            value_offset[count + 1] += header.value_size
+                            set_valid(bitmap, count)
+                        count += 1
+                list_offset[i + 1] = <int32_t>count
+    finally:
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&buffer)
+    return list_offsets, (key_offsets, keys), (value_offsets, values, validity, nulls)

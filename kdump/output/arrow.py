@@ -1,0 +1,146 @@
+"""Parquet and Arrow files: columns go from the kernel into record batches of many thousand rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.errors import KdumpError, UsageError
+from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows, parts
+from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
+
+if TYPE_CHECKING:
+    from kdump.output.sink import Item
+
+#: A record batch is written when it has this many rows, or this many bytes in keys and values.
+#: Offsets in it are int32, so the second must stay well below 1 GiB.
+ROWS_A_BATCH = 128 * 1024
+BYTES_A_BATCH = 64 * 1024 * 1024
+
+
+class ArrowMissing(KdumpError):
+    """PyArrow is not installed."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__(
+            f"--format {form} needs PyArrow, which is not installed: pip install 'kdump[arrow]'"
+        )
+
+
+def arrow_sink(form: str, file: BinaryIO) -> ArrowSink:
+    """Return a sink that writes a Parquet or an Arrow file."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ArrowMissing(form) from None
+    return ArrowSink(form, file)
+
+
+class ArrowSink:
+    """Writes rows of one kind. The first row decides the kind; a file has one schema."""
+
+    def __init__(self, form: str, file: BinaryIO) -> None:
+        self._form = form
+        self._file = file
+        self._kind = ""
+        self._types: dict[str, str] = RECORD_TYPES
+        self._schema: Any = None
+        self._writer: Any = None
+        self._topics: dict[str, int] = {}
+        self._gathered: GatheredRecords | GatheredBatches | GatheredRows | None = None
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+        if isinstance(item, RecordChunk):
+            for part in parts(item):
+                self._records().add(part)
+                self._write_if_full()
+        elif isinstance(item, BatchChunk):
+            self._batches().add(item)
+            self._write_if_full()
+        elif isinstance(item, (RecordRow, Pre08Row)):
+            self._row("record", RECORD_TYPES, item._asdict())
+        elif isinstance(item, BatchRow):
+            self._row("batch", BATCH_TYPES, item._asdict())
+        elif isinstance(item, Row):
+            types = self._types if item.row == self._kind else entry_types(item)
+            self._row(item.row, types, item.fields)
+
+    def finish(self) -> None:
+        """Write the rows still held, and the file's end; a file without rows is a file too."""
+        self._write()
+        self._open()
+        self._writer.close()
+
+    def _records(self) -> GatheredRecords:
+        if not isinstance(self._gathered, GatheredRecords):
+            self._begin("record", RECORD_TYPES)
+            self._gathered = GatheredRecords(self._topics)
+        return self._gathered
+
+    def _batches(self) -> GatheredBatches:
+        if not isinstance(self._gathered, GatheredBatches):
+            self._begin("batch", BATCH_TYPES)
+            self._gathered = GatheredBatches(self._topics)
+        return self._gathered
+
+    def _row(self, kind: str, types: dict[str, str], fields: dict[str, object]) -> None:
+        if not isinstance(self._gathered, GatheredRows) or kind != self._kind:
+            self._begin(kind, types)
+            self._gathered = GatheredRows(types, self._topics)
+        self._gathered.add(fields)
+        self._write_if_full()
+
+    def _begin(self, kind: str, types: dict[str, str]) -> None:
+        """Write what was gathered in another way, and see that the file can hold this kind."""
+        self._write()
+        if self._kind and kind != self._kind:
+            raise UsageError(
+                f"--format {self._form} holds rows of one kind, not {self._kind} and {kind}: "
+                "name files of one kind"
+            )
+        self._kind, self._types = kind, types
+
+    def _write_if_full(self) -> None:
+        gathered = self._gathered
+        if gathered is not None and (
+            gathered.count >= ROWS_A_BATCH or gathered.size_bytes >= BYTES_A_BATCH
+        ):
+            self._write()
+
+    def _write(self) -> None:
+        gathered, self._gathered = self._gathered, None
+        if gathered is None or not gathered.count:
+            return
+        import pyarrow as pa
+
+        self._open()
+        arrays = gathered.arrays()
+        columns = [
+            arrays[field.name].cast(field.type, safe=False)
+            if field.name in arrays
+            else pa.nulls(gathered.count, field.type)
+            for field in self._schema
+        ]
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def _open(self) -> None:
+        if self._writer is not None:
+            return
+        self._schema = schema_of(self._types)
+        if self._form == "parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            plain = ("offset", "timestamp_ms", "key", "value", "headers", "control")
+            self._writer = ParquetWriter(
+                self._file,
+                self._schema,
+                compression="zstd",
+                use_dictionary=[name for name in self._types if name not in plain],
+                write_statistics=[name for name in self._types if name not in plain[2:]],
+            )
+        else:
+            from pyarrow import ipc
+
+            options = ipc.IpcWriteOptions(emit_dictionary_deltas=True)
+            self._writer = ipc.new_file(self._file, self._schema, options=options)

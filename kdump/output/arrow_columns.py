@@ -1,0 +1,303 @@
+"""Columns of many chunks gathered into one Arrow record batch, without a Python object per record.
+
+What differs from record to record is copied by the kernel. What is the same for all records of a
+batch is kept as runs where a chunk holds one batch (a compressed one gives some eighty records),
+and spread over the records only when a record batch is made.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+from kdump import kernels
+from kdump.output.arrow_schema import arrow_type
+
+if TYPE_CHECKING:
+    from kdump.engine.rows import Place
+    from kdump.kernels.columns import Columns
+
+Array = Any  # PyArrow has no types of its own
+
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
+_TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+
+
+def buffer(data: bytes | bytearray) -> Array:
+    """Wrap bytes as an Arrow buffer; an empty one still points somewhere, as Arrow demands."""
+    import pyarrow as pa
+
+    return pa.py_buffer(data or b"\0")
+
+
+def int64s(data: bytes | bytearray) -> Array:
+    """Wrap int64 in memory order as an Arrow array."""
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), len(data) // 8, [None, buffer(data)])
+
+
+def joined(pieces: list[Array], kind: Array) -> Array:
+    """Join arrays of one type, of which there may be none."""
+    import pyarrow as pa
+
+    if len(pieces) == 1:
+        return pieces[0]
+    return pa.concat_arrays(pieces) if pieces else pa.nulls(0, kind)
+
+
+def spread(values: list[object], counts: list[int], kind: Array) -> Array:
+    """Repeat each value as often as its count says."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends, end = [], 0
+    for count in counts:
+        end += count
+        ends.append(end)
+    if not ends:
+        return pa.nulls(0, kind)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
+    return pc.run_end_decode(runs)
+
+
+class PlaceColumns:
+    """Topic, partition and segment of every row, as runs.
+
+    `topics` is the dictionary of the whole file. It only grows: Arrow files allow an addition to a
+    dictionary, but no other one.
+    """
+
+    def __init__(self, topics: dict[str, int]) -> None:
+        self._topics = topics
+        self._places: list[Place] = []
+        self._counts: list[int] = []
+
+    def add(self, place: Place, count: int) -> None:
+        """Note that the next `count` rows come from a place."""
+        if not count:
+            return
+        if self._places and self._places[-1] == place:
+            self._counts[-1] += count
+        else:
+            self._places.append(place)
+            self._counts.append(count)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the three columns."""
+        import pyarrow as pa
+
+        places, counts, topics = self._places, self._counts, self._topics
+        numbers: list[object] = [
+            None if place.topic is None else topics.setdefault(place.topic, len(topics))
+            for place in places
+        ]
+        return {
+            "topic": pa.DictionaryArray.from_arrays(
+                spread(numbers, counts, pa.int32()), pa.array(list(topics), pa.string())
+            ),
+            "partition": spread([place.partition for place in places], counts, pa.int32()),
+            "segment": spread([place.segment for place in places], counts, pa.int64()),
+        }
+
+
+class BatchColumns:
+    """Columns of the batches that rows belong to, or are."""
+
+    def __init__(self, wanted: tuple[int, ...]) -> None:
+        self._wanted = wanted
+        self._pieces: dict[int, list[Array]] = {column: [] for column in wanted}
+        self._runs: list[tuple[int, ...]] = []
+        self._counts: list[int] = []
+
+    def add_run(self, batches: Columns, row: int, count: int) -> None:
+        """Take `count` rows that all belong to one batch."""
+        self._runs.append(batches.row(row))
+        self._counts.append(count)
+
+    def add_records(self, batches: Columns, records: Columns, rows: array[int] | None) -> None:
+        """Take rows that belong to many batches."""
+        self._settle()
+        for column in self._wanted:
+            self._pieces[column].append(int64s(kernels.take_batch(batches, records, rows, column)))
+
+    def add_batches(self, batches: Columns, rows: array[int] | None) -> None:
+        """Take batches that are rows themselves."""
+        for column in self._wanted:
+            values = batches.column(column)
+            kept = values if rows is None else array("q", [values[row] for row in rows])
+            self._pieces[column].append(int64s(bytes(kept)))
+
+    def _settle(self) -> None:
+        """Turn the runs so far into arrays, so that order is kept."""
+        if not self._runs:
+            return
+        import pyarrow as pa
+
+        for column in self._wanted:
+            values: list[object] = [run[column] for run in self._runs]
+            self._pieces[column].append(spread(values, self._counts, pa.int64()))
+        self._runs, self._counts = [], []
+
+    def arrays(self) -> dict[int, Array]:
+        """Return the columns by number."""
+        import pyarrow as pa
+
+        self._settle()
+        return {column: joined(pieces, pa.int64()) for column, pieces in self._pieces.items()}
+
+
+class BytesColumn:
+    """Keys or values: one offsets buffer, one of bytes, and the nulls."""
+
+    def __init__(self, position_column: int, size_column: int) -> None:
+        self._columns = (position_column, size_column)
+        self._offsets = bytearray(4)
+        self._values = bytearray()
+        self._valid: list[tuple[int, bytearray | None]] = []
+        self._nulls = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes gathered so far."""
+        return len(self._values)
+
+    def add(self, data: bytes | bytearray | memoryview, records: Columns, rows: Any) -> None:
+        """Copy the key or value of each record."""
+        offsets, values, validity, nulls = kernels.gather(
+            data, records, rows, *self._columns, len(self._values)
+        )
+        self._offsets += memoryview(offsets)[4:]
+        self._values += values
+        self._valid.append((len(offsets) // 4 - 1, validity if nulls else None))
+        self._nulls += nulls
+
+    def array(self) -> Array:
+        """Return the column."""
+        import pyarrow as pa
+
+        count = len(self._offsets) // 4 - 1
+        validity = self._validity() if self._nulls else None
+        buffers = [validity, buffer(self._offsets), buffer(self._values)]
+        return pa.Array.from_buffers(pa.binary(), count, buffers, self._nulls)
+
+    def _validity(self) -> Array:
+        """Join the bitmaps, which do not end at whole bytes."""
+        import pyarrow as pa
+
+        pieces = [
+            pa.repeat(pa.scalar(value=True), count)
+            if bitmap is None
+            else pa.Array.from_buffers(pa.bool_(), count, [None, buffer(bitmap)])
+            for count, bitmap in self._valid
+        ]
+        return joined(pieces, pa.bool_()).buffers()[1]
+
+
+class HeadersColumn:
+    """Headers: a list of pairs for each record. Records without any cost nothing."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Array] = []
+        self._empty = 0
+        self.size_bytes = 0
+
+    def add(self, data: bytes | bytearray | memoryview, records: Columns, rows: Any) -> None:
+        """Copy the headers of each record."""
+        import pyarrow as pa
+
+        lists, (key_ends, keys), (ends, values, validity, nulls) = kernels.gather_headers(
+            data, records, rows
+        )
+        count, inside = len(lists) // 4 - 1, len(key_ends) // 4 - 1
+        if not inside:
+            self._empty += count
+            return
+        self._settle()
+        self.size_bytes += len(keys) + len(values)
+        names = pa.Array.from_buffers(pa.string(), inside, [None, buffer(key_ends), buffer(keys)])
+        contents = pa.Array.from_buffers(
+            pa.binary(),
+            inside,
+            [buffer(validity) if nulls else None, buffer(ends), buffer(values)],
+            nulls,
+        )
+        kind = arrow_type("headers")
+        pairs = pa.StructArray.from_arrays([_utf8(names), contents], fields=list(kind.value_type))
+        self._pieces.append(
+            pa.ListArray.from_buffers(kind, count, [None, buffer(lists)], children=[pairs])
+        )
+
+    def _settle(self) -> None:
+        if self._empty:
+            import pyarrow as pa
+
+            kind = arrow_type("headers")
+            offsets = buffer(bytes(4 * (self._empty + 1)))
+            none = pa.array([], kind.value_type)
+            self._pieces.append(
+                pa.ListArray.from_buffers(kind, self._empty, [None, offsets], children=[none])
+            )
+            self._empty = 0
+
+    def array(self) -> Array:
+        """Return the column."""
+        self._settle()
+        return joined(self._pieces, arrow_type("headers"))
+
+
+def _utf8(names: Array) -> Array:
+    """Return header keys as they are, or with what is no UTF-8 replaced."""
+    import pyarrow as pa
+
+    try:
+        names.validate(full=True)
+    except pa.ArrowInvalid:
+        plain = names.cast(pa.binary()).to_pylist()
+        return pa.array([name.decode("utf-8", "replace") for name in plain], pa.string())
+    return names
+
+
+def codecs(attributes: Array) -> Array:
+    """Name the codec in each attributes field."""
+    return _named(attributes, 0, 7, _CODECS)
+
+
+def timestamp_types(attributes: Array, layouts: Array) -> Array:
+    """Name the timestamp type in each attributes field; magic 0 has none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    named = _named(attributes, 3, 1, _TIMESTAMP_TYPES)
+    return pc.if_else(pc.equal(layouts, 0), pa.scalar(None, named.type), named)
+
+
+def _named(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pc.bit_wise_and(pc.shift_right(attributes, shift), mask).cast(pa.int32())
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(words, pa.string()))
+
+
+def bit(attributes: Array, number: int) -> Array:
+    """Say for each attributes field whether a bit is set."""
+    import pyarrow.compute as pc
+
+    return pc.not_equal(pc.bit_wise_and(attributes, 1 << number), 0)
+
+
+def sequences_from(base_sequences: Array, deltas: Array) -> Array:
+    """Add deltas to sequence numbers, which wrap from 2^31-1 to 0; -1 stays (F24)."""
+    import pyarrow.compute as pc
+
+    wrapped = pc.bit_wise_and(pc.add(base_sequences, deltas), 0x7FFFFFFF)
+    return pc.if_else(pc.less(base_sequences, 0), -1, wrapped)
+
+
+def only_where(condition: Array, values: Array) -> Array:
+    """Return values where the condition holds and null elsewhere."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(condition, values, pa.scalar(None, values.type))

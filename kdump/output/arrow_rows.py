@@ -1,0 +1,249 @@
+"""Rows of each kind gathered until there are enough of them for one Arrow record batch."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.rows import Place, RecordChunk
+from kdump.kernels import columns as c
+from kdump.output import arrow_columns as ac
+from kdump.output.arrow_schema import arrow_type
+from kdump.output.jsonl import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kdump.engine.rows import BatchChunk
+
+_OF_RECORDS = (
+    c.B_POSITION,
+    c.B_MAGIC,
+    c.B_ATTRIBUTES,
+    c.B_BASE_OFFSET,
+    c.B_LEADER_EPOCH,
+    c.B_PRODUCER_ID,
+    c.B_PRODUCER_EPOCH,
+    c.B_BASE_SEQUENCE,
+    c.B_LAYOUT,
+)
+
+
+#: No piece handed to the kernel may have more bytes than an int32 offset can reach.
+_PIECE_BYTES = 1 << 30
+
+
+def parts(chunk: RecordChunk) -> Iterator[RecordChunk]:
+    """Yield the chunk, or parts of it where its keys and values could be too much for one array."""
+    if memoryview(chunk.data).nbytes < _PIECE_BYTES:
+        yield chunk
+        return
+    sizes = chunk.records.column(c.R_SIZE)
+    rows, taken = array("q"), 0
+    for row in range(chunk.records.count) if chunk.rows is None else chunk.rows:
+        if rows and taken + sizes[row] > _PIECE_BYTES:
+            yield _part(chunk, rows)
+            rows, taken = array("q"), 0
+        rows.append(row)
+        taken += sizes[row]
+    yield _part(chunk, rows)
+
+
+def _part(chunk: RecordChunk, rows: array[int]) -> RecordChunk:
+    return RecordChunk(chunk.place, chunk.data, chunk.batches, chunk.records, rows, chunk.controls)
+
+
+class GatheredRows:
+    """Rows that come one by one, as messages of 0.7 and entries of small files do."""
+
+    def __init__(self, types: dict[str, str], topics: dict[str, int]) -> None:
+        self.count = 0
+        self.size_bytes = 0
+        self._types = types
+        self._topics = topics
+        self._columns: dict[str, list[object]] = {name: [] for name in types}
+
+    def add(self, fields: Mapping[str, object]) -> None:
+        """Take one row."""
+        self.count += 1
+        for name, column in self._columns.items():
+            value = fields.get(name)
+            if isinstance(value, (bytes, str)):
+                self.size_bytes += len(value)
+            column.append(_fit(self._types[name], value))
+
+    def arrays(self) -> dict[str, ac.Array]:
+        """Return all columns."""
+        import pyarrow as pa
+
+        arrays = {
+            name: pa.array(column, arrow_type(self._types[name]))
+            for name, column in self._columns.items()
+            if name != "topic"
+        }
+        if "topic" in self._columns:
+            places = ac.PlaceColumns(self._topics)
+            for topic in self._columns["topic"]:
+                places.add(Place(str(topic) if topic is not None else None, None, None, ""), 1)
+            arrays["topic"] = places.arrays()["topic"]
+        return arrays
+
+
+def _fit(word: str, value: object) -> object:
+    """Return a value in the form its column takes."""
+    if word == "headers" and isinstance(value, tuple):
+        return [{"key": key.decode("utf-8", "replace"), "value": data} for key, data in value]
+    if word == "string" and value is not None and not isinstance(value, str):
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else json_text(value)
+    return value
+
+
+class GatheredRecords:
+    """Record chunks; what they point to is copied when they are added."""
+
+    def __init__(self, topics: dict[str, int]) -> None:
+        self.count = 0
+        self._place = ac.PlaceColumns(topics)
+        self._batches = ac.BatchColumns(_OF_RECORDS)
+        self._offsets = bytearray()
+        self._timestamps = bytearray()
+        self._key = ac.BytesColumn(c.R_KEY, c.R_KEY_SIZE)
+        self._value = ac.BytesColumn(c.R_VALUE, c.R_VALUE_SIZE)
+        self._headers = ac.HeadersColumn()
+        self._controls: list[tuple[int, list[object] | None]] = []
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes gathered in keys, values and headers."""
+        return self._key.size_bytes + self._value.size_bytes + self._headers.size_bytes
+
+    def add(self, chunk: RecordChunk) -> None:
+        """Take a chunk."""
+        count = len(chunk)
+        if not count:
+            return
+        data, batches, records, rows = chunk.data, chunk.batches, chunk.records, chunk.rows
+        self.count += count
+        self._place.add(chunk.place, count)
+        first = records.value(c.R_BATCH, 0)
+        if first == records.value(c.R_BATCH, records.count - 1):
+            self._batches.add_run(batches, first, count)
+        else:
+            self._batches.add_records(batches, records, rows)
+        self._offsets += kernels.take(records, rows, c.R_OFFSET)
+        self._timestamps += kernels.take(records, rows, c.R_TIMESTAMP)
+        self._key.add(data, records, rows)
+        self._value.add(data, records, rows)
+        self._headers.add(data, records, rows)
+        self._controls.append((count, _controls(chunk)))
+
+    def arrays(self) -> dict[str, ac.Array]:
+        """Return all columns but those that are null here."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        of = self._batches.arrays()
+        layouts, attributes = of[c.B_LAYOUT], of[c.B_ATTRIBUTES]
+        modern = pc.equal(layouts, 2)
+        offsets = ac.int64s(self._offsets)
+        deltas = pc.subtract(offsets, of[c.B_BASE_OFFSET])
+        return self._place.arrays() | {
+            "position": of[c.B_POSITION],
+            "magic": of[c.B_MAGIC],
+            "codec": ac.codecs(attributes),
+            "offset": offsets,
+            "timestamp_ms": ac.only_where(pc.not_equal(layouts, 0), ac.int64s(self._timestamps)),
+            "timestamp_type": ac.timestamp_types(attributes, layouts),
+            "leader_epoch": ac.only_where(modern, of[c.B_LEADER_EPOCH]),
+            "producer_id": ac.only_where(modern, of[c.B_PRODUCER_ID]),
+            "producer_epoch": ac.only_where(modern, of[c.B_PRODUCER_EPOCH]),
+            "sequence": ac.only_where(modern, ac.sequences_from(of[c.B_BASE_SEQUENCE], deltas)),
+            "transactional": pc.and_(modern, ac.bit(attributes, 4)),
+            "control": ac.joined(
+                [
+                    pa.nulls(count, pa.string()) if told is None else pa.array(told, pa.string())
+                    for count, told in _merged(self._controls)
+                ],
+                pa.string(),
+            ),
+            "key": self._key.array(),
+            "value": self._value.array(),
+            "headers": self._headers.array(),
+        }
+
+
+def _controls(chunk: RecordChunk) -> list[object] | None:
+    controls = chunk.controls
+    if controls is None:
+        return None
+    told: list[object] = [None if control is None else json_text(control) for control in controls]
+    return told if chunk.rows is None else [told[row] for row in chunk.rows]
+
+
+def _merged(
+    pieces: list[tuple[int, list[object] | None]],
+) -> list[tuple[int, list[object] | None]]:
+    """Join neighbouring pieces without control records: there are thousands of them."""
+    merged: list[tuple[int, list[object] | None]] = []
+    for count, told in pieces:
+        if told is None and merged and merged[-1][1] is None:
+            merged[-1] = (merged[-1][0] + count, None)
+        else:
+            merged.append((count, told))
+    return merged
+
+
+class GatheredBatches:
+    """Batch chunks."""
+
+    size_bytes = 0
+
+    def __init__(self, topics: dict[str, int]) -> None:
+        self.count = 0
+        self._place = ac.PlaceColumns(topics)
+        self._batches = ac.BatchColumns(tuple(range(c.BATCH_WIDTH)))
+
+    def add(self, chunk: BatchChunk) -> None:
+        """Take a chunk."""
+        self.count += len(chunk)
+        self._place.add(chunk.place, len(chunk))
+        self._batches.add_batches(chunk.batches, chunk.rows)
+
+    def arrays(self) -> dict[str, ac.Array]:
+        """Return all columns but those that are null here."""
+        import pyarrow.compute as pc
+
+        of = self._batches.arrays()
+        layouts, attributes, flags = of[c.B_LAYOUT], of[c.B_ATTRIBUTES], of[c.B_FLAGS]
+        modern, timed = pc.equal(layouts, 2), pc.not_equal(layouts, 0)
+        horizon = pc.and_(modern, ac.bit(attributes, 6))
+        closed = pc.and_(
+            pc.not_equal(pc.bit_wise_and(flags, c.WRAPPER), 0), pc.less(of[c.B_RECORDS_COUNT], 0)
+        )
+        deltas = pc.subtract(of[c.B_LAST_OFFSET], of[c.B_BASE_OFFSET])
+        opened, base_time = pc.invert(closed), of[c.B_BASE_TIMESTAMP]
+        return self._place.arrays() | {
+            "position": of[c.B_POSITION],
+            "size_bytes": of[c.B_SIZE],
+            "magic": of[c.B_MAGIC],
+            "codec": ac.codecs(attributes),
+            "base_offset": ac.only_where(opened, of[c.B_BASE_OFFSET]),
+            "last_offset": of[c.B_LAST_OFFSET],
+            "records_count": ac.only_where(opened, of[c.B_RECORDS_COUNT]),
+            "crc": of[c.B_CRC],
+            "crc_valid": pc.equal(pc.bit_wise_and(flags, c.CRC_BAD), 0),
+            "timestamp_type": ac.timestamp_types(attributes, layouts),
+            "base_timestamp_ms": ac.only_where(pc.and_(timed, pc.invert(horizon)), base_time),
+            "max_timestamp_ms": ac.only_where(timed, of[c.B_MAX_TIMESTAMP]),
+            "leader_epoch": ac.only_where(modern, of[c.B_LEADER_EPOCH]),
+            "producer_id": ac.only_where(modern, of[c.B_PRODUCER_ID]),
+            "producer_epoch": ac.only_where(modern, of[c.B_PRODUCER_EPOCH]),
+            "base_sequence": ac.only_where(modern, of[c.B_BASE_SEQUENCE]),
+            "last_sequence": ac.only_where(
+                modern, ac.sequences_from(of[c.B_BASE_SEQUENCE], deltas)
+            ),
+            "transactional": pc.and_(modern, ac.bit(attributes, 4)),
+            "control": pc.and_(modern, ac.bit(attributes, 5)),
+            "delete_horizon_ms": ac.only_where(horizon, base_time),
+        }

@@ -1,0 +1,93 @@
+"""CSV as in RFC 4180: a header line, then rows; what is nested stands in its cell as JSON.
+
+Null and empty stay apart as far as the form can tell them: null is an empty cell, an empty string
+is a quoted empty cell. Under `--bytes auto` what is no UTF-8 stands as `base64:…`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.output.escape import visible
+from kdump.output.jsonl import json_text
+from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kdump.output.sink import Item
+
+_QUOTED = re.compile('[",\r\n]')
+
+
+class Delimited:
+    """Writes every item as CSV lines to `write`.
+
+    Rows of another kind get a header line of their own: the first column, `row`, tells them apart.
+    On a terminal control characters are spelled out; in a file or pipe they are data.
+    """
+
+    def __init__(self, write: Callable[[bytes], object], mode: int, *, terminal: bool) -> None:
+        self._write = write
+        self._mode = mode
+        self._terminal = terminal
+        self._header: tuple[str, ...] = ()
+
+    def write(self, item: Item) -> None:
+        """Write one item."""
+        if isinstance(item, RecordChunk):
+            for record in item.iter_records():
+                self._record(record)
+        elif isinstance(item, BatchChunk):
+            for batch in item.iter_batches():
+                self._line("batch", batch._fields, batch)
+        elif isinstance(item, (RecordRow, Pre08Row)):
+            self._record(item)
+        elif isinstance(item, BatchRow):
+            self._line("batch", item._fields, item)
+        elif isinstance(item, Row):
+            self._line(item.row, tuple(item.fields), item.fields.values())
+
+    def finish(self) -> None:
+        """Nothing is held back."""
+
+    def _record(self, record: RecordRow | Pre08Row) -> None:
+        headers: object = headers_json(record.headers, self._mode) if record.headers else []
+        self._line("record", record._fields, record._replace(headers=headers))  # type: ignore[arg-type]
+
+    def _line(self, row: str, names: tuple[str, ...], values: Iterable[object]) -> None:
+        header = ("row", *names)
+        if header != self._header:
+            self._header = header
+            self._write(",".join(header).encode() + b"\r\n")
+        cells = [row, *map(self._cell, values)]
+        self._write(",".join(cells).encode("utf-8", "surrogateescape") + b"\r\n")
+
+    def _cell(self, value: object) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, int):
+            return str(value)
+        if isinstance(value, bytes):
+            text = self._bytes(value)
+        elif isinstance(value, str):
+            text = value
+        else:
+            text = json_text(value)
+        if self._terminal:
+            text = visible(text)
+        if not text or _QUOTED.search(text):
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+    def _bytes(self, data: bytes) -> str:
+        if self._mode == AUTO:
+            try:
+                return data.decode("utf-8")
+            except UnicodeDecodeError:
+                return "base64:" + bytes_text(data, BASE64)
+        return bytes_text(data, self._mode)

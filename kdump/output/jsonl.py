@@ -1,0 +1,105 @@
+"""JSON Lines: one object a line, no spaces, `row` first.
+
+Chunks of columns go to the kernel's formatter whole. What the formatter does not know (control
+records, entries, messages of 0.7) takes the slow path below, whose text is the same byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.output.escape import escape_json
+from kdump.output.values import bytes_json, headers_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from kdump.engine.rows import Place
+    from kdump.output.sink import Item
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+
+
+def json_text(value: object) -> str:
+    """Write a value as one line of JSON text, without the line end."""
+    return escape_json(_encode(value))
+
+
+def json_line(members: Mapping[str, object]) -> bytes:
+    """Write one object as a line of UTF-8."""
+    return json_text(members).encode() + b"\n"
+
+
+def head_of(place: Place) -> bytes:
+    """Write the members that name a place, as the kernel's formatters take them."""
+    return json_line(
+        {"topic": place.topic, "partition": place.partition, "segment": place.segment}
+    )[1:-2]
+
+
+def record_members(record: RecordRow | Pre08Row, mode: int) -> dict[str, object]:
+    """Return the members of a `record` row in order, bytes written under `mode`."""
+    members: dict[str, object] = {"row": "record"}
+    members.update(zip(record._fields, record, strict=True))
+    members["key"] = bytes_json(record.key, mode)
+    members["value"] = bytes_json(record.value, mode)
+    members["headers"] = headers_json(record.headers, mode)
+    return members
+
+
+def batch_members(batch: BatchRow) -> dict[str, object]:
+    """Return the members of a `batch` row in order."""
+    return {"row": "batch", **batch._asdict()}
+
+
+def row_members(row: Row, mode: int) -> dict[str, object]:
+    """Return the members of any other row; bytes among them are written under `mode`."""
+    return {"row": row.row} | {
+        name: bytes_json(value, mode) if isinstance(value, bytes) else value
+        for name, value in row.fields.items()
+    }
+
+
+class JsonLines:
+    """Writes every item as JSON Lines to `write`."""
+
+    def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
+        self._write = write
+        self._mode = mode
+        self._place: Place | None = None
+        self._head = b""
+
+    def write(self, item: Item) -> None:
+        """Write one item."""
+        if isinstance(item, RecordChunk):
+            self._records(item)
+        elif isinstance(item, BatchChunk):
+            head = self._head_of(item.place)
+            kernels.format_batches(self._write, item.batches, item.rows, head)
+        elif isinstance(item, Row):
+            self._write(json_line(row_members(item, self._mode)))
+        elif isinstance(item, BatchRow):
+            self._write(json_line(batch_members(item)))
+        elif isinstance(item, (RecordRow, Pre08Row)):
+            self._write(json_line(record_members(item, self._mode)))
+
+    def finish(self) -> None:
+        """Nothing is held back."""
+
+    def _records(self, chunk: RecordChunk) -> None:
+        if chunk.controls is not None:
+            for record in chunk.iter_records():
+                self._write(json_line(record_members(record, self._mode)))
+            return
+        head = self._head_of(chunk.place)
+        kernels.format_records(
+            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, head, self._mode
+        )
+
+    def _head_of(self, place: Place) -> bytes:
+        if place != self._place:
+            self._place, self._head = place, head_of(place)
+        return self._head

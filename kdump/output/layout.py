@@ -1,0 +1,70 @@
+"""Which columns a table has room for, and how wide each is.
+
+Widths come from the first rows and the terminal. A table never waits for all rows, so a later value
+may be wider than its column; the column then grows, and only a column that may be cut is cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.output.cells import width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Column(NamedTuple):
+    """One column of a table.
+
+    `least` is the width below which a column that may be cut (`cuts`) is of no use. When there is
+    still no room, columns with the highest `rank` are left out first; rank 0 always stays.
+    """
+
+    name: str
+    right: bool = False
+    cuts: bool = False
+    least: int = 0
+    rank: int = 0
+
+
+class Layout(NamedTuple):
+    """What fits: positions of the columns shown, their widths, and the gap between two."""
+
+    shown: tuple[int, ...]
+    widths: list[int]
+    gap: str
+
+
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
+    """Lay columns out over `width` cells, judging by some rows."""
+    natural = [
+        max([width_of(column.name), *(width_of(row[index]) for row in rows)])
+        for index, column in enumerate(columns)
+    ]
+    shown = list(range(len(columns)))
+    while True:
+        for gap in (2, 1):
+            room = width - gap * (len(shown) - 1)
+            widths = _share([columns[i] for i in shown], [natural[i] for i in shown], room)
+            if sum(widths) <= room:
+                return Layout(tuple(shown), widths, " " * gap)
+        last = max(shown, key=lambda i: (columns[i].rank, i))
+        if columns[last].rank == 0:
+            return Layout(tuple(shown), widths, " ")
+        shown.remove(last)
+
+
+def _share(columns: list[Column], natural: list[int], room: int) -> list[int]:
+    """Give fixed columns what they need, and what is left to those that may be cut."""
+    widths = list(natural)
+    cutting = [i for i, column in enumerate(columns) if column.cuts]
+    left = room - sum(widths[i] for i in range(len(columns)) if i not in cutting)
+    if columns[-1].cuts:  # nothing stands to the right of the last one: it takes what is left
+        natural = [*natural[:-1], room]
+    # The narrowest first: what one column does not need goes to the wider ones.
+    for share_of, index in enumerate(sorted(cutting, key=lambda i: natural[i])):
+        share = max(left // (len(cutting) - share_of), columns[index].least)
+        widths[index] = min(natural[index], share)
+        left -= widths[index]
+    return widths

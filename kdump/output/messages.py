@@ -1,0 +1,113 @@
+"""Everything that is no result: findings, errors, the summary. All of it goes to standard error."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TextIO
+
+from kdump import kernels
+from kdump.output.escape import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kdump.engine.findings import Finding, Severity
+    from kdump.errors import KdumpError
+    from kdump.output.progress import Tally
+
+_SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
+
+
+class Messages:
+    """Writes findings and errors as they come, and keeps count of both.
+
+    `before` runs before anything is written: it flushes the results, so that on a shared terminal a
+    finding stands behind the rows it follows.
+    """
+
+    def __init__(
+        self, file: TextIO, *, as_json: bool, colour: bool, before: Callable[[], None]
+    ) -> None:
+        self._file = file
+        self._as_json = as_json
+        self._colour = colour
+        self._before = before
+        self.findings: Counter[Severity] = Counter()
+        self.statuses: set[int] = set()
+        self.paths_unfinished = 0
+
+    @property
+    def worst(self) -> Severity | None:
+        """The most severe of the findings so far."""
+        return max(self.findings, key=lambda severity: severity.rank, default=None)
+
+    def finding(self, finding: Finding) -> None:
+        """Write a finding: one JSON line, or one line of text."""
+        self.findings[finding.severity] += 1
+        if self._as_json:
+            from kdump.output.jsonl import json_text
+
+            self._line(json_text({"row": "finding", **finding.fields()}))
+        else:
+            self._line(finding_text(finding, colour=self._colour))
+
+    def error(self, error: KdumpError) -> None:
+        """Write what could not be done."""
+        self.statuses.add(error.status)
+        self.paths_unfinished += 1
+        self._line(f"kdump: {visible(str(error))}")
+
+    def line(self, text: str) -> None:
+        """Write a line that belongs to an output form, as `--format kafka` has them."""
+        self._line(text)
+
+    def summary(self, tally: Tally) -> None:
+        """Write how much was read, what was found and which kernel did it; for a person only."""
+        parts = [tally.text()]
+        if self.findings:
+            ranked = sorted(self.findings.items(), key=lambda pair: -pair[0].rank)
+            parts += [counted(count, severity.value) for severity, count in ranked]
+        if self.paths_unfinished:
+            parts.append(f"{counted(self.paths_unfinished, 'path')} not finished")
+        parts.append(f"{kernels.NAME} kernel")
+        self._dim(" · ".join(parts))
+        if kernels.NAME == "pure":
+            self._dim("the pure Python kernel serves: same results, many times slower")
+
+    def _dim(self, text: str) -> None:
+        self._line(f"\x1b[2m{text}\x1b[0m" if self._colour else text)
+
+    def _line(self, text: str) -> None:
+        self._before()
+        encoding = self._file.encoding or "utf-8"
+        self._file.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        self._file.flush()
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number and a word, in the plural where it is one."""
+    plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
+    return f"{count:,} {word}{plural}"
+
+
+def finding_text(finding: Finding, *, colour: bool) -> str:
+    """Write a finding on one line: how bad, where, what, and what follows from it."""
+    word = finding.severity.value
+    level = f"{word.upper():8}"
+    if colour:
+        level = f"\x1b[{_SGR[word]}m{level}\x1b[0m"
+    parts = []
+    if finding.topic is not None:
+        parts.append(f"{finding.topic}-{finding.partition}")
+    if finding.segment is not None:
+        parts.append(f"segment {finding.segment}")
+    if not parts:
+        parts.append(finding.path)
+    if finding.position is not None:
+        parts.append(f"position {finding.position:,}")
+    if finding.size_bytes is not None:
+        parts.append(f"{finding.size_bytes:,} bytes")
+    if finding.offset is not None:
+        parts.append(f"offset {finding.offset}")
+    told = " ".join((f"{finding.code}: {finding.message}", *finding.consequences))
+    return f"{level} {visible(' · '.join(parts))}  {visible(told)}"

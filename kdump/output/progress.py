@@ -1,0 +1,188 @@
+"""How far the work has come: counted always, drawn only for a person who waits."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from kdump.engine.rows import BatchChunk, RecordChunk, Row
+from kdump.kernels.columns import B_POSITION, B_SIZE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from kdump.engine.rows import Place
+    from kdump.output.sink import Item
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def size_text(size_bytes: float) -> str:
+    """Write a size with a binary unit and three digits or so."""
+    unit = 0
+    while size_bytes >= 1024 and unit < len(_UNITS) - 1:
+        size_bytes /= 1024
+        unit += 1
+    return f"{size_bytes:,.0f} {_UNITS[unit]}" if unit < 1 else f"{size_bytes:,.1f} {_UNITS[unit]}"
+
+
+class Tally:
+    """What has gone by: rows, bytes of log, and where the work is now."""
+
+    __slots__ = ("_file_bytes", "_name", "_rows", "_started", "_whole_bytes", "place")
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._rows = 0
+        self._name = "records"
+        self._whole_bytes = 0  # of files behind us
+        self._file_bytes = 0  # of the file at hand
+        self.place: Place | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start."""
+        return time.monotonic() - self._started
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of log files gone over."""
+        return self._whole_bytes + self._file_bytes
+
+    def count(self, item: Item) -> None:
+        """Count one item: constant work for a chunk, however many rows it has."""
+        if isinstance(item, (RecordChunk, BatchChunk)):
+            self._rows += len(item)
+            if item.place is not self.place:
+                self._at(item.place)
+            last = item.batches.count - 1
+            if last >= 0:
+                value = item.batches.value
+                self._file_bytes = value(B_POSITION, last) + value(B_SIZE, last)
+            if isinstance(item, BatchChunk):
+                self._name = "batches"
+        else:
+            self._rows += 1
+            if isinstance(item, Row):
+                self._name = "rows"
+
+    def _at(self, place: Place) -> None:
+        if self.place is not None and place != self.place:
+            self._whole_bytes += self._file_bytes
+            self._file_bytes = 0
+        self.place = place
+
+    def text(self) -> str:
+        """Write the tally on one line."""
+        parts = [f"{self._rows:,} {self._name}"]
+        if self.size_bytes:
+            parts.append(size_text(self.size_bytes))
+        parts.append(f"{self.seconds:.2f} s")
+        return " · ".join(parts)
+
+    def place_text(self) -> str:
+        """Write where the work is."""
+        from kdump.output.escape import visible
+
+        if self.place is None:
+            return "nothing read yet"
+        return visible(f"{self.place.path} at {self._file_bytes:,}")
+
+
+class Bar:
+    """A progress bar on standard error that appears when the work takes over a second."""
+
+    def __init__(self, file: TextIO, tally: Tally, paths: Iterable[str]) -> None:
+        self._file = file
+        self._tally = tally
+        self._paths = paths
+        self._next = 1.0
+        self._progress: Any = None
+        self._task: Any = None
+
+    def tick(self) -> None:
+        """Draw, if it is time to."""
+        tally = self._tally
+        if tally.seconds < self._next:
+            return
+        self._next = tally.seconds + 0.1
+        if self._progress is None:
+            self._start()
+        self._progress.update(
+            self._task, completed=tally.size_bytes, description=tally.place_text()
+        )
+        self._progress.refresh()
+
+    def _start(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        self._progress = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+            console=Console(file=self._file),
+            auto_refresh=False,
+            transient=True,
+        )
+        self._progress.start()
+        self._task = self._progress.add_task("", total=_disk_bytes(self._paths) or None)
+
+    def clear(self) -> None:
+        """Take the bar away, for good or so that a line can be written."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def _disk_bytes(paths: Iterable[str]) -> int:
+    """Estimate the work: what the files take on disk (a preallocated index takes little)."""
+    from pathlib import Path
+
+    total = 0
+    for path in map(Path, paths):
+        total += sum(map(_taken, path.rglob("*"))) if path.is_dir() else _taken(path)
+    return total
+
+
+def _taken(path: Path) -> int:
+    try:
+        status = path.stat()
+    except OSError:
+        return 0
+    return min(status.st_size, status.st_blocks * 512)
+
+
+@contextmanager
+def answering_progress_signal(tally: Tally) -> Iterator[None]:
+    """Answer SIGUSR1 with a line on standard error, terminal or not."""
+
+    def answer(number: int, frame: object) -> None:
+        line = f"kdump: {tally.text()} · {tally.place_text()}\n"
+        os.write(2, line.encode("utf-8", "backslashreplace"))
+
+    if not hasattr(signal, "SIGUSR1"):
+        yield
+        return
+    try:
+        before = signal.signal(signal.SIGUSR1, answer)
+    except ValueError:  # not the main thread: signals are someone else's business
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGUSR1, before)

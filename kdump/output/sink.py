@@ -1,0 +1,66 @@
+"""A sink takes the engine's items one by one; `pour` moves them, findings aside, into one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kdump.engine.findings import Finding
+from kdump.errors import KdumpError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kdump.engine.kafka_dump import KafkaItem
+    from kdump.engine.rows import (
+        BatchChunk,
+        BatchRow,
+        HexText,
+        Pre08Row,
+        RecordChunk,
+        RecordRow,
+        Row,
+    )
+    from kdump.output.messages import Messages
+    from kdump.output.progress import Tally
+
+    Item = RecordChunk | BatchChunk | RecordRow | Pre08Row | BatchRow | Row | HexText | KafkaItem
+
+
+class Sink(Protocol):
+    """One form of output."""
+
+    def write(self, item: Item) -> None:
+        """Take one item. Its data is valid only until the call returns."""
+
+    def finish(self) -> None:
+        """Write what was held back; nothing comes after it."""
+
+
+class Nowhere:
+    """Takes everything and writes nothing: `-q`."""
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+
+    def finish(self) -> None:
+        """Nothing is held back."""
+
+
+def pour(
+    items: Iterable[Item | Finding | KdumpError],
+    sink: Sink,
+    messages: Messages,
+    tally: Tally,
+    tick: Callable[[], None],
+) -> None:
+    """Write rows to the sink, findings and errors to the messages, and call `tick` in between."""
+    for item in items:
+        if isinstance(item, Finding):
+            messages.finding(item)
+        elif isinstance(item, KdumpError):
+            messages.error(item)
+        else:
+            sink.write(item)
+            tally.count(item)
+        tick()
+    sink.finish()

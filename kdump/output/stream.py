@@ -1,0 +1,85 @@
+"""Bytes out, in large pieces, without losing any to a slow reader.
+
+Small pieces are gathered, large ones pass straight through, and what is gathered never waits long:
+a rare hit of a long search appears when it is found.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import BinaryIO, Protocol
+
+_GATHER_BYTES = 256 * 1024
+_PATIENCE_SECONDS = 0.2
+
+
+class RawWriter(Protocol):
+    """What can take bytes: a file, or a stand-in in a test."""
+
+    def write(self, data: bytes | memoryview, /) -> int | None:
+        """Write some of the bytes and say how many; None: the reader cannot take any now."""
+
+
+class ByteStream:
+    """A buffered writer over a raw one.
+
+    It is not `io.BufferedWriter` because that copies large pieces, closes what lies below, and
+    gives up when standard output was made non-blocking by the program at the other end.
+    """
+
+    def __init__(self, raw: RawWriter) -> None:
+        self._raw = raw
+        self._gathered = bytearray()
+        self._since = 0.0
+        self.bytes_written = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Take bytes; they may be written later, at the latest by `flush`."""
+        if len(data) >= _GATHER_BYTES // 4:
+            self.flush()
+            self._write_all(data)
+            return
+        if not self._gathered:
+            self._since = time.monotonic()
+        self._gathered += data
+        if len(self._gathered) >= _GATHER_BYTES:
+            self.flush()
+
+    def tick(self) -> None:
+        """Write what has waited long enough."""
+        if self._gathered and time.monotonic() - self._since > _PATIENCE_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write everything gathered."""
+        if self._gathered:
+            gathered, self._gathered = self._gathered, bytearray()
+            self._write_all(gathered)
+
+    def _write_all(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        self.bytes_written += len(view)
+        while view:
+            try:
+                written = self._raw.write(view)
+            except BlockingIOError:
+                written = None
+            if written is None:
+                self._wait()
+            else:
+                view = view[written:]
+
+    def _wait(self) -> None:
+        import select
+
+        fileno = getattr(self._raw, "fileno", None)
+        if fileno is None:
+            time.sleep(0.01)
+        else:
+            select.select((), (fileno(),), ())
+
+
+def standard_output(binary: BinaryIO) -> ByteStream:
+    """Return a stream over standard output, below its own buffer if it has one."""
+    binary.flush()
+    return ByteStream(getattr(binary, "raw", binary))

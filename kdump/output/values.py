@@ -1,0 +1,48 @@
+"""How key, value and header bytes are written: the four meanings of `--bytes`."""
+
+from __future__ import annotations
+
+from binascii import b2a_base64
+
+AUTO, UTF8, HEX, BASE64 = range(4)
+
+#: The words of `--bytes`, at the numbers the kernel's formatter takes.
+BYTES_MODES = ("auto", "utf8", "hex", "base64")
+
+
+def bytes_text(data: bytes, mode: int) -> str:
+    """Write bytes as one string. Under auto, what is no UTF-8 becomes base64, not told apart."""
+    if mode == HEX:
+        return data.hex()
+    if mode == BASE64:
+        return b2a_base64(data, newline=False).decode("ascii")
+    if mode == UTF8:
+        return data.decode("utf-8", "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return b2a_base64(data, newline=False).decode("ascii")
+
+
+def bytes_json(data: bytes | None, mode: int) -> object:
+    """Write bytes as a JSON value: null, a string, or under auto `{"base64": …}` for non-UTF-8."""
+    if data is None:
+        return None
+    if mode != AUTO:
+        return bytes_text(data, mode)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"base64": bytes_text(data, BASE64)}
+
+
+def header_key(key: bytes, mode: int) -> str:
+    """Write a header's key, which Kafka holds to be text: always a string."""
+    return bytes_text(key, UTF8 if mode == AUTO else mode)
+
+
+def headers_json(headers: tuple[tuple[bytes, bytes | None], ...], mode: int) -> list[object]:
+    """Write headers as the list that stands in the `record` row."""
+    return [
+        {"key": header_key(key, mode), "value": bytes_json(value, mode)} for key, value in headers
+    ]

@@ -1,0 +1,96 @@
+"""One log entry of any version: the one place that switches on version.
+
+`read_batch` takes one row of batch columns and yields its records as columns, in pieces, so that
+memory stays bounded whatever the entry claims to hold. Good records before damage inside are
+always handed out; the last piece says why decoding stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.layout import CODEC_MASK, CODEC_NAMES, TIMESTAMP_TYPE_BIT
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+
+MAX_SEQUENCE = 0x7FFFFFFF
+
+
+class Decoded(NamedTuple):
+    """Some records of one entry.
+
+    `data` holds their bytes (the plain text, for a compressed entry); `stop` is the index in it
+    where decoding went wrong when `reason` is neither END nor FULL; `detail` is a codec's own
+    words.
+    """
+
+    data: bytes | bytearray | memoryview
+    records: Columns
+    reason: int
+    stop: int
+    detail: str
+
+
+def codec_name(attributes: int) -> str:
+    """Name the codec of an attributes field; numbers no version defines keep their number."""
+    codec = attributes & CODEC_MASK
+    return CODEC_NAMES[codec] if codec < len(CODEC_NAMES) else f"unknown-{codec}"
+
+
+def timestamp_type_name(layout: int, attributes: int) -> str | None:
+    """Name the timestamp type; magic 0 has none (F10)."""
+    if not layout:
+        return None
+    return "LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
+
+
+def last_sequence(base_sequence: int, delta: int) -> int:
+    """Add an offset delta to a sequence number, which wraps from 2^31-1 to 0; -1 for none (F24)."""
+    if base_sequence < 0:
+        return -1
+    return (base_sequence + delta) & MAX_SEQUENCE
+
+
+def read_batch(
+    data: bytes | bytearray | memoryview,
+    base: int,
+    batches: Columns,
+    index: int,
+    *,
+    limit: int,
+    max_records: int = 8192,
+) -> Iterator[Decoded]:
+    """Yield the records of entry `index` of `batches`, whose bytes lie in `data` from `base` on.
+
+    `limit` bounds the plain text of a compressed entry, in bytes.
+    """
+    from kdump.record import default, legacy
+
+    flags = batches.value(c.B_FLAGS, index)
+    start = batches.value(c.B_POSITION, index) - base
+    end = start + batches.value(c.B_SIZE, index)
+    if batches.value(c.B_LAYOUT, index) == 2:  # noqa: PLR2004 - the magic number is the name
+        return default.read(data, start, end, batches, index, limit, max_records)
+    if flags & c.WRAPPER:
+        return legacy.read_wrapper(data, start, end, batches, index, limit, max_records)
+    return legacy.read_plain(data, base, batches, index, max_records)
+
+
+def empty_piece(data: bytes | bytearray | memoryview, reason: int, detail: str = "") -> Decoded:
+    """Say that an entry gave no records, and why."""
+    return Decoded(data, c.Columns.empty(c.RECORD_WIDTH), reason, 0, detail)
+
+
+__all__ = [
+    "Decoded",
+    "codec_name",
+    "empty_piece",
+    "last_sequence",
+    "read_batch",
+    "reasons",
+    "timestamp_type_name",
+]

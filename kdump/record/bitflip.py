@@ -1,0 +1,82 @@
+"""Which single flipped bit explains a wrong checksum, by the linearity of CRCs.
+
+The difference between two checksums depends only on which bits differ, not on the data: flipping
+the bit that lies k bits before the end of the covered range changes the checksum by the register
+value "one bit, stepped k + 1 times". So the search runs over powers of x modulo the polynomial,
+with giant steps, and never looks at the data: some thousand steps for a batch of a megabyte.
+A difference of one bit alone means that the stored checksum itself was hit.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import NamedTuple
+
+CRC32_POLYNOMIAL = 0xEDB88320  # both reflected: the lowest bit is the highest power
+CRC32C_POLYNOMIAL = 0x82F63B78
+
+
+class Flip(NamedTuple):
+    """`position` as an index from the start of the covered range; None: in the stored checksum.
+
+    `bit` 0 is the lowest of the byte (in the stored checksum: of the 32-bit number).
+    """
+
+    position: int | None
+    bit: int
+
+
+def _step(register: int, polynomial: int) -> int:
+    return register >> 1 ^ (polynomial if register & 1 else 0)
+
+
+def _step_back(register: int, polynomial: int) -> int:
+    # Both polynomials have their top bit set, so the bit that fell out shows in the top bit.
+    if register & 0x80000000:
+        return (register ^ polynomial) << 1 | 1
+    return register << 1
+
+
+def _apply(matrix: list[int], register: int) -> int:
+    result = bit = 0
+    while register:
+        if register & 1:
+            result ^= matrix[bit]
+        register >>= 1
+        bit += 1
+    return result
+
+
+def find_flip(stored: int, computed: int, size_bytes: int, polynomial: int) -> Flip | None:
+    """Find the one flipped bit in `size_bytes` covered bytes that explains the difference.
+
+    Returns None when no single bit does (or when there is no difference).
+    """
+    difference = stored ^ computed
+    if not difference:
+        return None
+    if difference & (difference - 1) == 0:
+        return Flip(None, difference.bit_length() - 1)
+    bits = size_bytes * 8
+    step = isqrt(bits) + 1
+    baby: dict[int, int] = {}
+    register = polynomial  # one bit, stepped once: the last bit of the range
+    for k in range(step):
+        baby.setdefault(register, k)
+        register = _step(register, polynomial)
+    columns = []  # the matrix of "step back `step` times", column by column
+    for bit in range(32):
+        column = 1 << bit
+        for _ in range(step):
+            column = _step_back(column, polynomial)
+        columns.append(column)
+    for giant in range(step + 1):
+        k = baby.get(difference, -1)
+        if k >= 0:
+            k += giant * step
+            if k >= bits:
+                return None
+            # A byte enters lowest bit first, so the last bit of a byte is its bit 7.
+            return Flip(size_bytes - 1 - k // 8, 7 - k % 8)
+        difference = _apply(columns, difference)
+    return None

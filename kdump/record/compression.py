@@ -1,0 +1,253 @@
+"""The codecs by number, with the size of their output bounded (F30-F34).
+
+Nothing here raises on data. What came out before a codec gave up is kept, since records before
+the damage can still be read; the reason says that it did give up. Libraries are imported when a
+batch first needs them: a lookup must not pay for codecs it does not meet.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from kdump.kernels import reasons
+from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER_SIZE = 16
+_LZ4_MAGIC = 0x184D2204
+_STEP = 1 << 17
+
+__all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Plain", "decompress"]
+
+
+class Plain(NamedTuple):
+    """Plain text, or as much as came out. `data` is None when nothing is to be looked at."""
+
+    data: bytes | bytearray | None
+    reason: int = reasons.END
+    detail: str = ""
+
+
+def decompress(
+    codec: int, packed: memoryview, limit: int, *, broken_lz4_header: bool = False
+) -> Plain:
+    """Decompress one codec stream to at most `limit` bytes.
+
+    `broken_lz4_header`: the stream lies in a magic 0 wrapper, where writers hashed the wrong bytes
+    for the header checksum and readers therefore skip it (F34).
+    """
+    if codec == NONE:
+        return Plain(bytes(packed))
+    try:
+        if codec == LZ4:
+            return _lz4(packed, limit, broken_header=broken_lz4_header)
+        opener = _OPENERS.get(codec)
+        if opener is None:
+            return Plain(None, reasons.CODEC_UNKNOWN, f"codec {codec}")
+        return opener(packed, limit)
+    except ImportError as error:
+        return Plain(None, reasons.CODEC_MISSING, str(error))
+
+
+def _gzip(packed: memoryview, limit: int) -> Plain:
+    """Gzip members one after the other, as java.util.zip.GZIPInputStream reads them."""
+    inflater: Any
+    try:
+        from isal import isal_zlib as inflater
+    except ImportError:
+        import zlib as inflater
+    failure: type[Exception] = inflater.error
+    pieces: list[bytes] = []
+    left = limit + 1
+    rest: Any = packed
+    try:
+        while len(rest) and left > 0:
+            stream = inflater.decompressobj(31)
+            while not stream.eof and left > 0:
+                piece = stream.decompress(rest, left)
+                pieces.append(piece)
+                left -= len(piece)
+                rest = stream.unconsumed_tail
+                if not piece and not rest:
+                    break
+            if not stream.eof:
+                if left > 0:
+                    return Plain(_join(pieces), reasons.CODEC_FAILED, "the gzip stream is cut short")
+                break
+            rest = stream.unused_data
+            if rest[:2] != b"\x1f\x8b":  # bytes behind the last member are ignored
+                break
+    except failure as error:
+        return Plain(_join(pieces), reasons.CODEC_FAILED, f"gzip: {error}")
+    if left <= 0:
+        return Plain(None, reasons.OVER_LIMIT)
+    return Plain(_join(pieces))
+
+
+def _snappy(packed: memoryview, limit: int) -> Plain:
+    """The xerial stream of Java clients, or one raw block as other clients write it (F32)."""
+    if bytes(packed[:8]) != _XERIAL_MAGIC:
+        return _snappy_blocks([packed], limit)
+    blocks: list[memoryview] = []
+    position, end, cut = _XERIAL_HEADER_SIZE, len(packed), False
+    while position < end:
+        if bytes(packed[position : position + 8]) == _XERIAL_MAGIC:  # concatenated streams
+            position += _XERIAL_HEADER_SIZE
+            continue
+        size = int.from_bytes(packed[position : position + 4], "big", signed=True)
+        position += 4
+        if size < 0 or size > end - position:
+            cut = True
+            break
+        blocks.append(packed[position : position + size])
+        position += size
+    plain = _snappy_blocks(blocks, limit)
+    if cut and plain.reason == reasons.END:
+        return Plain(plain.data, reasons.CODEC_FAILED, "a snappy block is cut short")
+    return plain
+
+
+def _snappy_blocks(blocks: list[memoryview], limit: int) -> Plain:
+    from snappy import uncompress
+
+    pieces: list[bytes] = []
+    total = 0
+    for block in blocks:
+        total += _snappy_plain_size(block)
+        if total > limit:
+            return Plain(None, reasons.OVER_LIMIT)
+        try:
+            pieces.append(uncompress(block))
+        except Exception as error:  # noqa: BLE001 - each binding has an exception class of its own
+            return Plain(_join(pieces), reasons.CODEC_FAILED, f"snappy: {error}")
+    return Plain(_join(pieces))
+
+
+def _snappy_plain_size(block: memoryview) -> int:
+    """Read the length a raw block starts with, which its decoder allocates before it looks on."""
+    size = shift = 0
+    for byte in block[:5]:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+            break
+        shift += 7
+    return size
+
+
+def _zstd(packed: memoryview, limit: int) -> Plain:
+    import zstandard
+
+    pieces: list[bytes] = []
+    left, step = limit + 1, _STEP
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
+            while left > 0:
+                piece = stream.read(min(step, left))
+                if not piece:
+                    break
+                pieces.append(piece)
+                left -= len(piece)
+                step = min(step * 4, 1 << 23)
+    except zstandard.ZstdError as error:
+        return Plain(_join(pieces), reasons.CODEC_FAILED, f"zstd: {error}")
+    if left <= 0:
+        return Plain(None, reasons.OVER_LIMIT)
+    return Plain(_join(pieces))
+
+
+def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
+    """LZ4 frames: the library where the frame is what it should be, else block by block."""
+    from lz4.frame import LZ4FrameDecompressor
+
+    if not broken_header:
+        try:
+            stream = LZ4FrameDecompressor()
+            plain = stream.decompress(packed, max_length=limit + 1)
+        except (RuntimeError, MemoryError):
+            pass  # the slow way below finds out what is wrong and how far it is sound
+        else:
+            if len(plain) > limit:
+                return Plain(None, reasons.OVER_LIMIT)
+            if stream.eof:
+                return Plain(plain)
+    return _lz4_blocks(packed, limit, check_header=not broken_header)
+
+
+def _lz4_blocks(packed: memoryview, limit: int, *, check_header: bool) -> Plain:
+    """Walk an LZ4 frame as brokers do (F33): stop at the end mark, leave the content checksum be."""
+    from lz4 import block as lz4_block
+
+    failed = reasons.CODEC_FAILED
+    end = len(packed)
+    if end < 7 or int.from_bytes(packed[:4], "little") != _LZ4_MAGIC:  # noqa: PLR2004
+        return Plain(b"", failed, "no LZ4 frame")
+    flags, descriptor = packed[4], packed[5]
+    maximum = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}.get(descriptor >> 4 & 7)
+    if flags >> 6 != 1 or not flags & 0x20 or maximum is None:
+        return Plain(b"", failed, f"LZ4 frame descriptor {flags:02x} {descriptor:02x}")
+    position = 6 + (8 if flags & 0x08 else 0)
+    if position >= end:
+        return Plain(b"", failed, "the LZ4 frame is cut short")
+    wrong_header = ""
+    if check_header:
+        wanted = _xxh32(bytes(packed[4:position])) >> 8 & 0xFF
+        if packed[position] != wanted:
+            wrong_header = f"LZ4 header checksum {packed[position]:02x}, computed {wanted:02x}"
+    position += 1
+    pieces: list[bytes] = []
+    left = limit
+    while True:
+        if end - position < 4:  # noqa: PLR2004
+            return Plain(_join(pieces), failed, "the LZ4 frame has no end mark")
+        size = int.from_bytes(packed[position : position + 4], "little")
+        position += 4
+        stored, size = bool(size >> 31), size & 0x7FFFFFFF
+        if size == 0:
+            break
+        if size > maximum or size > end - position:
+            return Plain(_join(pieces), failed, f"LZ4 block of {size} bytes")
+        piece = packed[position : position + size]
+        position += size + (4 if flags & 0x10 else 0)
+        try:
+            plain = (
+                bytes(piece)
+                if stored
+                else lz4_block.decompress(piece, uncompressed_size=min(maximum, max(left, 0) + 1))
+            )
+        except (lz4_block.LZ4BlockError, MemoryError) as error:
+            if left < maximum:
+                return Plain(None, reasons.OVER_LIMIT)
+            return Plain(_join(pieces), failed, f"lz4: {error}")
+        pieces.append(plain)
+        left -= len(plain)
+        if left < 0:
+            return Plain(None, reasons.OVER_LIMIT)
+    if wrong_header:
+        return Plain(_join(pieces), failed, wrong_header)
+    return Plain(_join(pieces))
+
+
+def _xxh32(data: bytes) -> int:
+    """XXH32 with seed 0 of fewer than 16 bytes: all that a frame descriptor needs."""
+    mask = 0xFFFFFFFF
+    value = (374761393 + len(data)) & mask
+    position = 0
+    while position + 4 <= len(data):
+        (word,) = struct.unpack_from("<I", data, position)
+        value = (value + word * 3266489917) & mask
+        value = ((value << 17 | value >> 15) & mask) * 668265263 & mask
+        position += 4
+    for byte in data[position:]:
+        value = (value + byte * 374761393) & mask
+        value = ((value << 11 | value >> 21) & mask) * 2654435761 & mask
+    value = (value ^ value >> 15) * 2246822519 & mask
+    value = (value ^ value >> 13) * 3266489917 & mask
+    return value ^ value >> 16
+
+
+def _join(pieces: list[bytes]) -> bytes:
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+_OPENERS = {GZIP: _gzip, SNAPPY: _snappy, ZSTD: _zstd}

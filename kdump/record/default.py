@@ -1,0 +1,90 @@
+"""Magic 2: record batches with their own header (F20-F28)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import compression
+from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+    from kdump.record.batch import Decoded
+
+
+def read(
+    data: bytes | bytearray | memoryview,
+    start: int,
+    end: int,
+    batches: Columns,
+    index: int,
+    limit: int,
+    max_records: int,
+) -> Iterator[Decoded]:
+    """Yield the records of the batch in `data[start:end]`, decompressing it first where needed.
+
+    A batch with codec bits but no records is never opened (F26, F27).
+    """
+    from kdump.record.batch import Decoded, empty_piece
+
+    position = start + BATCH_OVERHEAD_V2
+    codec = batches.value(c.B_ATTRIBUTES, index) & CODEC_MASK
+    count = batches.value(c.B_RECORDS_COUNT, index)
+    failure, detail = reasons.END, ""
+    if codec and count:
+        plain = compression.decompress(codec, memoryview(data)[position:end], limit)
+        if plain.data is None:
+            yield empty_piece(b"", plain.reason, plain.detail)
+            return
+        data, position, end = plain.data, 0, len(plain.data)
+        failure, detail = plain.reason, plain.detail
+    done = 0
+    while True:
+        records, stop, reason = kernels.decode_records(
+            data, position, end, batches, index, done, max_records
+        )
+        if reason != reasons.FULL and failure:
+            # What came out before the codec gave up is shown; why it ends there is the codec's word.
+            reason = failure
+        yield Decoded(data, records, reason, stop, detail if reason == failure else "")
+        if reason != reasons.FULL:
+            return
+        done += records.count
+        position = stop
+
+
+def read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Read one signed varint (F23) from bytes that a kernel has already walked."""
+    raw = shift = 0
+    while position < end:
+        byte = data[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+            break
+        shift += 7
+    raw &= 0xFFFFFFFF
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def headers_of(
+    data: memoryview, position: int, count: int
+) -> tuple[tuple[bytes, bytes | None], ...]:
+    """Return `count` record headers that a kernel found sound, from their first byte on (F24)."""
+    end = len(data)
+    headers: list[tuple[bytes, bytes | None]] = []
+    for _ in range(count):
+        size, position = read_varint(data, position, end)
+        key = bytes(data[position : position + size])
+        position += size
+        size, position = read_varint(data, position, end)
+        value = None
+        if size >= 0:
+            value = bytes(data[position : position + size])
+            position += size
+        headers.append((key, value))
+    return tuple(headers)

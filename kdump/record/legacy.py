@@ -1,0 +1,100 @@
+"""Magic 0 and 1: plain messages, and wrappers whose value is a compressed set of them (F6-F19)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import compression
+from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+    from kdump.record.batch import Decoded
+
+
+def read_plain(
+    data: bytes | bytearray | memoryview, base: int, batches: Columns, index: int, max_records: int
+) -> Iterator[Decoded]:
+    """Yield the one record of an entry that is not compressed."""
+    from kdump.record.batch import Decoded, empty_piece
+
+    if batches.value(c.B_FLAGS, index) & (c.CRC_BAD | c.TOO_SMALL):
+        yield empty_piece(data, reasons.KEY_LENGTH)
+        return
+    one = batches.slice(index, index + 1)
+    records, _, stop, reason = kernels.decode_run(data, base, one, 0, max_records)
+    column = c.R_BATCH * records.stride
+    for row in range(records.count):
+        records.block[column + row] = index
+    yield Decoded(data, records, reason, stop, "")
+
+
+def value_range(data: memoryview, start: int, end: int, layout: int) -> tuple[int, int, int]:
+    """Find the value of the entry in `data[start:end]`: (first byte, byte behind it, reason)."""
+    at = start + (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
+    if at + 4 > end:
+        return 0, 0, reasons.KEY_LENGTH
+    key_size = int.from_bytes(data[at : at + 4], "big", signed=True)
+    at += 4 + max(key_size, 0)
+    if at + 4 > end:
+        return 0, 0, reasons.KEY_LENGTH
+    size = int.from_bytes(data[at : at + 4], "big", signed=True)
+    at += 4
+    if size < 0:
+        return 0, 0, reasons.VALUE_NULL
+    if size > end - at:
+        return 0, 0, reasons.VALUE_LENGTH
+    return at, at + size, reasons.END
+
+
+def read_wrapper(
+    data: bytes | bytearray | memoryview,
+    start: int,
+    end: int,
+    batches: Columns,
+    index: int,
+    limit: int,
+    max_records: int,
+) -> Iterator[Decoded]:
+    """Yield the messages inside a wrapper, with absolute offsets (F13, F14).
+
+    A message inside that is compressed again ends it, as in brokers since 0.10 (F16).
+    """
+    from kdump.record.batch import Decoded, empty_piece
+
+    layout = batches.value(c.B_LAYOUT, index)
+    first, last, reason = value_range(memoryview(data), start, end, layout)
+    if reason:
+        yield empty_piece(data, reason)
+        return
+    codec = batches.value(c.B_ATTRIBUTES, index) & CODEC_MASK
+    if codec == compression.ZSTD:
+        yield empty_piece(data, reasons.ZSTD_IN_LEGACY)
+        return
+    plain = compression.decompress(
+        codec, memoryview(data)[first:last], limit, broken_lz4_header=layout == 0
+    )
+    if plain.data is None:
+        yield empty_piece(b"", plain.reason, plain.detail)
+        return
+    inner, size = plain.data, len(plain.data)
+    wrapper_offset = batches.value(c.B_LAST_OFFSET, index)
+    base, _, _, base_reason = kernels.inner_base(inner, 0, size, wrapper_offset, layout)
+    if base_reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
+        yield empty_piece(inner, plain.reason or base_reason, plain.detail)
+        return
+    position = 0
+    while True:
+        records, stop, reason = kernels.decode_messages(
+            inner, position, size, batches, index, base, max_records
+        )
+        if reason != reasons.FULL and plain.reason:
+            reason = plain.reason
+        yield Decoded(inner, records, reason, stop, plain.detail)
+        if reason != reasons.FULL:
+            return
+        position = stop

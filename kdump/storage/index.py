@@ -1,0 +1,223 @@
+"""The broker's search over an index file, and what all index files share.
+
+An index is entries of one size with two rising numbers each: a key, which is searched for, and a
+value. A broker believes every slot of the file it opens (I2). We also say where the written
+entries end (I3) and what lies behind: on a running or crashed broker the file has its full
+preallocated length, zeros after the last entry, and after a truncation old entries before them.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.storage.source import SMALL_FILE_LIMIT, Source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+WARM_BYTES = 8192  # the tail that brokers since 2.1 search first, at least three pages of cache
+SLOTS_A_RUN = 4096
+
+
+def floor_slot(key: Callable[[int], int], entries: int, target: int, warm: int) -> int:
+    """Find the last slot whose key is at or below the target, as brokers since 2.1 do (I4).
+
+    -1 where there is none. On rising keys this is any binary search; on others the answer depends
+    on the probes, so both the warm tail and the order of its tests are the broker's.
+    """
+    if entries == 0:
+        return -1
+    first_warm = max(0, entries - 1 - warm)
+    if key(first_warm) < target:
+        return _bisect(key, target, first_warm, entries - 1)
+    if key(0) > target:
+        return -1
+    return _bisect(key, target, 0, first_warm)
+
+
+def floor_slot_plain(key: Callable[[int], int], entries: int, target: int) -> int:
+    """Find the same slot as brokers before 2.1 do: one search over all slots (I4)."""
+    if entries == 0 or key(0) > target:
+        return -1
+    return _bisect(key, target, 0, entries - 1)
+
+
+def _bisect(key: Callable[[int], int], target: int, low: int, high: int) -> int:
+    while low < high:
+        middle = (low + high + 1) >> 1
+        found = key(middle)
+        if found == target:
+            return middle
+        if found > target:
+            high = middle - 1
+        else:
+            low = middle
+    return low
+
+
+class Extent(NamedTuple):
+    """How the slots of an index file divide.
+
+    Slots before `end` rise as written entries do. Slots before `used` are not all zero, the rest
+    of the file is. `breaking` slots between the two do not rise above the last that did before
+    them, `rising` ones do.
+    """
+
+    end: int
+    used: int
+    entries: int
+    breaking: int
+    rising: int
+
+    @property
+    def is_sound(self) -> bool:
+        """Nothing but zeros behind the written entries."""
+        return self.end == self.used
+
+    @property
+    def is_stale(self) -> bool:
+        """Old entries before the zeros of an untrimmed file, as a truncation leaves them (I2).
+
+        A damaged slot in the midst of a file looks otherwise: the slots behind it rise again, or
+        the file has no zeros at its end.
+        """
+        return self.end < self.used < self.entries and self.rising == 0
+
+
+class EntryFile:
+    """The slots of a file of equal entries, in memory or, if it is too large for that, on disk.
+
+    Total on any bytes: a part of an entry at the end is counted in `trailing_bytes` and left out.
+    """
+
+    def __init__(self, data: bytes | Source, layout: struct.Struct) -> None:
+        if isinstance(data, Source) and data.size <= SMALL_FILE_LIMIT:
+            data = data.whole()
+        self.data = data
+        self.layout = layout
+        self.size_bytes = data.size if isinstance(data, Source) else len(data)
+        self.entries, self.trailing_bytes = divmod(self.size_bytes, layout.size)
+
+    def __len__(self) -> int:
+        return self.entries
+
+    def block(self, slot: int, count: int) -> bytes:
+        """Give the bytes of `count` slots; fewer where the file has become shorter."""
+        start, size = slot * self.layout.size, count * self.layout.size
+        if isinstance(self.data, Source):
+            block = self.data.read(start, size)
+            return block[: len(block) - len(block) % self.layout.size]
+        return self.data[start : start + size]
+
+    def raw(self, slot: int) -> tuple[int, ...]:
+        """Give the fields of one slot as stored; zeros where the file has become shorter."""
+        block = self.block(slot, 1) or bytes(self.layout.size)
+        return self.layout.unpack(block)
+
+    def runs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """Yield the slots of [start, end) as pieces: the first slot, and the bytes."""
+        end = self.entries if end is None else min(end, self.entries)
+        while start < end:
+            block = self.block(start, min(SLOTS_A_RUN, end - start))
+            if not block:
+                return
+            yield start, block
+            start += len(block) // self.layout.size
+
+    def used(self) -> int:
+        """Count the slots up to the last that is not all zero."""
+        size = self.layout.size
+        end = self.entries
+        while end > 0:
+            start = max(0, end - SLOTS_A_RUN)
+            left = self.block(start, end - start).rstrip(b"\0")
+            if left:
+                return start + -(-len(left) // size)
+            end = start
+        return 0
+
+
+class Index(EntryFile):
+    """An offset or time index: two numbers a slot, of which the broker searches the first."""
+
+    key_floor = -1  # what the first key has to be above
+    value_floor = 0
+    value_rises = staticmethod(lt)  # `le` where a value may repeat
+
+    def __init__(self, data: bytes | Source, base_offset: int, layout: struct.Struct) -> None:
+        super().__init__(data, layout)
+        self.base_offset = base_offset
+        self._codes = layout.format.lstrip(">")
+
+    def columns(self, block: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Take a piece of `runs` apart: its keys, its values."""
+        count = len(block) // self.layout.size
+        numbers = struct.unpack(f">{self._codes * count}", block)
+        return numbers[::2], numbers[1::2]
+
+    def pairs(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int, int]]:
+        """Yield (slot, key, value) as stored."""
+        for slot, block in self.runs(start, end):
+            for key, value in self.layout.iter_unpack(block):
+                yield slot, key, value
+                slot += 1
+
+    def search(self, target: int, *, field: int = 0, two_section: bool = True) -> int:
+        """Find the floor slot over keys (`field` 0) or values (1) as stored; see `floor_slot`."""
+
+        def stored(slot: int) -> int:
+            return self.raw(slot)[field]
+
+        if two_section:
+            return floor_slot(stored, self.entries, target, WARM_BYTES // self.layout.size)
+        return floor_slot_plain(stored, self.entries, target)
+
+    def rising_end(self, value_limit: int | None = None) -> int:
+        """Count the slots from 0 on that rise (I3); `value_limit` is what values stay below."""
+        key, value = self.key_floor, self.value_floor
+        rises = self.value_rises
+        for slot, block in self.runs():
+            keys, values = self.columns(block)
+            if (
+                key < keys[0]
+                and rises(value, values[0])
+                and all(map(lt, keys, islice(keys, 1, None)))
+                and all(map(rises, values, islice(values, 1, None)))
+                and (value_limit is None or values[-1] < value_limit)
+            ):
+                key, value = keys[-1], values[-1]
+                continue
+            for above, next_value in zip(keys, values, strict=True):
+                if not (key < above and rises(value, next_value)) or (
+                    value_limit is not None and next_value >= value_limit
+                ):
+                    return slot
+                key, value = above, next_value
+                slot += 1
+        return self.entries
+
+    def extent_from(self, end: int) -> Extent:
+        """Divide the slots, given how many were written."""
+        used = max(end, self.used())
+        key, value = self.key_floor, self.value_floor
+        if end:
+            key, value = self.raw(end - 1)
+        breaking = rising = 0
+        for _, next_key, next_value in self.pairs(end, used):
+            if next_key > key and self.value_rises(value, next_value):
+                key, value = next_key, next_value
+                rising += 1
+            else:
+                breaking += 1
+        return Extent(end, used, self.entries, breaking, rising)
+
+    def zero_slot(self, field: int) -> int:
+        """Find where DumpLogSegments stops: the first slot but 0 that stores offset 0 (D5, D6)."""
+        for slot, block in self.runs(1):
+            column = self.columns(block)[field]
+            if 0 in column:
+                return slot + column.index(0)
+        return self.entries

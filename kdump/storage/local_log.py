@@ -1,0 +1,83 @@
+"""LocalLog: one topic-partition directory, as its file names tell."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kdump.errors import PathError
+from kdump.storage import names
+from kdump.storage.names import Kind
+from kdump.storage.segment import LogSegment
+
+if TYPE_CHECKING:
+    from kdump.storage.names import DirectoryName, FileName
+
+
+class LocalLog:
+    """One partition directory.
+
+    `segments` rise by base offset and hold the files in use; `retired` are files on their way in
+    or out (`.deleted .cleaned .swap` and the like), `others` all else that has a known name.
+    `name` is None where the directory's name is no topic and partition.
+    """
+
+    def __init__(self, path: str, entries: list[str]) -> None:
+        self.path = path
+        self.name: DirectoryName | None = names.parse_directory(_base_name(path))
+        self.retired: list[tuple[FileName, str]] = []
+        self.others: list[tuple[FileName, str]] = []
+        found: dict[int, LogSegment] = {}
+        for entry in sorted(entries):
+            name = names.parse(entry)
+            at = os.path.join(path, entry)  # noqa: PTH118 - paths stay as given
+            if name.retired:
+                self.retired.append((name, at))
+            elif name.kind in names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}:
+                assert name.base_offset is not None
+                segment = found.setdefault(name.base_offset, LogSegment(name.base_offset))
+                segment.files.setdefault(name.kind, at)
+            elif name.kind is not Kind.UNKNOWN:
+                self.others.append((name, at))
+        self.segments = [found[base] for base in sorted(found)]
+
+    @classmethod
+    def open(cls, path: str) -> LocalLog:
+        """List a partition directory."""
+        try:
+            return cls(path, os.listdir(path))  # noqa: PTH208 - names only, no Path each
+        except OSError as error:
+            raise PathError.from_os(path, error) from error
+
+    @property
+    def topic(self) -> str | None:
+        """The topic, as the directory's name tells."""
+        return self.name.topic if self.name else None
+
+    @property
+    def partition(self) -> int | None:
+        """The partition's number, as the directory's name tells."""
+        return self.name.partition if self.name else None
+
+    @property
+    def logs(self) -> list[LogSegment]:
+        """The segments that have a log file, rising by base offset."""
+        return [segment for segment in self.segments if segment.log is not None]
+
+    def snapshots(self) -> list[tuple[int, str]]:
+        """The producer snapshots as (offset, path), rising."""
+        return sorted(
+            (name.base_offset, path)
+            for name, path in self.others
+            if name.kind is Kind.PRODUCER_SNAPSHOT and name.base_offset is not None
+        )
+
+
+def _base_name(path: str) -> str:
+    """Name a directory that may be given as `.` or with a slash at its end."""
+    return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
+
+
+def looks_like_partition(entries: list[str]) -> bool:
+    """Whether a directory with these entries holds a partition's segments."""
+    return any(names.parse(entry).kind in names.SEGMENT_KINDS for entry in entries)

@@ -1,0 +1,70 @@
+"""LogDir: one data directory of a broker (a `log.dirs` entry) and what its checkpoints say."""
+
+from __future__ import annotations
+
+import os
+
+from kdump.errors import PathError
+from kdump.storage import checkpoints, names
+from kdump.storage.checkpoints import Checkpoint, PartitionOffset
+from kdump.storage.names import DirectoryName
+from kdump.storage.source import Source
+
+
+class LogDir:
+    """One data directory, listed once.
+
+    `partitions` are (directory name, path), in the order of topic and partition; `files` are the
+    paths of the plain files in it.
+    """
+
+    def __init__(self, path: str, entries: list[os.DirEntry[str]]) -> None:
+        self.path = path
+        self.partitions: list[tuple[DirectoryName, str]] = []
+        self.files: list[str] = []
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            at = os.path.join(path, entry.name)  # noqa: PTH118 - paths stay as given
+            if not entry.is_dir():
+                self.files.append(at)
+            elif name := names.parse_directory(entry.name):
+                self.partitions.append((name, at))
+        self.partitions.sort(key=lambda item: (item[0].topic, item[0].partition, item[1]))
+        self._offsets: dict[str, dict[tuple[str, int], int] | None] = {}
+
+    @classmethod
+    def open(cls, path: str) -> LogDir:
+        """List a data directory."""
+        try:
+            with os.scandir(path) as entries:
+                return cls(path, list(entries))
+        except OSError as error:
+            raise PathError.from_os(path, error) from error
+
+    def offsets(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
+        """Read one of the offset checkpoints (X3), once; None where a broker could not read it.
+
+        A file that is not there has no entries.
+        """
+        if checkpoint not in self._offsets:
+            self._offsets[checkpoint] = self._read(checkpoint)
+        return self._offsets[checkpoint]
+
+    def _read(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
+        path = os.path.join(self.path, checkpoint)  # noqa: PTH118
+        if not os.path.lexists(path):
+            return {}
+        try:
+            with Source(path) as source:
+                found: Checkpoint[PartitionOffset] = checkpoints.parse_offsets(source.whole())
+        except PathError:
+            return None
+        if found.problems:
+            return None
+        return {(topic, partition): offset for topic, partition, offset in found.entries}
+
+    def checkpoint_time(self, checkpoint: str) -> float | None:
+        """When a checkpoint was last written, in seconds; None where it is not there."""
+        try:
+            return os.stat(os.path.join(self.path, checkpoint)).st_mtime  # noqa: PTH116, PTH118
+        except OSError:
+            return None

@@ -1,0 +1,238 @@
+"""File and directory names, both ways: the one home of every suffix and fixed name (I1, R11, R12).
+
+A segment's files are named for its base offset: the digits before the first dot. Brokers write
+twenty and read any number of them. The name proves no record: the base offset is a lower bound
+(I25). In front of a file stand at most three things a name can say: what it holds (`Kind`), the
+offset it belongs to, and whether it is on its way in or out (the suffix).
+
+    00000000000000000042.timeindex.deleted     TIME_INDEX, 42, ".deleted"
+    00000000000000000616-0000000003.checkpoint METADATA_SNAPSHOT, 616, epoch 3
+    replication-offset-checkpoint.tmp          OFFSET_CHECKPOINT, ".tmp"
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import NamedTuple
+
+OFFSET_MAX = 2**63 - 1
+INT32_MAX = 2**31 - 1
+TOPIC_SIZE_MAX = 249
+DIRECTORY_SIZE_MAX = 255  # names ending -delete and -stray are cut to it (R11)
+
+DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+PART = ".part"  # a metadata snapshot being written (X15)
+TEMPORARY = ".tmp"  # an interrupted checkpoint write
+OURS = ".kdump-tmp"  # a file reindex had not finished
+BACKUP = ".bak-"  # what reindex replaced; the UTC time follows
+
+LOG_START_CHECKPOINT = "log-start-offset-checkpoint"
+REPLICATION_CHECKPOINT = "replication-offset-checkpoint"
+RECOVERY_POINT_CHECKPOINT = "recovery-point-offset-checkpoint"
+CLEANER_CHECKPOINT = "cleaner-offset-checkpoint"
+LEADER_EPOCH_CHECKPOINT = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+BOOTSTRAP_CHECKPOINT = "bootstrap.checkpoint"
+QUORUM_STATE = "quorum-state"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+REMOTE_LOG_SNAPSHOT = "remote_log_snapshot"
+REMOTE_LOG_INDEX_CACHE = "remote-log-index-cache"  # a directory, no partition (X11)
+CLUSTER_METADATA_TOPIC = "__cluster_metadata"
+
+
+class Kind(Enum):
+    """What a file holds, going by its name."""
+
+    LOG = "log"
+    PRE08_LOG = "pre08-log"
+    OFFSET_INDEX = "offset-index"
+    TIME_INDEX = "time-index"
+    TRANSACTION_INDEX = "transaction-index"
+    PRODUCER_SNAPSHOT = "producer-snapshot"
+    METADATA_SNAPSHOT = "metadata-snapshot"  # N-E.checkpoint and bootstrap.checkpoint: logs (X15)
+    LEADER_EPOCHS = "leader-epochs"
+    OFFSET_CHECKPOINT = "offset-checkpoint"
+    OTHER_CHECKPOINT = "other-checkpoint"
+    PARTITION_METADATA = "partition-metadata"
+    QUORUM_STATE = "quorum-state"
+    META_PROPERTIES = "meta-properties"
+    CLEAN_SHUTDOWN = "clean-shutdown"
+    LOCK = "lock"
+    REMOTE_LOG_SNAPSHOT = "remote-log-snapshot"
+    UNKNOWN = "unknown"
+
+
+_EXTENSIONS = {
+    "log": Kind.LOG,
+    "kafka": Kind.PRE08_LOG,
+    "index": Kind.OFFSET_INDEX,
+    "timeindex": Kind.TIME_INDEX,
+    "txnindex": Kind.TRANSACTION_INDEX,
+    "snapshot": Kind.PRODUCER_SNAPSHOT,
+}
+_EXTENSION_OF = {kind: extension for extension, kind in _EXTENSIONS.items()}
+SEGMENT_KINDS = frozenset(_EXTENSION_OF)
+INDEX_KINDS = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
+
+_FIXED = {
+    LOG_START_CHECKPOINT: Kind.OFFSET_CHECKPOINT,
+    REPLICATION_CHECKPOINT: Kind.OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT: Kind.OFFSET_CHECKPOINT,
+    CLEANER_CHECKPOINT: Kind.OFFSET_CHECKPOINT,
+    LEADER_EPOCH_CHECKPOINT: Kind.LEADER_EPOCHS,
+    PARTITION_METADATA: Kind.PARTITION_METADATA,
+    BOOTSTRAP_CHECKPOINT: Kind.METADATA_SNAPSHOT,
+    QUORUM_STATE: Kind.QUORUM_STATE,
+    META_PROPERTIES: Kind.META_PROPERTIES,
+    CLEAN_SHUTDOWN: Kind.CLEAN_SHUTDOWN,
+    LOCK: Kind.LOCK,
+    REMOTE_LOG_SNAPSHOT: Kind.REMOTE_LOG_SNAPSHOT,
+}
+
+_SUFFIX = re.compile(r"(\.deleted|\.cleaned|\.swap|\.part|\.tmp|\.kdump-tmp|\.bak-[0-9TZ.:-]+)\Z")
+_SEGMENT = re.compile(
+    r"([0-9]+)"  # base offset
+    r"(?:_([A-Za-z0-9_-]{22}))?"  # segment id, in the cache of remote indexes (X11)
+    r"\.(log|kafka|index|timeindex|txnindex|snapshot)\Z"
+)
+_METADATA_SNAPSHOT = re.compile(
+    r"([0-9]+)-([0-9]+)"  # end offset, exclusive, and epoch
+    r"(-[0-9]+)?"  # while it is being written: a random number
+    r"\.checkpoint\Z"
+)
+
+
+class FileName(NamedTuple):
+    """What a file's name says. `suffix` is empty for a file in use."""
+
+    name: str
+    kind: Kind
+    base_offset: int | None = None
+    suffix: str = ""
+    epoch: int | None = None  # metadata snapshots
+    remote_id: str | None = None  # remote indexes
+    canonical: bool = True  # spelled as a broker writes it; brokers open no other spelling
+
+    @property
+    def retired(self) -> bool:
+        """Whether the file is on its way in or out, or was put aside."""
+        return bool(self.suffix)
+
+
+def parse(name: str) -> FileName:
+    """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
+    found = _SUFFIX.search(name)
+    suffix = found[1] if found else ""
+    stem = name[: len(name) - len(suffix)]
+    if kind := _FIXED.get(stem):
+        return FileName(name, kind, suffix=suffix)
+    if found := _SEGMENT.match(stem):
+        digits, remote_id, extension = found.groups()
+        if (base_offset := _number(digits, OFFSET_MAX)) is not None:
+            canonical = len(digits) == 20 or remote_id is not None
+            kind = _EXTENSIONS[extension]
+            return FileName(name, kind, base_offset, suffix, None, remote_id, canonical)
+    elif found := _METADATA_SNAPSHOT.match(stem):
+        end_offset, epoch = _number(found[1], OFFSET_MAX), _number(found[2], INT32_MAX)
+        if end_offset is not None and epoch is not None:
+            canonical = len(found[1]) == 20 and len(found[2]) == 10
+            return FileName(
+                name, Kind.METADATA_SNAPSHOT, end_offset, suffix, epoch, None, canonical
+            )
+    elif stem.endswith("-checkpoint"):
+        return FileName(name, Kind.OTHER_CHECKPOINT, suffix=suffix)
+    return FileName(name, Kind.UNKNOWN, suffix=suffix)
+
+
+def _number(digits: str, largest: int) -> int | None:
+    """Read ASCII digits as Java reads a bounded number: any count of them, no overflow."""
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > 19:
+        return None
+    number = int(digits)
+    return number if number <= largest else None
+
+
+def file_name(kind: Kind, base_offset: int, suffix: str = "") -> str:
+    """Name a segment's file as a broker does: twenty digits, the extension, the suffix."""
+    return f"{base_offset:020d}.{_EXTENSION_OF[kind]}{suffix}"
+
+
+def metadata_snapshot_name(end_offset: int, epoch: int, suffix: str = "") -> str:
+    """Name a KRaft snapshot as a broker does (X15)."""
+    return f"{end_offset:020d}-{epoch:010d}.checkpoint{suffix}"
+
+
+def backup_name(name: str, utc: str) -> str:
+    """Name the file that keeps what `name` was before it was replaced at `utc`."""
+    return f"{name}{BACKUP}{utc}"
+
+
+class Retirement(Enum):
+    """Why a partition directory is not the live one (R11)."""
+
+    DELETE = "delete"  # being deleted
+    FUTURE = "future"  # being moved between data directories
+    STRAY = "stray"  # not assigned to this broker
+
+
+_RETIREMENT_ENDINGS = {f"-{retirement.value}": retirement for retirement in Retirement}
+_TOPIC = re.compile(r"[A-Za-z0-9._-]+\Z")
+_HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
+_JAVA_SPACE = re.compile(r"[ \t\n\x0b\f\r]")
+
+
+class DirectoryName(NamedTuple):
+    """What a partition directory's name says."""
+
+    topic: str
+    partition: int
+    retirement: Retirement | None = None
+    id: str | None = None  # of a retired directory: 32 hexadecimal digits as brokers write it
+    canonical: bool = True  # spelled as a broker writes it
+
+    @property
+    def legal(self) -> bool:
+        """Whether a broker would create a topic of that name; loading asks less."""
+        return (
+            _TOPIC.match(self.topic) is not None
+            and self.topic not in (".", "..")
+            and len(self.topic) <= TOPIC_SIZE_MAX
+        )
+
+
+def parse_directory(name: str) -> DirectoryName | None:
+    """Take a directory's name apart as a broker does at load; None where that fails (R12)."""
+    retirement = unique = None
+    for ending, meaning in _RETIREMENT_ENDINGS.items():
+        if name.endswith(ending):
+            name, _, unique = name[: -len(ending)].rpartition(".")
+            if not unique or _JAVA_SPACE.search(name) or _JAVA_SPACE.search(unique):
+                return None
+            retirement = meaning
+    topic, _, digits = name.rpartition("-")
+    if not topic or not digits.isascii() or not digits.isdigit():
+        return None
+    partition = _number(digits, INT32_MAX)
+    if partition is None:
+        return None
+    canonical = digits == str(partition) and (unique is None or _HEX_ID.match(unique) is not None)
+    return DirectoryName(topic, partition, retirement, unique, canonical)
+
+
+def directory_name(topic: str, partition: int) -> str:
+    """Name a live partition directory."""
+    return f"{topic}-{partition}"
+
+
+def retired_directory_name(
+    topic: str, partition: int, *, retirement: Retirement, unique_id: str
+) -> str:
+    """Name a retired directory; -delete and -stray names are capped by cutting the topic (R11)."""
+    rest = f"-{partition}.{unique_id}-{retirement.value}"
+    if retirement is not Retirement.FUTURE:
+        topic = topic[: DIRECTORY_SIZE_MAX - len(rest)]
+    return topic + rest

@@ -1,0 +1,96 @@
+"""The offset index: `.index`, eight bytes an entry (I6 to I11).
+
+An entry (E, p) says that a batch starts at p and that every batch before p ends below E. It does
+not say that the batch at p holds E: which offset of an append is written changed with the broker
+(first until 1.1, last from 2.0), and one entry may stand for several batches (I9).
+
+    0000 001d 0000 1078    relative offset 29, position 4216
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.storage.index import Extent, Index
+from kdump.storage.layout import OFFSET_INDEX_ENTRY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.storage.source import Source
+
+
+class OffsetPosition(NamedTuple):
+    """One entry: an offset, and the position in the log of a batch to scan from."""
+
+    offset: int
+    position: int
+
+
+class OffsetIndex(Index):
+    """The entries of one `.index` file; total on any bytes."""
+
+    def __init__(self, data: bytes | Source, base_offset: int) -> None:
+        super().__init__(data, base_offset, OFFSET_INDEX_ENTRY)
+
+    def entry(self, slot: int) -> OffsetPosition:
+        """Give one slot with its absolute offset, written or not."""
+        relative, position = self.raw(slot)
+        return OffsetPosition(self.base_offset + relative, position)
+
+    def slots(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, OffsetPosition]]:
+        """Yield slots in file order, each with its number."""
+        base = self.base_offset
+        for slot, relative, position in self.pairs(start, end):
+            yield slot, OffsetPosition(base + relative, position)
+
+    def lookup_slot(self, offset: int, *, two_section: bool = True) -> int:
+        """Find the slot a broker finds for an offset, or -1 (I4)."""
+        return self.search(offset - self.base_offset, two_section=two_section)
+
+    def lookup(self, offset: int, *, two_section: bool = True) -> OffsetPosition:
+        """Find where a broker starts to scan for an offset (I7).
+
+        The base offset and position 0 where no entry is at or below it. All slots of the file take
+        part, a zero tail too, as they do in a broker that opens it.
+        """
+        slot = self.lookup_slot(offset, two_section=two_section)
+        return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
+
+    @property
+    def last_offset(self) -> int:
+        """The offset of the last slot, the base offset where there is none (I8)."""
+        return self.entry(self.entries - 1).offset if self.entries else self.base_offset
+
+    def logical_end(self, log_size: int | None = None) -> int:
+        """Count the written entries as far as the index alone can tell (I3).
+
+        They rise in both fields, from a relative offset of 0 and a position above 0; positions lie
+        inside the log if its size is given. A stale slot can pass for one: only the log says.
+        """
+        return self.rising_end(log_size)
+
+    def extent(self, log_size: int | None = None) -> Extent:
+        """Divide the slots into written, stale or damaged, and never written."""
+        return self.extent_from(self.logical_end(log_size))
+
+    def tool_end(self) -> int:
+        """Count the slots that DumpLogSegments prints (D5)."""
+        return self.zero_slot(0)
+
+    def sanity(self, broker: tuple[int, ...] = (4, 1)) -> str | None:
+        """Say why `sanityCheck` of that broker refuses the file, or None (I11).
+
+        Brokers from 2.3 on do not ask when they load a segment.
+        """
+        if broker < (0, 8, 1):
+            return None
+        if self.entries:
+            last = self.last_offset
+            if broker >= (2, 0) and last < self.base_offset:
+                return f"last offset {last} is below the base offset {self.base_offset}"
+            if broker < (2, 0) and last <= self.base_offset:
+                return f"last offset {last} is not above the base offset {self.base_offset}"
+        if self.trailing_bytes:
+            return f"length {self.size_bytes} is no multiple of {self.layout.size}"
+        return None

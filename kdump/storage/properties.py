@@ -1,0 +1,166 @@
+"""Files of names and values: meta.properties, partition.metadata, quorum-state and the clean mark.
+
+| file | form |
+| --- | --- |
+| `meta.properties` | Java properties: who owns the data directory (X5) |
+| `partition.metadata` | two lines, `version: 0` and `topic_id: <22 characters>` (X8) |
+| `quorum-state` | one JSON object with `data_version` (X14) |
+| `.kafka_cleanshutdown` | empty, or from 3.7 a JSON object; being there is what counts (X6) |
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.storage.checkpoints import java_int
+from kdump.storage.problems import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CODE = "properties-malformed"
+_SHOWN = 200
+_ZERO_ID = "A" * 22  # the zero UUID
+_ID = re.compile(r"[A-Za-z0-9_-]{22}={0,2}\Z")
+_INT32 = 1 << 31
+
+
+class Properties(NamedTuple):
+    """Names and values in file order, as text (JSON text where a value is no string)."""
+
+    values: dict[str, str | None]
+    problems: list[Problem]
+
+
+def parse_meta_properties(data: bytes) -> Properties:
+    """Read `meta.properties`; a version and the ids that it asks for must be there (X5)."""
+    values: dict[str, str | None] = dict(java_properties(data.decode("latin-1")))
+    problems: list[Problem] = []
+    version = _number(values.get("version", "0"))
+    if version not in (0, 1):
+        problems.append(_wrong("version=0 or version=1", values.get("version")))
+    # A broker of version 0 can take its id from its settings; one of version 1 cannot.
+    id_name = "node.id" if version == 1 else "broker.id"
+    if (version == 1 or id_name in values) and _number(values.get(id_name)) is None:
+        problems.append(_wrong(f"{id_name}, a number", values.get(id_name)))
+    if version == 1 and not values.get("cluster.id"):
+        problems.append(_wrong("cluster.id", values.get("cluster.id")))
+    directory_id = values.get("directory.id")
+    if directory_id is not None and _ID.match(directory_id) is None:
+        problems.append(_wrong("directory.id of 22 characters", directory_id))
+    return Properties(values, problems)
+
+
+def parse_partition_metadata(data: bytes) -> Properties:
+    """Read `partition.metadata` (X8); the zero id is refused as a broker refuses it."""
+    values: dict[str, str | None] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            values[name.strip()] = value.strip()
+    problems = []
+    version, topic_id = _number(values.get("version")), values.get("topic_id")
+    if version is None or version < 0:
+        problems.append(_wrong("version: 0", values.get("version")))
+    if topic_id is None or not _ID.match(topic_id) or topic_id.rstrip("=") == _ZERO_ID:
+        problems.append(_wrong("topic_id of 22 characters, not zero", topic_id))
+    return Properties(values, problems)
+
+
+def parse_quorum_state(data: bytes) -> Properties:
+    """Read `quorum-state` (X14): a JSON object with `data_version` 0 or 1."""
+    found = _json_object(data)
+    version = found.values.get("data_version")
+    if not found.problems and version not in ("0", "1"):
+        found.problems.append(_wrong("data_version 0 or 1", version))
+    return found
+
+
+def parse_clean_shutdown(data: bytes) -> Properties:
+    """Read `.kafka_cleanshutdown`; empty up to 3.6, and content that is no JSON hides no mark."""
+    return _json_object(data) if data else Properties({}, [])
+
+
+def _json_object(data: bytes) -> Properties:
+    import json  # here, because few runs come to such a file
+
+    try:
+        found = json.loads(data)
+        if not isinstance(found, dict):
+            return Properties({}, [_wrong("a JSON object", _shown(data))])
+        return Properties(
+            {
+                _text(name): _text(value) if isinstance(value, str) else _json_text(value)
+                for name, value in found.items()
+            },
+            [],
+        )
+    except (ValueError, RecursionError):
+        return Properties({}, [_wrong("a JSON object", _shown(data))])
+
+
+def _json_text(value: object) -> str | None:
+    import json
+
+    return None if value is None else json.dumps(value, separators=(",", ":"))
+
+
+def _text(value: str) -> str:
+    """Join pairs of surrogates and replace lone ones, which could not be written out again."""
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _shown(data: bytes) -> str:
+    return data[:_SHOWN].decode("utf-8", "replace")
+
+
+def _wrong(expected: str, actual: str | None) -> Problem:
+    shown = actual[:_SHOWN] if actual is not None else None
+    return Problem(_CODE, None, None, expected, shown)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else java_int(text, _INT32)
+
+
+# Java properties: `name=value`, `name:value` or `name value`; # and ! start comments, a backslash
+# escapes a character or, at the end of a line, joins the next.
+_SPLIT = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.?))", re.DOTALL)
+_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+def java_properties(text: str) -> Iterator[tuple[str, str]]:
+    for line in _logical_lines(text):
+        found = _SPLIT.match(line)
+        if found is not None:
+            yield _unescape(found[1]), _unescape(found[2])
+
+
+def _logical_lines(text: str) -> Iterator[str]:
+    pieces: list[str] = []
+    for line in re.split(r"\r\n|\n|\r", text):
+        line = line.lstrip(" \t\f")
+        if not pieces and (not line or line[0] in "#!"):
+            continue
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            pieces.append(line[:-1])
+            continue
+        yield "".join((*pieces, line))
+        pieces = []
+    if pieces:
+        yield "".join(pieces)
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+
+    def plain(found: re.Match[str]) -> str:
+        if found[1]:
+            return chr(int(found[1], 16))
+        return _ESCAPED.get(found[2], found[2])
+
+    return _text(_ESCAPE.sub(plain, text))

@@ -1,0 +1,218 @@
+"""Bounded reads of one file, never mapped and never written.
+
+A mapped file that a live broker truncates kills the reader with SIGBUS; a short read is only a
+short read. The size is taken once, when the file is opened, and nothing is read past it: a broker
+may be appending (X16). Bytes the device will not give come back as zeros, with their ranges in
+`unreadable`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kdump.errors import PathError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in the file
+SMALL_FILE_LIMIT = 64 << 20
+
+# What file systems say of bytes they cannot give back: EIO, and checksum or medium errors that
+# reach a reader under another name.
+_UNREADABLE_ERRORS = frozenset(
+    getattr(errno, name)
+    for name in ("EIO", "ENODATA", "EBADMSG", "EUCLEAN", "EILSEQ")
+    if hasattr(errno, name)
+)
+_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_NO_ACCESS_TIME = getattr(os, "O_NOATIME", 0)  # Linux, and only for the file's owner or root
+
+_KINDS = (
+    (stat.S_ISDIR, "is a directory"),
+    (stat.S_ISFIFO, "is a FIFO, not a regular file"),
+    (stat.S_ISSOCK, "is a socket, not a regular file"),
+    (stat.S_ISCHR, "is a device, not a regular file"),
+    (stat.S_ISBLK, "is a device, not a regular file"),
+)
+
+
+class Source:
+    """One regular file open for reading; a context manager.
+
+    `path` is kept as given. `size` is that at opening (see `refresh`). `shrank` becomes
+    true when a read inside that size found the end of the file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.unreadable: list[tuple[int, int]] = []
+        self.shrank = False
+        self._fd = -1
+        try:
+            # Asked first, because opening some devices is already an act.
+            _refuse_irregular(self.path, Path(self.path).stat())
+            self._fd = _open(self.path)
+            status = os.fstat(self._fd)
+            _refuse_irregular(self.path, status)
+        except OSError as error:
+            self.close()
+            raise PathError.from_os(self.path, error) from error
+        except (PathError, ValueError) as error:
+            self.close()
+            if isinstance(error, ValueError):  # a null character in the path
+                raise PathError(self.path, str(error)) from error
+            raise
+        self.size = status.st_size
+
+    def __enter__(self) -> Source:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back; closing twice is harmless."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.close(fd)
+
+    def status(self) -> os.stat_result:
+        """What the file system says of the open file now; `st_nlink` 0 means it was deleted."""
+        try:
+            return os.fstat(self._fd)
+        except OSError as error:
+            raise PathError.from_os(self.path, error) from error
+
+    def is_growing(self) -> bool:
+        """Whether the file is longer now than the size that was taken."""
+        return self.status().st_size > self.size
+
+    def refresh(self) -> int:
+        """Take the size again, for a reader that follows a growing file, and return it."""
+        size = self.status().st_size
+        self.shrank = self.shrank or size < self.size
+        self.size = size
+        return size
+
+    def advise_sequential(self) -> None:
+        """Ask for a longer read-ahead; file systems without it are left alone."""
+        self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
+
+    def advise_done(self, position: int, size: int) -> None:
+        """Say that a range will not be read again, so that it need not push out other pages."""
+        self._advise(position, size, "POSIX_FADV_DONTNEED")
+
+    def _advise(self, position: int, size: int, advice: str) -> None:
+        if hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._fd, position, size, getattr(os, advice))
+
+    def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
+        """Read up to `size` bytes at `position` to the buffer's start and return how many.
+
+        Fewer come back only at the size taken at opening, or where the file has become shorter.
+        """
+        assert position >= 0
+        size = max(0, min(size, len(buffer), self.size - position))
+        with memoryview(buffer) as view:
+            done = 0
+            while done < size:
+                try:
+                    count = self._pread(view[done:size], position + done)
+                except OSError as error:
+                    if error.errno not in _UNREADABLE_ERRORS:
+                        raise PathError.from_os(self.path, error) from error
+                    return self._read_around(view, position, done, size)
+                if count == 0:
+                    self.shrank = True
+                    break
+                done += count
+            return done
+
+    def read(self, position: int, size: int) -> bytes:
+        """Read up to `size` bytes at `position`; see `read_into`."""
+        size = max(0, min(size, self.size - position))
+        buffer = bytearray(size)
+        count = self.read_into(buffer, position, size)
+        return bytes(buffer) if count == size else bytes(buffer[:count])
+
+    def whole(self, limit: int = SMALL_FILE_LIMIT) -> bytes:
+        """Read all of a small file; one larger than the limit is not what it says it is."""
+        if self.size > limit:
+            reason = f"is {self.size} bytes long; no file of its kind is over {limit}"
+            raise PathError(self.path, reason)
+        return self.read(0, self.size)
+
+    def _pread(self, view: memoryview, position: int) -> int:
+        return os.preadv(self._fd, [view], position)
+
+    def _read_around(self, view: memoryview, position: int, done: int, size: int) -> int:
+        """Go on page by page; pages that cannot be read are zeros and noted."""
+        while done < size:
+            start = position + done
+            step = min(size - done, UNREADABLE_STEP - start % UNREADABLE_STEP)
+            try:
+                count = self._pread(view[done : done + step], start)
+            except OSError as error:
+                if error.errno not in _UNREADABLE_ERRORS:
+                    raise PathError.from_os(self.path, error) from error
+                view[done : done + step] = bytes(step)
+                self._note_unreadable(start, start + step)
+                count = step
+            if count == 0:
+                self.shrank = True
+                break
+            done += count
+        return done
+
+    def _note_unreadable(self, start: int, end: int) -> None:
+        """Add a range; it is joined with those it touches, and reading twice notes it once."""
+        ranges = self.unreadable
+        if not ranges or start > ranges[-1][1]:
+            ranges.append((start, end))
+            return
+        kept = []
+        for low, high in ranges:
+            if high < start or low > end:
+                kept.append((low, high))
+            else:
+                start, end = min(start, low), max(end, high)
+        kept.append((start, end))
+        kept.sort()
+        ranges[:] = kept
+
+
+def _open(path: str) -> int:
+    """Open without touching the access time where that is allowed; a FIFO cannot hang us."""
+    if _NO_ACCESS_TIME:
+        try:
+            return os.open(path, _FLAGS | _NO_ACCESS_TIME)
+        except PermissionError:
+            pass
+    return os.open(path, _FLAGS)
+
+
+def _refuse_irregular(path: str, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    for is_kind, reason in _KINDS:
+        if is_kind(status.st_mode):
+            raise PathError(path, reason)
+    raise PathError(path, "is not a regular file")
+
+
+def whole(path: str | os.PathLike[str], limit: int = SMALL_FILE_LIMIT) -> bytes:
+    """Read all of a small file; see `Source.whole`."""
+    with Source(path) as source:
+        return source.whole(limit)

@@ -1,0 +1,122 @@
+"""The manual pages against the command line, the catalogue of findings and the formats."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import click
+import crc32c
+import pytest
+
+from kdump import __version__
+from kdump.cli import cli
+from kdump.engine.findings import CATALOGUE
+
+MAN = Path(__file__).parents[2] / "man"
+PAGES = sorted(MAN.glob("kdump*.[15]"))
+CONTEXT = click.Context(cli, info_name="kdump")
+COMMANDS = {name: cli.get_command(CONTEXT, name) for name in cli.list_commands(CONTEXT)}
+
+
+def roff(name: str) -> str:
+    return (MAN / name).read_text("utf-8")
+
+
+def plain(text: str) -> str:
+    """Undo what roff needs in a line of text."""
+    text = re.sub(r"\\f[BIRP]", "", text)
+    return text.replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
+
+
+def section(page: str, title: str) -> str:
+    match = re.search(rf'^\.SH "?{title}"?\n(.*?)(?=^\.SH )', page, re.DOTALL | re.MULTILINE)
+    assert match, title
+    return match[1]
+
+
+def tags(text: str) -> list[str]:
+    """The first line of each tagged paragraph."""
+    return [plain(line) for line in re.findall(r"^\.TP\n(.*)$", text, re.MULTILINE)]
+
+
+def options_of(command: click.Command) -> set[str]:
+    spelled = {"-h", "--help"}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            spelled |= {*parameter.opts, *parameter.secondary_opts}
+    return spelled
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_options_are_those_of_the_help(name: str) -> None:
+    command = COMMANDS[name] if name else cli
+    assert command is not None
+    page = roff(f"kdump-{name}.1" if name else "kdump.1")
+    described: set[str] = set()
+    for tag in tags(section(page, "OPTIONS")):
+        described |= set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", tag))
+    assert described == options_of(command)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_choices_are_those_of_the_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert command is not None
+    options = tags(section(roff(f"kdump-{name}.1"), "OPTIONS"))
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Choice):
+            tag = next(tag for tag in options if parameter.opts[0] in tag.split('"')[0])
+            assert "|".join(parameter.type.choices) in tag, parameter.opts[0]
+
+
+def test_every_command_has_a_page() -> None:
+    named = set(
+        re.findall(
+            r"^\.BR kdump-([a-z-]+) \(1\)$", section(roff("kdump.1"), "COMMANDS"), re.MULTILINE
+        )
+    )
+    assert named == set(COMMANDS)
+    assert {page.stem for page in PAGES if page.suffix == ".1"} == {
+        "kdump",
+        *(f"kdump-{name}" for name in COMMANDS),
+    }
+
+
+def test_findings_are_those_of_the_catalogue() -> None:
+    described = {}
+    for tag, sentence, remedy in re.findall(
+        r"^\.TP\n(.*)\n(.*)\n(.*)$", section(roff("kdump.1"), "FINDINGS"), re.MULTILINE
+    ):
+        match = re.fullmatch(r'\.BR (\S+) " \((\w+)\)"', plain(tag))
+        assert match, tag
+        described[match[1]] = (match[2], plain(sentence), plain(remedy))
+    assert described == {
+        code: (entry.severity.value, entry.sentence, entry.remedy)
+        for code, entry in CATALOGUE.items()
+    }
+
+
+def test_batch_in_hex_is_a_batch() -> None:
+    """The worked example of kdump-formats(5) has the length and the checksum it claims."""
+    lines = section(roff("kdump-formats.5"), "LOG ENTRIES, MAGIC 2").split(".nf\n")[1].splitlines()
+    data = bytes.fromhex("".join(re.split(r"\s{3,}", line)[0] for line in lines if line[0] != "."))
+    assert int.from_bytes(data[8:12]) == len(data) - 12
+    assert int.from_bytes(data[17:21]) == crc32c.crc32c(data[21:])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_says_which_version(page: Path) -> None:
+    head = next(line for line in page.read_text("utf-8").splitlines() if line.startswith(".TH"))
+    assert head.endswith(f'"kdump {__version__}" "kdump manual"')
+
+
+@pytest.mark.skipif(not (shutil.which("groff") and shutil.which("tbl")), reason="no groff here")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_page_is_sound_roff(page: Path) -> None:
+    done = subprocess.run(
+        ["groff", "-t", "-ww", "-man", "-Tascii", "-rLL=80n", "-z", str(page)],
+        capture_output=True,
+        check=True,
+    )
+    assert done.stderr == b""

@@ -1,0 +1,48 @@
+"""The README's examples against what the commands print, and its commands against CI."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+# Each "$ command" of a console block with the lines up to the next one.
+EXAMPLES = [
+    (command, output)
+    for block in re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("command", "output"), EXAMPLES, ids=[c for c, _ in EXAMPLES])
+def test_example_prints_what_it_says(command: str, output: str) -> None:
+    """Standard output and standard error together; a line of `...` stands for any lines."""
+    scripts = Path(sys.executable).parent
+    done = subprocess.run(
+        ["bash", "-c", f"{{ {command}; }} 2>&1"],
+        cwd=ROOT,
+        env={
+            "PATH": f"{scripts}{os.pathsep}{os.environ['PATH']}",
+            "COLUMNS": "100",
+            "LC_ALL": "C.UTF-8",
+            "KDUMP_PURE": os.environ.get("KDUMP_PURE", ""),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    pattern = re.escape(output).replace(re.escape("...\n"), r"(?:.*\n)*")
+    assert re.fullmatch(pattern, done.stdout), done.stdout
+
+
+def test_commands_are_there_once() -> None:
+    commands = re.findall(r"^python3 -m venv .*$", README, re.MULTILINE)
+    assert len(commands) == 2
+    assert commands[0].split(" && ")[-1].startswith(".venv/bin/kdump dump sample-data/")
+    assert commands[1].endswith(".venv/bin/pytest")
+    assert all((ROOT / word).exists() for word in commands[0].split() if "sample-data" in word)

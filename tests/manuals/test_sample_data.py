@@ -1,0 +1,37 @@
+"""MANIFEST against what lies in sample-data/, and sample-data/ against the size it may have."""
+
+import hashlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "sample-data"
+DIRECTORIES = tomllib.loads((ROOT / "MANIFEST").read_text("utf-8"))["directory"]
+SIZE_MAX = 5_000_000
+
+
+def listed() -> list[Path]:
+    return [ROOT / entry["path"] / name for entry in DIRECTORIES for name, _, _ in entry["files"]]
+
+
+@pytest.mark.parametrize("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
+def test_directory_is_as_listed(entry: dict[str, object]) -> None:
+    assert all(entry[key] for key in ("path", "broker", "origin", "what"))
+    files = entry["files"]
+    assert isinstance(files, list)
+    for name, size, sha256 in files:
+        data = (ROOT / str(entry["path"]) / name).read_bytes()
+        assert len(data) == size, name
+        assert hashlib.sha256(data).hexdigest() == sha256, name
+
+
+def test_every_file_is_listed_once() -> None:
+    found = [path for top in ("clean", "damaged") for path in (ROOT / top).rglob("*")]
+    assert sorted(listed()) == sorted(path for path in found if path.is_file())
+
+
+def test_no_links_and_not_too_large() -> None:
+    paths = list(ROOT.rglob("*"))
+    assert not [path for path in paths if path.is_symlink()]
+    assert sum(path.stat().st_size for path in paths if path.is_file()) < SIZE_MAX

@@ -1,0 +1,112 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage import checkpoints
+from kdump.storage.checkpoints import EpochStart, PartitionOffset
+
+CODE = "checkpoint-malformed"
+
+
+def test_leader_epochs() -> None:
+    found = checkpoints.parse_leader_epochs(b"0\n3\n1 0\n2 467\n3 738\n")
+    assert (found.version, found.declared, found.problems) == (0, 3, [])
+    assert found.entries == [EpochStart(1, 0), EpochStart(2, 467), EpochStart(3, 738)]
+
+
+def test_offsets() -> None:
+    found = checkpoints.parse_offsets(b"0\n2\norders 0 48230114\n__consumer_offsets 12 0\n")
+    assert found.entries == [
+        PartitionOffset("orders", 0, 48230114),
+        PartitionOffset("__consumer_offsets", 12, 0),
+    ]
+    assert found.problems == []
+
+
+@pytest.mark.parametrize("data", [b"", b"0\n0\n", b"0\n0"])
+def test_no_entries(data: bytes) -> None:
+    found = checkpoints.parse_offsets(data)
+    assert (found.entries, found.problems) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "data", [b"0\r\n1\r\na 0 5\r\n", b"0\r1\ra 0 5", b"0\n1\na\t0   5  \n", b"0\n+1\na +0 +5\n"]
+)
+def test_what_java_takes_as_well(data: bytes) -> None:
+    found = checkpoints.parse_offsets(data)
+    assert (found.entries, found.problems) == ([PartitionOffset("a", 0, 5)], [])
+
+
+@pytest.mark.parametrize(
+    ("data", "position", "actual"),
+    [
+        (b"1\n1\na 0 5\n", 0, "1"),
+        (b"zero\n", 0, "zero"),
+        (b"0\nx\na 0 5\n", 2, "x"),
+        (b"0\n1\na 0\n", 4, "a 0"),
+        (b"0\n1\na 0 5 6\n", 4, "a 0 5 6"),
+        (b"0\n1\n a 0 5\n", 4, " a 0 5"),
+        (b"0\n1\na b 5\n", 4, "a b 5"),
+        (b"0\n1\na 2147483648 5\n", 4, "a 2147483648 5"),
+        (b"0\n1\na 0 9223372036854775808\n", 4, "a 0 9223372036854775808"),
+        (b"0\n1\na 0 5\n\n", 10, ""),
+        (b"0\n2\na 0 5\n", None, "1 entries"),
+        (b"0\n0\na 0 5\n", None, "1 entries"),
+        (b"0\n-1\n", None, "0 entries"),
+        (b"0\n", 2, "end of file"),
+        (b"\0" * 40, 0, "\0" * 40),
+    ],
+)
+def test_malformed(data: bytes, position: int | None, actual: str) -> None:
+    (problem,) = checkpoints.parse_offsets(data).problems
+    assert (problem.code, problem.position, problem.actual) == (CODE, position, actual)
+
+
+def test_good_lines_of_a_bad_file_are_kept() -> None:
+    found = checkpoints.parse_offsets(b"0\n4\na 0 5\nb x 5\nc\nd 1 6\n")
+    assert found.entries == [PartitionOffset("a", 0, 5), PartitionOffset("d", 1, 6)]
+    (problem,) = found.problems
+    assert (problem.position, problem.size_bytes, problem.actual) == (10, 5, "b x 5")
+    assert problem.places == 2
+
+
+def test_negative_epoch_is_malformed() -> None:
+    assert checkpoints.parse_leader_epochs(b"0\n1\n-1 0\n").problems
+    assert checkpoints.parse_leader_epochs(b"0\n1\n0 -1\n").problems
+
+
+def test_other_checkpoint_gives_fields() -> None:
+    found = checkpoints.parse_other(b"0\n2\na 1 2 3\nb\n")
+    assert found.entries == [("a", "1", "2", "3"), ("b",)]
+
+
+def test_loading_drops_epochs_that_a_later_one_overtakes() -> None:
+    entries = [EpochStart(1, 0), EpochStart(2, 50), EpochStart(4, 50), EpochStart(3, 70)]
+    assert checkpoints.loaded(entries[:3]) == [EpochStart(1, 0), EpochStart(4, 50)]
+    assert checkpoints.loaded(entries) == [EpochStart(1, 0), EpochStart(3, 70)]
+    assert checkpoints.loaded([EpochStart(1, 9), EpochStart(2, 3)]) == [EpochStart(2, 3)]
+
+
+LINES = st.lists(
+    st.one_of(
+        st.text("0123456789ab +-\t\r", max_size=12),
+        st.text(max_size=8),
+        st.just("0"),
+        st.just("orders 0 5"),
+        st.just("1 9"),
+    ),
+    max_size=8,
+).map("\n".join)
+
+
+@given(st.one_of(st.binary(max_size=100), LINES.map(lambda text: text.encode("utf-8", "replace"))))
+def test_any_bytes(data: bytes) -> None:
+    for parse in (
+        checkpoints.parse_offsets,
+        checkpoints.parse_leader_epochs,
+        checkpoints.parse_other,
+    ):
+        found = parse(data)
+        assert len(found.problems) <= 1
+        for problem in found.problems:
+            assert problem.position is None or 0 <= problem.position <= len(data)

@@ -1,0 +1,310 @@
+"""The search and the division of slots, on both index forms; entries are packed by hand here."""
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage import index as index_module
+from kdump.storage.index import Extent, floor_slot, floor_slot_plain
+from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.source import Source
+from kdump.storage.time_index import TimeIndex, TimestampOffset
+
+
+def offsets(*entries: tuple[int, int]) -> bytes:
+    return b"".join(struct.pack(">ii", *entry) for entry in entries)
+
+
+def times(*entries: tuple[int, int]) -> bytes:
+    return b"".join(struct.pack(">qi", *entry) for entry in entries)
+
+
+def linear_floor(keys: list[int], target: int) -> int:
+    return max((slot for slot, key in enumerate(keys) if key <= target), default=-1)
+
+
+def broker_floor(keys: list[int], target: int, warm: int) -> int:
+    """indexSlotRangeFor and binarySearch of AbstractIndex, written down once more."""
+    entries = len(keys)
+    if entries == 0:
+        return -1
+    first_hot_entry = max(0, entries - 1 - warm)
+    if keys[first_hot_entry] < target:
+        lo, hi = first_hot_entry, entries - 1
+    elif keys[0] > target:
+        return -1
+    else:
+        lo, hi = 0, first_hot_entry
+    while lo < hi:
+        mid = (lo + hi + 1) // 2
+        if keys[mid] > target:
+            hi = mid - 1
+        elif keys[mid] < target:
+            lo = mid
+        else:
+            return mid
+    return lo
+
+
+class TestSearch:
+    @given(
+        st.lists(st.integers(0, 300), unique=True).map(sorted),
+        st.integers(-5, 305),
+        st.integers(1, 20),
+    )
+    def test_any_search_is_the_floor_on_a_sound_index(
+        self, keys: list[int], target: int, warm: int
+    ) -> None:
+        floor = linear_floor(keys, target)
+        assert floor_slot(keys.__getitem__, len(keys), target, warm) == floor
+        assert floor_slot_plain(keys.__getitem__, len(keys), target) == floor
+
+    @given(st.lists(st.integers(0, 30), max_size=60), st.integers(-2, 32), st.integers(1, 20))
+    def test_the_brokers_probes_on_an_unsound_index(
+        self, keys: list[int], target: int, warm: int
+    ) -> None:
+        found = floor_slot(keys.__getitem__, len(keys), target, warm)
+        assert found == broker_floor(keys, target, warm)
+
+    def test_zero_tail_hides_the_entries(self) -> None:
+        index = OffsetIndex(offsets(*((n, n) for n in range(10, 2010))) + bytes(8 * 5000), 0)
+        assert index.lookup_slot(50) == 6999
+        assert index.lookup(50) == OffsetPosition(0, 0)
+
+    def test_forms_differ_on_a_damaged_slot(self) -> None:
+        # The plain search probes slot 1500 first; the other searches slots 0 to 1975 only.
+        slots = [(n, n) for n in range(1, 3001)]
+        slots[1500] = (1 << 30, 1501)
+        index = OffsetIndex(offsets(*slots), 0)
+        assert index.lookup_slot(1600) == 1599
+        assert index.lookup_slot(1600, two_section=False) == 1499
+
+    def test_warm_tail_is_1024_offset_entries_and_682_time_entries(self) -> None:
+        probes: list[int] = []
+
+        class Spy(TimeIndex):
+            def raw(self, slot: int) -> tuple[int, ...]:
+                probes.append(slot)
+                return super().raw(slot)
+
+        Spy(times(*((n, n) for n in range(1, 2001))), 0).lookup(1900)
+        assert probes[0] == 1999 - 682
+        assert min(probes) == probes[0]
+
+
+class TestOffsetIndex:
+    BASE = 1 << 40
+
+    @pytest.fixture
+    def index(self) -> OffsetIndex:
+        return OffsetIndex(offsets((29, 4216), (41, 8400), (97, 13000)), self.BASE)
+
+    def test_entries_are_absolute(self, index: OffsetIndex) -> None:
+        assert len(index) == 3
+        assert index.entry(1) == OffsetPosition(self.BASE + 41, 8400)
+        assert [slot for slot, _ in index.slots()] == [0, 1, 2]
+        assert [entry for _, entry in index.slots(1)] == [index.entry(1), index.entry(2)]
+        assert index.last_offset == self.BASE + 97
+
+    @pytest.mark.parametrize(
+        ("relative", "found"),
+        [
+            (-1, (0, 0)),
+            (28, (0, 0)),
+            (29, (29, 4216)),
+            (40, (29, 4216)),
+            (41, (41, 8400)),
+            (1 << 50, (97, 13000)),
+        ],
+    )
+    def test_lookup(self, index: OffsetIndex, relative: int, found: tuple[int, int]) -> None:
+        entry = OffsetPosition(self.BASE + found[0], found[1])
+        assert index.lookup(self.BASE + relative) == entry
+        assert index.lookup(self.BASE + relative, two_section=False) == entry
+
+    def test_lookup_in_an_empty_index(self) -> None:
+        index = OffsetIndex(b"", 7)
+        assert index.lookup(100) == OffsetPosition(7, 0)
+        assert index.last_offset == 7
+        assert index.logical_end() == 0
+        assert index.extent().is_sound
+        assert index.tool_end() == 0
+
+    def test_piece_of_an_entry_is_left_out(self) -> None:
+        index = OffsetIndex(offsets((29, 4216)) + b"\0\0\0", 0)
+        assert (len(index), index.trailing_bytes) == (1, 3)
+        assert index.sanity() == "length 11 is no multiple of 8"
+
+    def test_zero_tail_is_no_entry(self) -> None:
+        index = OffsetIndex(offsets((29, 4216), (41, 8400)) + bytes(8 * 10000), 0)
+        assert index.extent() == Extent(2, 2, 10002, 0, 0)
+        assert index.tool_end() == 2
+
+    def test_empty_preallocated_file(self) -> None:
+        index = OffsetIndex(bytes(262144), 50)
+        assert index.extent() == Extent(0, 0, 32768, 0, 0)
+        assert index.tool_end() == 1  # the tool prints slot 0 whatever it holds
+        assert index.lookup(60) == OffsetPosition(50, 0)
+
+    def test_stale_tail_after_truncation(self) -> None:
+        data = offsets((29, 4216), (90, 9000), (60, 12000), (80, 16000)) + bytes(80)
+        extent = OffsetIndex(data, 0).extent()
+        assert extent == Extent(2, 4, 14, 2, 0)
+        assert extent.is_stale
+
+    def test_damaged_slot_in_the_midst(self) -> None:
+        data = offsets((29, 4216), (41, 8400), (5, 12000), (80, 16000))
+        extent = OffsetIndex(data, 0).extent()
+        assert extent == Extent(2, 4, 4, 1, 1)
+        assert not extent.is_stale
+        assert not OffsetIndex(data + bytes(80), 0).extent().is_stale
+
+    @pytest.mark.parametrize(
+        ("bad", "end"),
+        [((29, 9000), 1), ((41, 4216), 1), ((-3, 9000), 1), ((41, -9000), 1), ((0, 0), 1)],
+    )
+    def test_what_ends_the_written_entries(self, bad: tuple[int, int], end: int) -> None:
+        assert OffsetIndex(offsets((29, 4216), bad), 0).logical_end() == end
+
+    def test_first_entry_at_position_zero_is_none(self) -> None:
+        assert OffsetIndex(offsets((3, 0)), 0).logical_end() == 0
+        assert OffsetIndex(offsets((0, 4216)), 0).logical_end() == 1
+
+    def test_positions_lie_inside_the_log(self, index: OffsetIndex) -> None:
+        assert index.logical_end(log_size=13001) == 3
+        assert index.logical_end(log_size=13000) == 2
+        assert index.logical_end(log_size=0) == 0
+
+    @pytest.mark.parametrize("bad", [4095, 4096, 4097, 9000])
+    def test_end_across_runs(self, bad: int) -> None:
+        slots = [(n, n) for n in range(1, 10001)]
+        assert OffsetIndex(offsets(*slots), 0).logical_end() == 10000
+        slots[bad] = slots[bad - 1]
+        assert OffsetIndex(offsets(*slots), 0).logical_end() == bad
+
+    @pytest.mark.parametrize(
+        ("data", "broker", "is_sane"),
+        [
+            (b"", (0, 9), True),
+            (offsets((0, 100)), (0, 8, 0), True),
+            (offsets((0, 100)), (0, 8, 1), False),
+            (offsets((0, 100)), (1, 1), False),
+            (offsets((0, 100)), (2, 0), True),
+            (offsets((29, 4216)) + bytes(8), (1, 0, 2), False),
+            (offsets((29, 4216)) + bytes(8), (4, 1, 1), True),
+            (offsets((-1, 4216)), (4, 1, 1), False),
+        ],
+    )
+    def test_sanity_by_release(self, data: bytes, broker: tuple[int, ...], is_sane: bool) -> None:
+        assert (OffsetIndex(data, 0).sanity(broker) is None) is is_sane
+
+
+class TestTimeIndex:
+    BASE = 500
+    T = 1700000000000
+
+    @pytest.fixture
+    def index(self) -> TimeIndex:
+        return TimeIndex(times((self.T, 41), (self.T + 50, 46), (self.T + 90, 46)), self.BASE)
+
+    def test_entries_are_absolute(self, index: TimeIndex) -> None:
+        assert [entry for _, entry in index.slots()] == [
+            TimestampOffset(self.T, 541),
+            TimestampOffset(self.T + 50, 546),
+            TimestampOffset(self.T + 90, 546),
+        ]
+        assert index.last == index.entry(2)
+
+    def test_lookup(self, index: TimeIndex) -> None:
+        assert index.lookup(self.T - 1) == TimestampOffset(-1, self.BASE)
+        assert index.lookup(self.T) == TimestampOffset(self.T, 541)
+        assert index.lookup(self.T + 89) == TimestampOffset(self.T + 50, 546)
+        assert index.lookup(1 << 62) == TimestampOffset(self.T + 90, 546)
+
+    def test_an_offset_may_repeat_but_not_fall(self, index: TimeIndex) -> None:
+        assert index.logical_end() == 3
+        assert TimeIndex(times((5, 41), (6, 40)), 0).logical_end() == 1
+        assert TimeIndex(times((5, 41), (5, 42)), 0).logical_end() == 1
+
+    def test_zero_tail(self) -> None:
+        index = TimeIndex(times((self.T, 41)) + bytes(12 * 5000), 0)
+        assert index.extent() == Extent(1, 1, 5001, 0, 0)
+        assert index.last == TimestampOffset(0, 0)  # what a broker takes it for
+        assert index.sanity() == f"last timestamp 0 is below the first {self.T}"
+        assert index.tool_end() == 1
+
+    def test_zero_slot_is_an_entry_or_an_empty_file(self) -> None:
+        empty = TimeIndex(bytes(12 * 100), 0)
+        assert empty.logical_end() == 0
+        assert empty.logical_end(zero_is_entry=True) == 1
+        assert TimeIndex(bytes(12), 0).logical_end() == 1
+        assert TimeIndex(bytes(12), 0).logical_end(zero_is_entry=False) == 0
+        written = TimeIndex(times((0, 0), (7, 3)) + bytes(120), 0)
+        assert written.logical_end() == 2
+
+    def test_negative_timestamp_is_never_written(self) -> None:
+        assert TimeIndex(times((-1, 4)), 0).logical_end() == 0
+        assert TimeIndex(times((0, 4)), 0).logical_end() == 1
+
+    def test_sanity(self, index: TimeIndex) -> None:
+        assert index.sanity() is None
+        assert TimeIndex(times((5, -1)), 9).sanity() == "last offset 8 is below the base offset 9"
+        assert TimeIndex(times((5, 1)) + b"x", 0).sanity() == "length 13 is no multiple of 12"
+        assert TimeIndex(b"", 0).sanity() is None
+
+    def test_tool_stops_at_the_first_zero_offset_behind_slot_0(self) -> None:
+        assert TimeIndex(times((5, 0), (6, 1), (7, 0), (8, 4)), 0).tool_end() == 2
+
+
+class TestLargeFile:
+    """A file over the limit is not held in memory; the answers are the same."""
+
+    def test_same_answers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        slots = [(n, 3 * n) for n in range(1, 9001)]
+        slots[7000] = (3, 3)
+        data = offsets(*slots) + bytes(8 * 9000) + b"abc"
+        path = tmp_path / "00000000000000000000.index"
+        path.write_bytes(data)
+        whole = OffsetIndex(data, 0)
+        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        with Source(path) as source:
+            pieces = OffsetIndex(source, 0)
+            assert isinstance(pieces.data, Source)
+            assert list(pieces.slots()) == list(whole.slots())
+            assert pieces.extent() == whole.extent() == Extent(7000, 9000, 18000, 1, 1999)
+            assert pieces.trailing_bytes == 3
+            for target in (0, 1, 500, 7000, 8999, 20000):
+                assert pieces.lookup(target) == whole.lookup(target)
+
+    def test_file_that_shrinks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "00000000000000000000.index"
+        path.write_bytes(offsets(*((n, n) for n in range(1, 9001))))
+        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        with Source(path) as source:
+            index = OffsetIndex(source, 0)
+            path.write_bytes(offsets((1, 1)) + b"ab")
+            assert list(index.slots()) == [(0, OffsetPosition(1, 1))]
+            assert index.entry(5000) == OffsetPosition(0, 0)
+            index.extent()
+            assert source.shrank
+
+
+@pytest.mark.fuzz
+def test_any_bytes() -> None:
+    random_bytes = random.Random(5)
+    for _ in range(300):
+        data = random_bytes.randbytes(random_bytes.randrange(0, 400))
+        data += bytes(random_bytes.randrange(0, 100))
+        base = random_bytes.choice([0, 1 << 40, 2**63 - 1])
+        for index in (OffsetIndex(data, base), TimeIndex(data, base)):
+            extent = index.extent()
+            assert 0 <= extent.end <= extent.used <= extent.entries == len(index)
+            assert extent.used - extent.end == extent.breaking + extent.rising
+            index.lookup(random_bytes.getrandbits(64))
+            index.sanity()
+            assert len(list(index.slots())) == len(index)
+            assert 0 <= index.tool_end() <= len(index)

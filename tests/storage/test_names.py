@@ -1,0 +1,189 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage import names
+from kdump.storage.names import DirectoryName, FileName, Kind, Retirement
+
+HEX = "313143b6bb5f454684c5c6ab72abc07b"
+SEGMENT_FILES = [
+    ("log", Kind.LOG),
+    ("kafka", Kind.PRE08_LOG),
+    ("index", Kind.OFFSET_INDEX),
+    ("timeindex", Kind.TIME_INDEX),
+    ("txnindex", Kind.TRANSACTION_INDEX),
+    ("snapshot", Kind.PRODUCER_SNAPSHOT),
+]
+
+
+@pytest.mark.parametrize("suffix", ["", ".deleted", ".cleaned", ".swap"])
+@pytest.mark.parametrize(("extension", "kind"), SEGMENT_FILES)
+def test_segment_file(extension: str, kind: Kind, suffix: str) -> None:
+    name = f"00000000000048230114.{extension}{suffix}"
+    assert names.parse(name) == FileName(name, kind, 48230114, suffix)
+    assert names.parse(name).retired is bool(suffix)
+    assert names.file_name(kind, 48230114, suffix) == name
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "suffix"),
+    [
+        ("leader-epoch-checkpoint", Kind.LEADER_EPOCHS, ""),
+        ("leader-epoch-checkpoint.tmp", Kind.LEADER_EPOCHS, ".tmp"),
+        ("partition.metadata", Kind.PARTITION_METADATA, ""),
+        ("replication-offset-checkpoint", Kind.OFFSET_CHECKPOINT, ""),
+        ("recovery-point-offset-checkpoint.tmp", Kind.OFFSET_CHECKPOINT, ".tmp"),
+        ("log-start-offset-checkpoint", Kind.OFFSET_CHECKPOINT, ""),
+        ("cleaner-offset-checkpoint", Kind.OFFSET_CHECKPOINT, ""),
+        ("some-new-checkpoint", Kind.OTHER_CHECKPOINT, ""),
+        ("bootstrap.checkpoint", Kind.METADATA_SNAPSHOT, ""),
+        ("quorum-state", Kind.QUORUM_STATE, ""),
+        ("meta.properties", Kind.META_PROPERTIES, ""),
+        (".kafka_cleanshutdown", Kind.CLEAN_SHUTDOWN, ""),
+        (".lock", Kind.LOCK, ""),
+        ("remote_log_snapshot", Kind.REMOTE_LOG_SNAPSHOT, ""),
+        ("meta.properties.kdump-tmp", Kind.META_PROPERTIES, ".kdump-tmp"),
+        ("notes.txt", Kind.UNKNOWN, ""),
+        ("notes.tmp", Kind.UNKNOWN, ".tmp"),
+        ("", Kind.UNKNOWN, ""),
+        (".log", Kind.UNKNOWN, ""),
+        ("12x.log", Kind.UNKNOWN, ""),
+        ("-5.log", Kind.UNKNOWN, ""),
+        ("12.log.old", Kind.UNKNOWN, ""),
+        ("\u0661\u0662.log", Kind.UNKNOWN, ""),
+    ],
+)
+def test_other_file(name: str, kind: Kind, suffix: str) -> None:
+    assert names.parse(name) == FileName(name, kind, suffix=suffix)
+
+
+def test_any_count_of_digits_parses() -> None:
+    found = names.parse("7.log")
+    assert (found.base_offset, found.canonical) == (7, False)
+    assert names.parse("0" * 90 + "7.log").base_offset == 7
+
+
+def test_offset_beyond_int64_is_no_offset() -> None:
+    assert names.parse(f"{2**63 - 1}.log").base_offset == 2**63 - 1
+    assert names.parse(f"{2**63}.log").kind is Kind.UNKNOWN
+    assert names.parse("9" * 5000 + ".log").kind is Kind.UNKNOWN
+
+
+def test_backup_keeps_its_kind() -> None:
+    name = names.backup_name("00000000000000000000.index", "20261121T101112Z")
+    found = names.parse(name)
+    assert (found.kind, found.base_offset) == (Kind.OFFSET_INDEX, 0)
+    assert found.suffix == ".bak-20261121T101112Z"
+
+
+@pytest.mark.parametrize("suffix", ["", ".deleted", ".part"])
+def test_metadata_snapshot(suffix: str) -> None:
+    name = f"00000000000000000616-0000000003.checkpoint{suffix}"
+    assert names.parse(name) == FileName(name, Kind.METADATA_SNAPSHOT, 616, suffix, 3)
+    assert names.metadata_snapshot_name(616, 3, suffix) == name
+
+
+def test_metadata_snapshot_being_written() -> None:
+    found = names.parse("00000000000000000616-0000000003-1234567890123456789.checkpoint.part")
+    assert (found.kind, found.base_offset, found.epoch) == (Kind.METADATA_SNAPSHOT, 616, 3)
+
+
+def test_remote_index() -> None:
+    name = "617_Lq8pIYk-0JLg5Cnoy6C1zQ.timeindex.deleted"
+    found = names.parse(name)
+    assert found.kind is Kind.TIME_INDEX
+    assert (found.base_offset, found.remote_id) == (617, "Lq8pIYk-0JLg5Cnoy6C1zQ")
+    assert found.suffix == ".deleted"
+
+
+@pytest.mark.parametrize(
+    ("name", "topic", "partition"),
+    [
+        ("orders-0", "orders", 0),
+        ("wide-8-7", "wide-8", 7),
+        ("clock.far.roll-0", "clock.far.roll", 0),
+        ("__cluster_metadata-0", "__cluster_metadata", 0),
+        ("a--1", "a-", 1),
+        ("x-delete-3", "x-delete", 3),
+    ],
+)
+def test_live_directory(name: str, topic: str, partition: int) -> None:
+    assert names.parse_directory(name) == DirectoryName(topic, partition)
+    assert names.directory_name(topic, partition) == name
+
+
+@pytest.mark.parametrize("retirement", Retirement)
+def test_retired_directory(retirement: Retirement) -> None:
+    name = f"moving.topic-0.{HEX}-{retirement.value}"
+    assert names.parse_directory(name) == DirectoryName("moving.topic", 0, retirement, HEX)
+    assert (
+        names.retired_directory_name("moving.topic", 0, retirement=retirement, unique_id=HEX)
+        == name
+    )
+
+
+def test_retired_name_is_capped_by_cutting_the_topic() -> None:
+    topic = "t" * 249
+    name = names.retired_directory_name(topic, 12, retirement=Retirement.DELETE, unique_id=HEX)
+    assert len(name) == 255
+    found = names.parse_directory(name)
+    assert found is not None
+    assert topic.startswith(found.topic)
+    moved = names.retired_directory_name(topic, 12, retirement=Retirement.FUTURE, unique_id=HEX)
+    assert names.parse_directory(moved) == DirectoryName(topic, 12, Retirement.FUTURE, HEX)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "lost+found",
+        "remote-log-index-cache",
+        "orders-",
+        "-0",
+        "orders-x",
+        f"orders-{2**31}",
+        "orders-0-delete",
+        "orders-0.-delete",
+        "orders-x.abc-delete",
+        "orders-\u0663",
+        f"or ders-0.{HEX}-stray",
+    ],
+)
+def test_directory_a_broker_would_not_load(name: str) -> None:
+    assert names.parse_directory(name) is None
+
+
+def test_spelling_no_broker_writes() -> None:
+    found = names.parse_directory("orders-007")
+    assert found == DirectoryName("orders", 7, canonical=False)
+    found = names.parse_directory("orders-7.short-delete")
+    assert found is not None
+    assert not found.canonical
+
+
+@pytest.mark.parametrize("topic", ["my orders", "a/b", ".", "..", "t" * 250, "caf\u00e9"])
+def test_illegal_topic(topic: str) -> None:
+    found = names.parse_directory(f"{topic}-0")
+    assert found is not None
+    assert not found.legal
+
+
+@given(st.text())
+def test_any_text(name: str) -> None:
+    assert names.parse(name).name == name
+    names.parse_directory(name)
+
+
+@given(
+    st.text("abcXYZ019._-", min_size=1, max_size=40),
+    st.integers(0, 2**31 - 1),
+    st.sampled_from([None, *Retirement]),
+)
+def test_directory_both_ways(topic: str, partition: int, retirement: Retirement | None) -> None:
+    if retirement is None:
+        name, unique = names.directory_name(topic, partition), None
+    else:
+        unique = HEX
+        name = names.retired_directory_name(topic, partition, retirement=retirement, unique_id=HEX)
+    assert names.parse_directory(name) == DirectoryName(topic, partition, retirement, unique)

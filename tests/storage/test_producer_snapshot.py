@@ -1,0 +1,95 @@
+import struct
+
+import crc32c
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState
+
+ONE = ProducerState(21, 0, 48, 210, 1, 1700040361911, -1, -1)
+TWO = ProducerState(1026, 3, 0, 500, 0, 1700040361000, 4, 490)
+
+
+def snapshot(*states: ProducerState, version: int = 1, count: int | None = None) -> bytes:
+    body = struct.pack(">i", len(states) if count is None else count)
+    body += b"".join(struct.pack(">qhiqiqiq", *state) for state in states)
+    return struct.pack(">hI", version, crc32c.crc32c(body)) + body
+
+
+def codes(data: bytes) -> list[str]:
+    return [problem.code for problem in ProducerSnapshot(data).problems()]
+
+
+def test_entries() -> None:
+    found = ProducerSnapshot(snapshot(ONE, TWO))
+    assert list(found) == [ONE, TWO]
+    assert (found.version, found.declared, len(found)) == (1, 2, 2)
+    assert found.crc == found.computed_crc
+    assert found.problems() == []
+
+
+def test_known_bytes_without_producers() -> None:
+    # As brokers write it after a clean start: version 1, the sum of four zero bytes, count 0.
+    data = bytes.fromhex("0001 48674bc7 00000000")
+    assert codes(data) == []
+    assert list(ProducerSnapshot(data)) == []
+
+
+@pytest.mark.parametrize("size", [0, 1, 9])
+def test_cut_inside_the_header(size: int) -> None:
+    found = ProducerSnapshot(snapshot(ONE)[:size])
+    assert list(found) == []
+    (problem,) = found.problems()
+    assert problem.code == "snapshot-size"
+    assert (problem.expected, problem.actual) == (10, size)
+
+
+def test_cut_keeps_whole_entries() -> None:
+    found = ProducerSnapshot(snapshot(ONE, TWO)[:-1])
+    assert list(found) == [ONE]
+    (problem,) = found.problems()
+    assert problem[:3] == ("snapshot-size", 101, 1)
+    assert (problem.expected, problem.actual) == (102, 101)
+
+
+def test_changed_byte() -> None:
+    data = bytearray(snapshot(ONE, TWO))
+    data[40] ^= 0xFF
+    found = ProducerSnapshot(bytes(data))
+    (problem,) = found.problems()
+    assert problem[:3] == ("snapshot-crc", 2, 4)
+    assert (problem.expected, problem.actual) == (found.computed_crc, found.crc)
+    assert len(list(found)) == 2  # still shown
+
+
+def test_other_version() -> None:
+    assert codes(snapshot(ONE, version=2)) == ["snapshot-version"]
+    # The version lies outside the sum: where that is right, the entries are what they were.
+    assert list(ProducerSnapshot(snapshot(ONE, version=2))) == [ONE]
+    data = snapshot(ONE, version=2)[:-1] + b"\0"
+    assert list(ProducerSnapshot(data)) == []
+    assert codes(data) == ["snapshot-version"]
+
+
+def test_count_beyond_the_file() -> None:
+    for count in (2, 2**31 - 1):
+        found = ProducerSnapshot(snapshot(ONE, count=count))
+        assert list(found) == [ONE]
+        assert codes(found.data) == ["snapshot-size"]
+
+
+def test_negative_count() -> None:
+    assert codes(snapshot(ONE, count=-1)) == ["snapshot-size"]
+    assert list(ProducerSnapshot(snapshot(ONE, count=-1))) == []
+
+
+def test_bytes_behind_the_entries() -> None:
+    assert codes(snapshot(ONE, TWO, count=1)) == ["snapshot-size"]
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes(data: bytes, headed: bool) -> None:
+    found = ProducerSnapshot(b"\0\1" + data if headed else data)
+    assert len(list(found)) == len(found)
+    assert len(found.problems()) <= 1

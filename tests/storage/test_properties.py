@@ -1,0 +1,155 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage import properties
+
+META = (
+    b"#\n#Sat Nov 21 00:07:50 UTC 2026\nnode.id=1\ndirectory.id=Lq8pIYk-0JLg5Cnoy6C1zQ\n"
+    b"version=1\ncluster.id=c0rpusSharedAAAAAAAAAA\n"
+)
+
+
+def test_meta_properties_of_a_kraft_node() -> None:
+    found = properties.parse_meta_properties(META)
+    assert found.problems == []
+    assert found.values == {
+        "node.id": "1",
+        "directory.id": "Lq8pIYk-0JLg5Cnoy6C1zQ",
+        "version": "1",
+        "cluster.id": "c0rpusSharedAAAAAAAAAA",
+    }
+
+
+def test_meta_properties_of_an_old_broker() -> None:
+    found = properties.parse_meta_properties(b"#\nversion=0\nbroker.id=0\n")
+    assert (found.values, found.problems) == ({"version": "0", "broker.id": "0"}, [])
+
+
+def test_missing_version_is_0() -> None:
+    assert properties.parse_meta_properties(b"broker.id=3\n").problems == []
+
+
+@pytest.mark.parametrize(
+    ("data", "expected", "actual"),
+    [
+        (META.replace(b"node.id=1", b""), "node.id, a number", None),
+        (META.replace(b"node.id=1", b"node.id=x"), "node.id, a number", "x"),
+        (META.replace(b"cluster.id=c0rpusSharedAAAAAAAAAA", b""), "cluster.id", None),
+        (META.replace(b"version=1", b"version=9"), "version=0 or version=1", "9"),
+        (META.replace(b"zQ", b""), "directory.id of 22 characters", "Lq8pIYk-0JLg5Cnoy6C1"),
+        (b"version=0\nbroker.id=one", "broker.id, a number", "one"),
+    ],
+)
+def test_meta_properties_malformed(data: bytes, expected: str, actual: str | None) -> None:
+    (problem,) = properties.parse_meta_properties(data).problems
+    assert problem.code == "properties-malformed"
+    assert (problem.expected, problem.actual) == (expected, actual)
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("a=b", "a", "b"),
+        ("a : b ", "a", "b "),
+        ("a b", "a", "b"),
+        ("  a\t=\tb=c", "a", "b=c"),
+        ("a", "a", ""),
+        ("a\\=x=b", "a=x", "b"),
+        ("a=b\\n\\t\\\\", "a", "b\n\t\\"),
+        ("a=\\u0041\\u00e9", "a", "A\u00e9"),
+        ("a=\\ud83d\\ude00", "a", "\U0001f600"),
+        ("a=\\ud83d", "a", "\ufffd"),
+        ("a=b\\\n   c", "a", "bc"),
+        ("a=b\\\n#c", "a", "b#c"),
+        ("a=b\\", "a", "b"),
+        ("a=\xe9", "a", "\xe9"),
+    ],
+)
+def test_java_properties_syntax(line: str, name: str, value: str) -> None:
+    data = f"! comment\n\n{line}\n".encode("latin-1")
+    assert properties.parse_meta_properties(data).values == {name: value}
+
+
+def test_partition_metadata() -> None:
+    found = properties.parse_partition_metadata(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    assert found.values == {"version": "0", "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
+    assert found.problems == []
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"version: 0\n",
+        b"version: -1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+        b"topic_id: AAAAAAAAAAAAAAAAAAAAAQ",
+        b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
+        b"version: 0\ntopic_id: short",
+    ],
+)
+def test_partition_metadata_malformed(data: bytes) -> None:
+    assert [p.code for p in properties.parse_partition_metadata(data).problems] == [
+        "properties-malformed"
+    ] * (2 if not data else 1)
+
+
+def test_quorum_state() -> None:
+    found = properties.parse_quorum_state(
+        b'{"clusterId":"","leaderId":1,"votedId":-1,"currentVoters":[{"voterId":1}],'
+        b'"x":null,"data_version":0}'
+    )
+    assert found.problems == []
+    assert found.values == {
+        "clusterId": "",
+        "leaderId": "1",
+        "votedId": "-1",
+        "currentVoters": '[{"voterId":1}]',
+        "x": None,
+        "data_version": "0",
+    }
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{}",
+        b'{"data_version":2}',
+        b"[]",
+        b"null",
+        b'{"data_version":0',
+        b"\xff\xfe\x00",
+        b"[" * 100000,
+        b'{"data_version":' + b"9" * 6000 + b"}",
+    ],
+)
+def test_quorum_state_malformed(data: bytes) -> None:
+    (problem,) = properties.parse_quorum_state(data).problems
+    assert problem.code == "properties-malformed"
+
+
+def test_clean_shutdown_mark() -> None:
+    assert properties.parse_clean_shutdown(b"") == properties.Properties({}, [])
+    found = properties.parse_clean_shutdown(b'{"version":0,"brokerEpoch":745}')
+    assert (found.values, found.problems) == ({"version": "0", "brokerEpoch": "745"}, [])
+    assert properties.parse_clean_shutdown(b"garbage").problems
+
+
+def test_names_can_be_written_out_again() -> None:
+    found = properties.parse_quorum_state(b'{"data_version":0,"\\ud800":"\\udfff"}')
+    assert found.values == {"data_version": "0", "\ufffd": "\ufffd"}
+
+
+@given(st.one_of(st.binary(max_size=100), st.text('ab=:#!\\u00e9 \t\n\r"{}[],0', max_size=60)))
+def test_any_bytes(data: bytes | str) -> None:
+    if isinstance(data, str):
+        data = data.encode()
+    for parse in (
+        properties.parse_meta_properties,
+        properties.parse_partition_metadata,
+        properties.parse_quorum_state,
+        properties.parse_clean_shutdown,
+    ):
+        for value in parse(data).values.values():
+            assert value is None or value.encode() is not None

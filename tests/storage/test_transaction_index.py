@@ -1,0 +1,66 @@
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+
+def entry(
+    producer: int = 7, first: int = 1, last: int = 5, stable: int = 6, version: int = 0
+) -> bytes:
+    return struct.pack(">hqqqq", version, producer, first, last, stable)
+
+
+def codes(data: bytes, base_offset: int = 0) -> list[tuple[str, int | None, object, object, int]]:
+    problems = TransactionIndex(data, base_offset).problems()
+    return [(p.code, p.position, p.expected, p.actual, p.places) for p in problems]
+
+
+def test_entries() -> None:
+    index = TransactionIndex(entry(1026, 415, 422, 410) + entry(9, 1, 430, 431), 412)
+    assert list(index.slots()) == [
+        (0, AbortedTransaction(0, 1026, 415, 422, 410)),
+        (1, AbortedTransaction(0, 9, 1, 430, 431)),
+    ]
+    assert index.problems() == []
+    assert index.sanity() is None
+
+
+def test_empty_is_no_damage() -> None:
+    assert codes(b"") == []
+
+
+def test_torn_tail_is_passed_over() -> None:
+    data = entry() + entry(last=9)[:33]
+    assert len(list(TransactionIndex(data, 0).slots())) == 1
+    assert codes(data) == [("transaction-index-size", 34, 34, 67, 1)]
+
+
+def test_brokers_look_at_the_first_byte_of_the_version() -> None:
+    assert codes(entry(version=0x00FF)) == []
+    data = entry() + entry(last=9, version=0x0100) + entry(last=12)
+    assert codes(data) == [("transaction-index-version", 34, 0, 1, 1)]
+    index = TransactionIndex(data, 0)
+    assert len(list(index.slots())) == 3
+    assert len(list(index.readable())) == 1
+
+
+def test_last_offsets_rise_from_the_base() -> None:
+    assert codes(entry(last=5) + entry(last=5)) == [("transaction-index-order", 34, 6, 5, 1)]
+    assert codes(entry(last=5), base_offset=6) == [("transaction-index-order", 0, 6, 5, 1)]
+    data = entry(last=50) + entry(last=5) + entry(last=6) + entry(last=60)
+    assert codes(data) == [("transaction-index-order", 34, 51, 5, 2)]
+
+
+def test_sanity_is_only_about_the_base() -> None:
+    assert TransactionIndex(entry(last=5) + entry(last=5), 0).sanity() is None
+    assert TransactionIndex(entry(last=5), 6).sanity() == "last offset 5 is below the base offset 6"
+
+
+@given(st.binary(max_size=200), st.integers(0, 2**63 - 1))
+def test_any_bytes(data: bytes, base_offset: int) -> None:
+    index = TransactionIndex(data, base_offset)
+    assert len(list(index.slots())) == len(index)
+    index.problems()
+    index.sanity()

@@ -1,0 +1,137 @@
+"""The shape of kdump/: who may import whom, what must be imported late, and who may write.
+
+Read with ast from the files, so that imports inside functions count too.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "kdump"
+
+# layer: (layers it may import besides itself, third-party packages allowed here only)
+LAYERS: dict[str, tuple[str, str]] = {
+    "errors": ("", ""),
+    "kernels": ("", "crcmod crc32c"),
+    "record": ("errors kernels", "lz4 snappy zstandard isal"),
+    "storage": ("errors kernels record", ""),
+    "engine": ("errors kernels record storage", ""),
+    "output": ("errors kernels engine", "rich pyarrow"),
+    "spark": ("errors engine output", "pyspark pyarrow"),
+    "cli": ("errors engine output spark", "click"),
+    "__main__": ("cli", ""),
+    "__init__": ("", ""),
+}
+# Costly to import, so only inside the functions that need them.
+LATE = set("crc32c crcmod isal lz4 pyarrow pyspark rich snappy zstandard".split())
+
+READ_ONLY = ("kernels", "record", "storage", "engine")
+WRITER = "engine/replace.py"
+# Calls that change a file or a directory, by the last part of their name.
+WRITES = set(
+    "chmod chown fchmod fchown ftruncate hardlink_to lchmod lchown link makedirs mkdir mkfifo mknod"
+    " mkstemp move pwrite pwritev remove removedirs rename renames removexattr rmdir rmtree"
+    " sendfile setxattr symlink symlink_to touch truncate unlink utime write_bytes write_text"
+    " copy2 copyfile copyfileobj copytree posix_fallocate NamedTemporaryFile".split()
+)
+WRITE_FLAGS = set("O_WRONLY O_RDWR O_CREAT O_APPEND O_TRUNC O_EXCL ACCESS_WRITE PROT_WRITE".split())
+
+FILE_NAMES = set(
+    ".log .index .timeindex .txnindex .snapshot .kafka .checkpoint .deleted .cleaned .swap -delete"
+    " -future -stray .kafka_cleanshutdown meta.properties partition.metadata quorum-state"
+    " leader-epoch-checkpoint replication-offset-checkpoint recovery-point-offset-checkpoint"
+    " log-start-offset-checkpoint cleaner-offset-checkpoint".split()
+)
+
+MODULES = {
+    str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
+    for path in sorted(PACKAGE.rglob("*.py"))
+}
+each_module = pytest.mark.parametrize("name", MODULES)
+
+
+def layer_of(name: str) -> str:
+    return name.split("/")[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: relative import"
+            if node.module == "kdump":
+                yield from ((f"kdump.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield str(node.module), node.lineno
+
+
+def imports_at_start(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Import statements that run when the module is imported (not under TYPE_CHECKING)."""
+    waiting: list[ast.AST] = [*tree.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        waiting.extend(ast.iter_child_nodes(node))
+
+
+@each_module
+def test_imports_follow_the_table(name: str) -> None:
+    layer = layer_of(name)
+    layers, packages = (set(text.split()) for text in LAYERS[layer])
+    for module, line in imports(MODULES[name]):
+        top, _, rest = module.partition(".")
+        if top == "kdump":
+            target = rest.split(".")[0]
+            allowed = layers | {layer, "__version__"}
+        else:
+            target, allowed = top, packages | sys.stdlib_module_names
+        assert target in allowed, f"kdump/{name}:{line}: {layer} may not import {module}"
+
+
+@each_module
+def test_costly_packages_are_imported_late(name: str) -> None:
+    for statement in imports_at_start(MODULES[name]):
+        for module, line in imports(statement):
+            assert module.split(".")[0] not in LATE, f"kdump/{name}:{line}: {module} at start"
+
+
+@each_module
+def test_only_one_module_writes(name: str) -> None:
+    if layer_of(name) not in READ_ONLY or name == WRITER:
+        return
+    for node in ast.walk(MODULES[name]):
+        where = f"kdump/{name}:{getattr(node, 'lineno', 0)}"
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in WRITE_FLAGS, f"{where}: {node.attr}"
+        if not isinstance(node, ast.Call):
+            continue
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        assert called not in WRITES, f"{where}: {called}"
+        # str.replace takes two arguments or more, Path.replace one; os.replace is named.
+        if called == "replace":
+            owner = getattr(getattr(node.func, "value", None), "id", "")
+            assert owner != "os", f"{where}: os.replace"
+            assert len(node.args) != 1, f"{where}: Path.replace"
+        if called in ("open", "fdopen", "FileIO"):
+            for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+                mode = given.value if isinstance(given, ast.Constant) else None
+                if isinstance(mode, str) and set(mode) <= set("rwxab+t"):
+                    assert not set(mode) & set("wxa+"), f"{where}: open for writing"
+
+
+@each_module
+def test_file_names_are_spelled_in_one_place(name: str) -> None:
+    if name == "storage/names.py":
+        return
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            assert node.value not in FILE_NAMES, f"kdump/{name}:{node.lineno}: {node.value!r}"
