@@ -74,9 +74,9 @@ def _close_quietly() -> None:
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from kdump import kernels
+        from kdump.output.bulk import KERNEL
 
-        click.echo(f"kdump {__version__} ({kernels.NAME} kernel)")
+        click.echo(f"kdump {__version__} ({KERNEL} kernel)")
         ctx.exit()
 
 

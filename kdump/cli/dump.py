@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, path_options
 from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.dump import DumpOptions
+    from kdump.engine.findings import Finding
+    from kdump.errors import KdumpError
+    from kdump.output.sink import Item
 
 
 @click.command(short_help="Show the records, batch headers or index entries that lie on disk.")
@@ -65,7 +75,7 @@ def dump(
     fail_on: str,
     jobs: int | None,
     engine: str,
-    **asked: object,
+    **asked: Any,
 ) -> None:
     """Show the records that lie on disk under PATHS: segment files, topic-partition directories
     or whole data directories.
@@ -89,7 +99,6 @@ def dump(
     """
     from kdump.cli.results import Results, form_of
     from kdump.engine.dump import DumpOptions
-    from kdump.engine.dump import dump as items_of
 
     if not paths and asked["server_properties"] is None:
         raise click.UsageError("give a path, or --server-properties FILE")
@@ -104,10 +113,24 @@ def dump(
             bytes_mode=bytes_mode,
             quiet=quiet,
             fail_on=fail_on,
+            records=mode == "records",
         )
     except UsageError as error:
         raise click.UsageError(str(error)) from None
-    raise SystemExit(results.take(items_of(paths, options)))
+    raise SystemExit(results.take(_items(form, paths, options)))
+
+
+def _items(
+    form: str, paths: tuple[str, ...], options: DumpOptions
+) -> Iterator[Item | Finding | KdumpError]:
+    """Ask the engine."""
+    if form == "kafka":
+        from kdump.engine.kafka_dump import kafka_dump
+
+        return kafka_dump(paths, options)
+    from kdump.engine.dump import dump as dump_items
+
+    return dump_items(paths, options)
 
 
 def _mode(*, batches: bool, entries: bool, as_hex: bool) -> str:
@@ -126,7 +149,7 @@ def _hex_form(form: str | None) -> str:
     return "table"
 
 
-def _settled(asked: dict[str, object]) -> dict[str, object]:
+def _settled(asked: dict[str, Any]) -> dict[str, Any]:
     """Return the options as the engine takes them."""
     settled = dict(asked)
     settled["from_time_ms"] = settled.pop("from_time")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
 from kdump.errors import KdumpError, PathError, UsageError
+from kdump.output.bulk import prepare_for_bulk
 from kdump.output.messages import Messages
 from kdump.output.progress import Bar, Tally, answering_progress_signal
 from kdump.output.sink import Nowhere, Sink, pour
@@ -49,7 +49,9 @@ class Results:
         bytes_mode: str,
         quiet: bool,
         fail_on: str,
+        records: bool,
     ) -> None:
+        self._records = records
         self._fail_on = fail_on
         self._quiet = quiet
         self._file: OutputFile | None = None
@@ -98,13 +100,11 @@ class Results:
             return KafkaText(write, self.messages.line, terminal=self._to_person)
         from kdump.output.table import Table
 
-        return Table(write, sys.stdout, mode)
+        return Table(write, sys.stdout, mode, headers_among_records=self._records)
 
     def take(self, items: Iterable[Item | Finding | KdumpError]) -> int:
         """Move all items to where they belong and return the exit status."""
-        # Rows are made and dropped by the million; none of them is part of a cycle.
-        gc.freeze()
-        gc.set_threshold(100_000, 50, 100)
+        prepare_for_bulk()
         kept = False
         try:
             with answering_progress_signal(self.tally):

@@ -6,7 +6,6 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.filters import Filters
 from kdump.engine.findings import Finding
 from kdump.engine.kafka_indexes import (
     EmptyIndex,
@@ -20,7 +19,7 @@ from kdump.engine.kafka_indexes import (
 )
 from kdump.engine.kafka_log import InvalidTail, ToolChunk, ToolLog
 from kdump.engine.rows import BatchChunk, RecordChunk, Row
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.kernels.columns import R_BATCH
 from kdump.storage.names import Kind
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from kdump.storage.names import FileName
 
 LOG_KINDS = frozenset({Kind.LOG, Kind.METADATA_SNAPSHOT})
+_PARTITION_LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG})
 ENTRY_KINDS = frozenset(
     {Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX, Kind.PRODUCER_SNAPSHOT}
 )
@@ -68,16 +68,7 @@ class KafkaDump:
         self._entries = options.mode == "entries"
         self._decompress_limit = options.decompress_limit
         self._left = options.limit
-        self._filters = Filters(
-            options.from_offset,
-            options.to_offset,
-            options.from_time_ms,
-            options.to_time_ms,
-            options.key,
-            options.grep,
-            options.producer_id,
-            options.control,
-        )
+        self._filters = options.filters
         self._mismatches: dict[str, Mismatches] = {}
         self._gaps: dict[str, list[tuple[int, int]]] = {}
 
@@ -87,7 +78,7 @@ class KafkaDump:
             if isinstance(target, KdumpError):
                 yield target
                 continue
-            wanted = ENTRY_KINDS if self._entries else LOG_KINDS | {Kind.PRE08_LOG}
+            wanted = ENTRY_KINDS if self._entries else _PARTITION_LOG_KINDS
             for file in target.files:
                 if self._left == 0:
                     break
@@ -141,8 +132,8 @@ def kafka_dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Yielded]:
     """Yield what `kafka-dump-log` prints for the files under the paths, and then its reports."""
     if options.visible:
         raise UsageError("--format kafka prints what lies on disk and takes no --visible")
-    selection = Selection(options.topic, options.partition, options.retired)
-    yield from KafkaDump(options).run(resolve(paths, selection, options.server_properties))
+    targets = resolve(paths, options.selection, options.server_properties)
+    yield from KafkaDump(options).run(targets)
 
 
 def first_of(chunk: ToolChunk, count: int) -> tuple[ToolChunk, int]:

@@ -46,6 +46,7 @@ format_records = _kernel.format_records
 gather = _kernel.gather
 gather_headers = _kernel.gather_headers
 inner_base = _kernel.inner_base
+keep_freed_memory = _kernel.keep_freed_memory
 resync = _kernel.resync
 sequences = _kernel.sequences
 take = _kernel.take
@@ -65,6 +66,7 @@ __all__ = [
     "gather",
     "gather_headers",
     "inner_base",
+    "keep_freed_memory",
     "pick",
     "resync",
     "sequences",

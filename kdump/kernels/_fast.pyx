@@ -32,6 +32,12 @@ from libc.string cimport memcpy, memset
 from kdump.kernels.columns import Columns
 
 
+cdef extern from "_text.h" nogil:
+    enum:
+        KD_TEXT_SLACK
+    size_t kd_copy_plain(char *at, const uint8_t *p, size_t n)
+
+
 cdef extern from "_crc.h" nogil:
     void kd_crc_init()
     uint32_t kd_crc32c(uint32_t crc, const uint8_t *p, size_t n)
@@ -62,22 +68,22 @@ cdef extern from *:
         return (uint64_t)kd_be32(p) << 32 | kd_be32(p + 4);
     }
 
-    /* Is any of eight bytes not plain in JSON: below 0x20, a quote, a backslash, 0x7f or above?
-     * Borrows and carries reach only bytes above one that is not plain itself. */
-    static inline int kd_not_plain(uint64_t x)
+    #if defined(__GLIBC__)
+    #include <malloc.h>
+    static inline void kd_keep_freed_memory(void)
     {
-        const uint64_t ones = 0x0101010101010101u;
-        uint64_t found = x | (x + ones) | (x - 0x20 * ones);
-        found |= (x ^ 0x22 * ones) - ones;
-        found |= (x ^ 0x5c * ones) - ones;
-        return (found & 0x80 * ones) != 0;
+        mallopt(M_MMAP_THRESHOLD, 32 << 20);
+        mallopt(M_TRIM_THRESHOLD, 64 << 20);
     }
+    #else
+    static inline void kd_keep_freed_memory(void) {}
+    #endif
     """
     bint likely "KD_LIKELY" (bint condition) nogil
     uint16_t be16 "kd_be16" (const uint8_t *p) nogil
     uint32_t be32 "kd_be32" (const uint8_t *p) nogil
     uint64_t be64 "kd_be64" (const uint8_t *p) nogil
-    bint not_plain "kd_not_plain" (uint64_t word) nogil
+    void kd_keep_freed_memory() nogil
 
 
 # The same numbers as in reasons.py and columns.py; tests hold them together.
@@ -286,6 +292,11 @@ cdef inline int64_t subtract(int64_t a, int64_t b) noexcept nogil:
 
 
 # Checksums ---------------------------------------------------------------------------------------
+
+
+def keep_freed_memory():
+    """See _pure.keep_freed_memory."""
+    kd_keep_freed_memory()
 
 
 def crc32(object data, Py_ssize_t start, Py_ssize_t end, object crc=0):
@@ -765,7 +776,7 @@ def decode_records(
         clamp(&start, &end, buffer.len)
         # No record takes less than 7 bytes: what the count claims beyond that needs no room.
         most = min(max(<Py_ssize_t>0, max_records), (end - start) // SMALLEST_RECORD)
-        most = <Py_ssize_t>min(<int64_t>most, max(<int64_t>0, batch.count - done))
+        most = <Py_ssize_t>min(<int64_t>most, batch.count - done if batch.count > done else 0)
         block = new_block(RECORD_WIDTH, most, &out)
         with nogil:
             reason = read_records(
@@ -1453,40 +1464,29 @@ cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     cdef const uint8_t *end = p + size
     cdef const uint8_t *stop
     cdef char *at
-    cdef uint64_t word
-    cdef int byte, step
+    cdef size_t plain
+    cdef int step
     while p < end:
         stop = p + min(end - p, <Py_ssize_t>STRING_BLOCK)
-        room(out, 6 * (stop - p) + 8)
+        room(out, 6 * (stop - p) + 8 + KD_TEXT_SLACK)
         at = out.text + out.used
         while p < stop:
-            while stop - p >= 8:
-                memcpy(&word, p, 8)
-                if not_plain(word):
-                    break
-                memcpy(at, &word, 8)
-                p += 8
-                at += 8
-            # Byte by byte up to the next special one, and that one.
-            while p < stop:
-                byte = p[0]
-                if 0x20 <= byte < 0x7F and byte != 0x22 and byte != 0x5C:
-                    at[0] = <char>byte
-                    at += 1
-                    p += 1
-                    continue
-                if byte < 0x80:
-                    at = add_ascii_special(at, byte)
-                    p += 1
-                    break
-                step = utf8_step(p, end - p)
-                if step < 0:
-                    at = add_text(at, b"\xef\xbf\xbd", 3)
-                    p -= step
-                else:
-                    at = add_multibyte(at, p, step)
-                    p += step
+            plain = kd_copy_plain(at, p, stop - p)
+            p += plain
+            at += plain
+            if p == stop:
                 break
+            if p[0] < 0x80:
+                at = add_ascii_special(at, p[0])
+                p += 1
+                continue
+            step = utf8_step(p, end - p)
+            if step < 0:
+                at = add_text(at, b"\xef\xbf\xbd", 3)
+                p -= step
+            else:
+                at = add_multibyte(at, p, step)
+                p += step
         out.used = at - out.text
     return 0
 

@@ -66,6 +66,9 @@ class ArrowSink:
             types = self._types if item.row == self._kind else entry_types(item)
             self._row(item.row, types, item.fields)
 
+    def settle(self) -> None:
+        """Nothing is held back for looks."""
+
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""
         self._write()

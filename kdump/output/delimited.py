@@ -50,6 +50,9 @@ class Delimited:
         elif isinstance(item, Row):
             self._line(item.row, tuple(item.fields), item.fields.values())
 
+    def settle(self) -> None:
+        """Nothing is held back."""
+
     def finish(self) -> None:
         """Nothing is held back."""
 

@@ -6,7 +6,6 @@ records, entries, messages of 0.7) takes the slow path below, whose text is the 
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -20,12 +19,21 @@ if TYPE_CHECKING:
     from kdump.engine.rows import Place
     from kdump.output.sink import Item
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
+_encoder: Callable[[object], str] | None = None
 
 
 def json_text(value: object) -> str:
     """Write a value as one line of JSON text, without the line end."""
-    return escape_json(_encode(value))
+    global _encoder  # most runs need no encoder, and its import is not free
+    if _encoder is None:
+        from json import JSONEncoder
+
+        _encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    return escape_json(_encoder(value))
+
+
+#: What a legal topic name has beside letters and digits; such a name needs no escaping.
+_LEGAL = {ord(mark): None for mark in "._-"}
 
 
 def json_line(members: Mapping[str, object]) -> bytes:
@@ -35,6 +43,10 @@ def json_line(members: Mapping[str, object]) -> bytes:
 
 def head_of(place: Place) -> bytes:
     """Write the members that name a place, as the kernel's formatters take them."""
+    topic = place.topic
+    if topic is not None and topic.isascii() and topic.translate(_LEGAL).isalnum():
+        segment = "null" if place.segment is None else place.segment
+        return f'"topic":"{topic}","partition":{place.partition},"segment":{segment}'.encode()
     return json_line(
         {"topic": place.topic, "partition": place.partition, "segment": place.segment}
     )[1:-2]
@@ -85,6 +97,9 @@ class JsonLines:
             self._write(json_line(batch_members(item)))
         elif isinstance(item, (RecordRow, Pre08Row)):
             self._write(json_line(record_members(item, self._mode)))
+
+    def settle(self) -> None:
+        """Nothing is held back."""
 
     def finish(self) -> None:
         """Nothing is held back."""

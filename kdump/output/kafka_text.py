@@ -66,6 +66,9 @@ class KafkaText:
             for line in report_lines(item):
                 self._complain(line)
 
+    def settle(self) -> None:
+        """Nothing is held back."""
+
     def finish(self) -> None:
         """Nothing is held back: the reports are an item of their own."""
 

@@ -13,6 +13,8 @@ from kdump.output.cells import width_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_LONG_NAME = 10
+
 
 class Column(NamedTuple):
     """One column of a table.
@@ -27,6 +29,14 @@ class Column(NamedTuple):
     least: int = 0
     rank: int = 0
 
+    def title(self) -> tuple[str, str]:
+        """Return the name on two lines, the upper one empty where one line will do."""
+        words = self.name.split("_")
+        if len(self.name) <= _LONG_NAME or len(words) == 1:
+            return "", self.name.replace("_", " ")
+        splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
+        return min(splits, key=lambda lines: max(map(len, lines)))
+
 
 class Layout(NamedTuple):
     """What fits: positions of the columns shown, their widths, and the gap between two."""
@@ -35,11 +45,20 @@ class Layout(NamedTuple):
     widths: list[int]
     gap: str
 
+    def holds(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
+        """Say whether rows fit in without a column growing."""
+        return all(
+            width_of(row[index]) <= width
+            for index, width in zip(self.shown, self.widths, strict=True)
+            if not columns[index].cuts
+            for row in rows
+        )
+
 
 def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
     """Lay columns out over `width` cells, judging by some rows."""
     natural = [
-        max([width_of(column.name), *(width_of(row[index]) for row in rows)])
+        max([*map(len, column.title()), *(width_of(row[index]) for row in rows)])
         for index, column in enumerate(columns)
     ]
     shown = list(range(len(columns)))

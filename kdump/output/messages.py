@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
-from kdump import kernels
+from kdump.output.bulk import KERNEL
 from kdump.output.escape import visible
+from kdump.output.progress import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,9 +70,9 @@ class Messages:
             parts += [counted(count, severity.value) for severity, count in ranked]
         if self.paths_unfinished:
             parts.append(f"{counted(self.paths_unfinished, 'path')} not finished")
-        parts.append(f"{kernels.NAME} kernel")
+        parts.append(f"{KERNEL} kernel")
         self._dim(" · ".join(parts))
-        if kernels.NAME == "pure":
+        if KERNEL == "pure":
             self._dim("the pure Python kernel serves: same results, many times slower")
 
     def _dim(self, text: str) -> None:
@@ -82,12 +83,6 @@ class Messages:
         encoding = self._file.encoding or "utf-8"
         self._file.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         self._file.flush()
-
-
-def counted(count: int, word: str) -> str:
-    """Write a number and a word, in the plural where it is one."""
-    plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
-    return f"{count:,} {word}{plural}"
 
 
 def finding_text(finding: Finding, *, colour: bool) -> str:

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kdump.engine.rows import BatchChunk, RecordChunk, Row
+from kdump.engine.rows import BatchChunk, Pre08Row, RecordChunk, RecordRow
 from kdump.kernels.columns import B_POSITION, B_SIZE
 
 if TYPE_CHECKING:
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number and a word, in the plural where it is one."""
+    plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
+    return f"{count:,} {word}{plural}"
 
 
 def size_text(size_bytes: float) -> str:
@@ -33,12 +39,11 @@ def size_text(size_bytes: float) -> str:
 class Tally:
     """What has gone by: rows, bytes of log, and where the work is now."""
 
-    __slots__ = ("_file_bytes", "_name", "_rows", "_started", "_whole_bytes", "place")
+    __slots__ = ("_counts", "_file_bytes", "_started", "_whole_bytes", "place")
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._rows = 0
-        self._name = "records"
+        self._counts = {"record": 0, "batch header": 0, "row": 0}
         self._whole_bytes = 0  # of files behind us
         self._file_bytes = 0  # of the file at hand
         self.place: Place | None = None
@@ -56,19 +61,16 @@ class Tally:
     def count(self, item: Item) -> None:
         """Count one item: constant work for a chunk, however many rows it has."""
         if isinstance(item, (RecordChunk, BatchChunk)):
-            self._rows += len(item)
+            name = "record" if isinstance(item, RecordChunk) else "batch header"
+            self._counts[name] += len(item)
             if item.place is not self.place:
                 self._at(item.place)
             last = item.batches.count - 1
             if last >= 0:
                 value = item.batches.value
                 self._file_bytes = value(B_POSITION, last) + value(B_SIZE, last)
-            if isinstance(item, BatchChunk):
-                self._name = "batches"
         else:
-            self._rows += 1
-            if isinstance(item, Row):
-                self._name = "rows"
+            self._counts["record" if isinstance(item, (RecordRow, Pre08Row)) else "row"] += 1
 
     def _at(self, place: Place) -> None:
         if self.place is not None and place != self.place:
@@ -78,7 +80,8 @@ class Tally:
 
     def text(self) -> str:
         """Write the tally on one line."""
-        parts = [f"{self._rows:,} {self._name}"]
+        parts = [counted(count, name) for name, count in self._counts.items() if count]
+        parts = parts or ["nothing"]
         if self.size_bytes:
             parts.append(size_text(self.size_bytes))
         parts.append(f"{self.seconds:.2f} s")

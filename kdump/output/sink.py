@@ -32,6 +32,9 @@ class Sink(Protocol):
     def write(self, item: Item) -> None:
         """Take one item. Its data is valid only until the call returns."""
 
+    def settle(self) -> None:
+        """Write what was held back only for looks: a line on standard error is to follow."""
+
     def finish(self) -> None:
         """Write what was held back; nothing comes after it."""
 
@@ -41,6 +44,9 @@ class Nowhere:
 
     def write(self, item: Item) -> None:
         """Take one item."""
+
+    def settle(self) -> None:
+        """Nothing is held back."""
 
     def finish(self) -> None:
         """Nothing is held back."""
@@ -56,8 +62,10 @@ def pour(
     """Write rows to the sink, findings and errors to the messages, and call `tick` in between."""
     for item in items:
         if isinstance(item, Finding):
+            sink.settle()
             messages.finding(item)
         elif isinstance(item, KdumpError):
+            sink.settle()
             messages.error(item)
         else:
             sink.write(item)

@@ -69,18 +69,29 @@ def terminal_styles(file: TextIO) -> tuple[int, dict[str, tuple[str, str]]]:
 class Table:
     """Draws records, batches and entries as fixed-width rows under a heading for each segment."""
 
-    def __init__(self, write: Callable[[bytes], object], file: TextIO, mode: int) -> None:
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        file: TextIO,
+        mode: int,
+        *,
+        headers_among_records: bool = False,
+    ) -> None:
         self._write_bytes = write
+        self._among_records = headers_among_records
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self._mode = mode
         self._width, self._around = terminal_styles(file)
         self._columns: tuple[Column, ...] = ()
         self._layout = Layout((), [], "")
         self._place: Place | None = None
+        self._held: list[Row] = []
         self._started = False
 
     def write(self, item: Item) -> None:
         """Draw one item."""
+        if self._held and not isinstance(item, Row):
+            self.settle()
         if isinstance(item, RecordChunk):
             self._draw_records(item.place, item.iter_records())
         elif isinstance(item, BatchChunk):
@@ -94,8 +105,17 @@ class Table:
         elif isinstance(item, HexText):
             self._draw_hex(item)
 
+    def settle(self) -> None:
+        """Draw the entries held back to find their widths."""
+        held, self._held = self._held, []
+        if held:
+            cells = (columns_of.row_cells(row, self._mode) for row in held)
+            place = columns_of.place_of_row(held[0])
+            self._draw(place, columns_of.row_columns(held[0]), cells, held[0].row)
+
     def finish(self) -> None:
-        """Nothing is held back."""
+        """Draw what was held back."""
+        self.settle()
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow | Pre08Row]) -> None:
         mode, width = self._mode, self._width
@@ -103,22 +123,23 @@ class Table:
         self._draw(place, columns_of.RECORD_COLUMNS, rows)
 
     def _draw_batches(self, place: Place, batches: Iterator[BatchRow]) -> None:
+        if self._among_records:  # the header of a batch whose records cannot be read
+            rows = map(columns_of.damaged_cells, batches)
+            self._draw(place, columns_of.RECORD_COLUMNS, rows)
+            return
         self._draw(place, columns_of.BATCH_COLUMNS, map(columns_of.batch_cells, batches))
 
     def _draw_entry(self, row: Row) -> None:
-        fields = row.fields
-        heading = None
-        if columns_of.is_heading(row):
-            topic, partition = fields.get("topic"), fields.get("partition")
-            segment = fields.get("segment")
-            heading = Place(
-                topic if isinstance(topic, str) else None,
-                partition if isinstance(partition, int) else None,
-                segment if isinstance(segment, int) else None,
-                "",
-            )
-        cells = iter((columns_of.row_cells(row, self._mode),))
-        self._draw(heading, columns_of.row_columns(row), cells, row.row)
+        """Hold an entry until there are enough to see how wide they are, or others come."""
+        held = self._held
+        if held and (
+            held[0].row != row.row
+            or columns_of.place_of_row(held[0]) != columns_of.place_of_row(row)
+        ):
+            self.settle()
+        self._held.append(row)
+        if len(self._held) >= _SAMPLE:
+            self.settle()
 
     def _draw_hex(self, item: HexText) -> None:
         self._line("")
@@ -134,45 +155,46 @@ class Table:
         rows: Iterator[tuple[str, ...]],
         kind: str = "",
     ) -> None:
-        if place != self._place or not self._same(columns):
+        same = [column.name for column in columns] == [column.name for column in self._columns]
+        if not same or place != self._place:
             sample = list(islice(rows, _SAMPLE))
             if not sample:
                 return
-            self._begin(place, columns, sample, kind)
+            self._begin(place, kind)
+            if not same or not self._layout.holds(columns, sample):
+                self._columns, self._layout = columns, fit(columns, sample, self._width)
+                self._draw_names()
             rows = chain(sample, rows)
         for cells in rows:
             self._line(self._row(cells))
 
-    def _same(self, columns: tuple[Column, ...]) -> bool:
-        return [column.name for column in columns] == [column.name for column in self._columns]
-
-    def _begin(
-        self,
-        place: Place | None,
-        columns: tuple[Column, ...],
-        sample: Sequence[tuple[str, ...]],
-        kind: str,
-    ) -> None:
-        """Draw the heading of a new place, and the column names where they are not the same."""
+    def _begin(self, place: Place | None, kind: str) -> None:
+        """Draw the heading of a new place."""
         if self._started:
             self._line("")
         self._started = True
+        self._place = place
         if place is not None and (title := _title(place, kind)):
             self._line(self._styled("heading", visible(title)))
-        self._place, self._columns = place, columns
-        self._layout = fit(columns, sample, self._width)
-        names = [
-            pad(columns[index].name, width, right=columns[index].right)
-            for index, width in zip(self._layout.shown, self._layout.widths, strict=True)
-        ]
-        self._line(self._styled("columns", self._layout.gap.join(names).rstrip()))
-        rules = self._layout.gap.join("─" * width for width in self._layout.widths)
+
+    def _draw_names(self) -> None:
+        """Draw the column names, on two lines where one is too long, and a rule."""
+        layout = self._layout
+        titles = [self._columns[index].title() for index in layout.shown]
+        for line in (0, 1):
+            if any(title[line] for title in titles):
+                names = [
+                    pad(cut(title[line], width), width, right=self._columns[index].right)
+                    for index, title, width in zip(layout.shown, titles, layout.widths, strict=True)
+                ]
+                self._line(self._styled("columns", layout.gap.join(names).rstrip()))
+        rules = layout.gap.join("─" * width for width in layout.widths)
         self._line(self._styled("rule", rules))
 
     def _row(self, cells: Sequence[str]) -> str:
         shown, widths, gap = self._layout
-        around, columns = self._around, self._columns
-        control = "ctl" in cells[2] if columns is columns_of.RECORD_COLUMNS else False
+        columns = self._columns
+        note = cells[2] if columns is columns_of.RECORD_COLUMNS else ""
         texts = []
         for at, index in enumerate(shown):
             column, text, width = columns[index], cells[index], widths[at]
@@ -181,17 +203,18 @@ class Table:
             elif (needed := width_of(text)) > width:
                 widths[at] = width = needed
             padded = pad(text, width, right=column.right)
-            if text in _NOTHINGS:
-                before, after = around["nothing"]
-            elif text == "✗":
-                before, after = around["bad"]
-            elif control and column.cuts:
-                before, after = around["control"]
-            else:
-                texts.append(padded)
-                continue
-            texts.append(f"{before}{padded}{after}")
+            if text in _NOTHINGS and not (column.cuts and text == columns_of.ABSENT):
+                padded = self._within("nothing", padded, text)
+            elif text == "✗" or (column.cuts and note == "✗"):
+                padded = self._within("bad", padded, text)
+            elif column.cuts and note.endswith("ctl"):
+                padded = self._within("control", padded, text)
+            texts.append(padded)
         return gap.join(texts).rstrip()
+
+    def _within(self, name: str, padded: str, text: str) -> str:
+        """Style a cell's text and leave the spaces around it alone."""
+        return padded.replace(text, self._styled(name, text), 1)
 
     def _styled(self, name: str, text: str) -> str:
         before, after = self._around[name]
@@ -211,6 +234,8 @@ def _title(place: Place, kind: str) -> str:
         parts.append(f"{place.topic}-{place.partition}")
     if place.segment is not None:
         parts.append(f"segment {place.segment}")
+    if not parts and place.path:
+        parts.append(place.path)
     if kind:
         parts.append(kind)
-    return " · ".join(parts) or place.path
+    return " · ".join(parts)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.engine.rows import Place
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.layout import Column
 from kdump.output.times import time_text
@@ -46,7 +47,9 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     if not data:
         return EMPTY
     start = data if len(data) <= 4 * width + 8 else data[: 4 * width + 8]
-    return visible_bytes(start) if mode == AUTO else visible(bytes_text(start, mode))
+    text = visible_bytes(start) if mode == AUTO else visible(bytes_text(start, mode))
+    # A value that looks like one of our own marks is quoted, so that it is not taken for it.
+    return f'"{text}"' if text in (NULL, EMPTY) else text
 
 
 def _time_cell(timestamp_ms: int | None) -> str:
@@ -108,44 +111,67 @@ def batch_cells(batch: BatchRow) -> tuple[str, ...]:
     )
 
 
+def damaged_cells(batch: BatchRow) -> tuple[str, ...]:
+    """Return the cells of a batch whose records cannot be read, among records."""
+    count = UNREADABLE if batch.records_count is None else batch.records_count
+    what = f"✗ {count} records in {batch.size_bytes:,} bytes at position {batch.position:,}"
+    if not batch.crc_valid:
+        what += f", stored crc {batch.crc:08x} is wrong"
+    return (batch_cells(batch)[0], _time_cell(batch.max_timestamp_ms), "✗", UNREADABLE, what)
+
+
 #: Shown once above the rows, not in each of them.
 _PLACE = ("topic", "partition", "segment")
 
 
-def row_columns(row: Row) -> tuple[Column, ...]:
-    """Return the columns of an entry row: its own members, numbers to the right."""
-    return tuple(
-        Column(
-            name.removesuffix("_ms") if name.endswith("_ms") else name,
-            right=isinstance(value, int),
-            cuts=not isinstance(value, int),
-            least=8,
-        )
-        for name, value in row.fields.items()
-        if not (name in _PLACE and is_heading(row))
+def place_of_row(row: Row) -> Place | None:
+    """Return the place that goes above an entry row: its file, or its partition and segment."""
+    fields = row.fields
+    file = fields.get("file")
+    if isinstance(file, str):
+        return Place(None, None, None, file)
+    if "topic" not in fields:
+        return None
+    topic, partition, segment = (fields.get(name) for name in _PLACE)
+    return Place(
+        topic if isinstance(topic, str) else None,
+        partition if isinstance(partition, int) else None,
+        segment if isinstance(segment, int) else None,
+        "",
     )
 
 
-def is_heading(row: Row) -> bool:
-    """Say whether a row's place goes into a heading: it is about one file of one partition."""
-    return "topic" in row.fields and row.row != "checkpoint-offset"
+def _shown(row: Row) -> list[tuple[str, object]]:
+    """Return the members that stand in the row itself."""
+    above = ("file",) if "file" in row.fields else _PLACE
+    return [(name, value) for name, value in row.fields.items() if name not in above]
+
+
+def row_columns(row: Row) -> tuple[Column, ...]:
+    """Return the columns of an entry row: its own members, numbers to the right."""
+    columns = []
+    for name, value in _shown(row):
+        text = value is not None and not isinstance(value, int)
+        time = name.endswith("_ms")
+        columns.append(
+            Column(name.removesuffix("_ms"), right=not text and not time, cuts=text, least=8)
+        )
+    return tuple(columns)
 
 
 def row_cells(row: Row, mode: int) -> tuple[str, ...]:
     """Return the cells of an entry row, in the order of its `row_columns`."""
-    skip = is_heading(row)
     return tuple(
         _time_cell(value)
         if name.endswith("_ms") and (value is None or isinstance(value, int))
         else _value_cell(value, mode)
-        for name, value in row.fields.items()
-        if not (name in _PLACE and skip)
+        for name, value in _shown(row)
     )
 
 
 def _value_cell(value: object, mode: int) -> str:
     if isinstance(value, bytes):
-        return cell_bytes(value, mode, 64)
+        return cell_bytes(value, mode, 256)
     return NULL if value is None else visible(_plain(value)) or EMPTY
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from binascii import b2a_base64
-
 AUTO, UTF8, HEX, BASE64 = range(4)
 
 #: The words of `--bytes`, at the numbers the kernel's formatter takes.
@@ -15,13 +13,20 @@ def bytes_text(data: bytes, mode: int) -> str:
     if mode == HEX:
         return data.hex()
     if mode == BASE64:
-        return b2a_base64(data, newline=False).decode("ascii")
+        return base64_text(data)
     if mode == UTF8:
         return data.decode("utf-8", "replace")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return b2a_base64(data, newline=False).decode("ascii")
+        return base64_text(data)
+
+
+def base64_text(data: bytes) -> str:
+    """Write bytes in base64, on one line."""
+    from binascii import b2a_base64
+
+    return b2a_base64(data, newline=False).decode("ascii")
 
 
 def bytes_json(data: bytes | None, mode: int) -> object:
@@ -33,7 +38,7 @@ def bytes_json(data: bytes | None, mode: int) -> object:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": bytes_text(data, BASE64)}
+        return {"base64": base64_text(data)}
 
 
 def header_key(key: bytes, mode: int) -> str:

@@ -16,7 +16,10 @@ from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _LZ4_MAGIC = 0x184D2204
-_STEP = 1 << 17
+_STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
+_LARGEST_STEP = 1 << 23
+
+_zstd_opener: Any = None
 
 __all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Plain", "decompress"]
 
@@ -59,15 +62,16 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
         import zlib as inflater
     failure: type[Exception] = inflater.error
     pieces: list[bytes] = []
-    left = limit + 1
+    left, step = limit + 1, _STEP
     rest: Any = packed
     try:
         while len(rest) and left > 0:
             stream = inflater.decompressobj(31)
             while not stream.eof and left > 0:
-                piece = stream.decompress(rest, left)
+                piece = stream.decompress(rest, min(step, left))
                 pieces.append(piece)
                 left -= len(piece)
+                step = min(step * 4, _LARGEST_STEP)
                 rest = stream.unconsumed_tail
                 if not piece and not rest:
                     break
@@ -140,15 +144,19 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
 
     pieces: list[bytes] = []
     left, step = limit + 1, _STEP
+    global _zstd_opener  # noqa: PLW0603 - making one costs as much as a small batch
+    if _zstd_opener is None:
+        _zstd_opener = zstandard.ZstdDecompressor()
     try:
-        with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as stream:
+        with _zstd_opener.stream_reader(packed, read_across_frames=True) as stream:
             while left > 0:
-                piece = stream.read(min(step, left))
-                if not piece:
-                    break
+                asked = min(step, left)
+                piece = stream.read(asked)
                 pieces.append(piece)
                 left -= len(piece)
-                step = min(step * 4, 1 << 23)
+                if len(piece) < asked:
+                    break
+                step = min(step * 4, _LARGEST_STEP)
     except zstandard.ZstdError as error:
         return Plain(_join(pieces), reasons.CODEC_FAILED, f"zstd: {error}")
     if left <= 0:
@@ -158,19 +166,30 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
 
 def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     """LZ4 frames: the library where the frame is what it should be, else block by block."""
-    from lz4.frame import LZ4FrameDecompressor
+    from lz4.frame import create_decompression_context, decompress_chunk
 
     if not broken_header:
+        pieces: list[bytes] = []
+        # The binding allocates what it is allowed to give at once: small steps, then larger ones.
+        left, step = limit + 1, _STEP
+        rest = packed
         try:
-            stream = LZ4FrameDecompressor()
-            plain = stream.decompress(packed, max_length=limit + 1)
+            context = create_decompression_context()
+            while left > 0 and len(rest):
+                piece, used, ended = decompress_chunk(context, rest, max_length=min(step, left))
+                pieces.append(piece)
+                left -= len(piece)
+                if ended and left > 0:
+                    return Plain(_join(pieces))
+                if not piece and not used:
+                    break
+                rest = rest[used:]
+                step = min(step * 4, _LARGEST_STEP)
         except (RuntimeError, MemoryError):
             pass  # the slow way below finds out what is wrong and how far it is sound
         else:
-            if len(plain) > limit:
+            if left <= 0:
                 return Plain(None, reasons.OVER_LIMIT)
-            if stream.eof:
-                return Plain(plain)
     return _lz4_blocks(packed, limit, check_header=not broken_header)
 
 

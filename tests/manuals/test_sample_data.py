@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.findings import Finding
+from kdump.errors import KdumpError
+
 ROOT = Path(__file__).parents[2] / "sample-data"
 DIRECTORIES = tomllib.loads((ROOT / "MANIFEST").read_text("utf-8"))["directory"]
 SIZE_MAX = 5_000_000
@@ -24,6 +28,26 @@ def test_directory_is_as_listed(entry: dict[str, object]) -> None:
         data = (ROOT / str(entry["path"]) / name).read_bytes()
         assert len(data) == size, name
         assert hashlib.sha256(data).hexdigest() == sha256, name
+
+
+@pytest.mark.parametrize("entry", DIRECTORIES, ids=lambda entry: str(entry["path"]))
+def test_findings_are_those_listed(entry: dict[str, list[list[object]] | str]) -> None:
+    directory = ROOT / str(entry["path"])
+    if any(path.is_dir() for path in directory.iterdir()):  # a data directory: its own files
+        asked = [
+            (str(path), "records" if path.suffix == ".checkpoint" else "entries")
+            for path in sorted(directory.iterdir())
+            if path.is_file()
+        ]
+    else:
+        asked = [(str(directory), mode) for mode in ("records", "entries")]
+    found = []
+    for path, mode in asked:
+        for item in dump([path], DumpOptions(mode=mode)):
+            assert not isinstance(item, KdumpError), item
+            if isinstance(item, Finding):
+                found.append([Path(item.path).name, item.code, item.position])
+    assert found == entry["findings"]
 
 
 def test_every_file_is_listed_once() -> None:

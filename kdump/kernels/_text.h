@@ -1,0 +1,76 @@
+/* Copying text up to the next byte that JSON, or a terminal, does not take as it is. */
+#ifndef KDUMP_TEXT_H
+#define KDUMP_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__SSE2__) || defined(_M_X64)
+#include <emmintrin.h>
+#define KD_TEXT_SSE2 1
+#endif
+
+#define KD_TEXT_SLACK 16 /* bytes that may be written behind those counted */
+
+static inline int kd_is_special(uint8_t byte) {
+    return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
+}
+
+#ifdef KD_TEXT_SSE2
+/* One bit for each of 16 bytes that is special. As signed numbers, bytes from 0x80 on are
+ * negative, so one comparison finds them and the control characters. */
+static inline unsigned kd_specials(__m128i bytes) {
+    __m128i found = _mm_or_si128(
+        _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20)),
+                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F))),
+        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
+                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
+    return (unsigned)_mm_movemask_epi8(found);
+}
+
+static inline unsigned kd_lowest_bit(unsigned bits) {
+#if defined(__GNUC__) || defined(__clang__)
+    return (unsigned)__builtin_ctz(bits);
+#else
+    unsigned at = 0;
+    while (!(bits >> at & 1)) at++;
+    return at;
+#endif
+}
+#endif
+
+/* Copies p[0..] to `at` up to the first special byte or n, and returns how many bytes that is.
+ * Reads nothing at or past p + n; may write KD_TEXT_SLACK bytes past what it counts. */
+static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
+    size_t done = 0;
+#ifdef KD_TEXT_SSE2
+    while (n - done >= 16) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(p + done));
+        unsigned bits = kd_specials(bytes);
+        _mm_storeu_si128((__m128i *)(at + done), bytes);
+        if (bits) return done + kd_lowest_bit(bits);
+        done += 16;
+    }
+#else
+    while (n - done >= 8) {
+        uint64_t word, odd, quote, slash;
+        const uint64_t ones = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
+        memcpy(&word, p + done, 8);
+        quote = word ^ ones * '"';
+        slash = word ^ ones * '\\';
+        odd = (word - ones * 0x20) | (word + ones) | word; /* below 0x20; 0x7F and above */
+        odd |= ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+        if (odd & high) break;
+        memcpy(at + done, &word, 8);
+        done += 8;
+    }
+#endif
+    while (done < n && !kd_is_special(p[done])) {
+        at[done] = (char)p[done];
+        done++;
+    }
+    return done;
+}
+
+#endif

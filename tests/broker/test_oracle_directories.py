@@ -1,0 +1,179 @@
+"""Directories that the broker's own append code writes from a seed: what it reads, kdump reads.
+
+One seed for each profile on every run; KDUMP_FUZZ=long, or a large KDUMP_FUZZ_COUNT, takes more,
+from KDUMP_FUZZ_SEED on.
+"""
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dumped import Json, dumped, first_difference
+from oracle import Oracle, oracle
+
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.visibility import View
+
+pytestmark = pytest.mark.oracle
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if _LONG else "5000"))
+_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+SEEDS = range(_FIRST, _FIRST + max(1, _COUNT // 5000))
+
+PROFILES = (
+    "tiny",
+    "mixed-v0",
+    "mixed-v1",
+    "mixed-v2",
+    "mixed-all",
+    "leader-v0",
+    "leader-v1",
+    "leader-v2",
+    "logappend",
+    "txn",
+    "compacted",
+    "outoforder-time",
+    "restarts",
+    "huge-offsets",
+    "group-offsets",
+    "txn-state",
+    "metadata",
+    "share-state",
+)
+
+IN_FULL = 256  # bytes; the oracle gives longer keys and values by hash and size
+
+
+def made(tmp_path: Path, profile: str, seed: int) -> tuple[Oracle, Path]:
+    """Write a directory; it goes with the test."""
+    asked = oracle()
+    return asked, asked.make(profile, seed, tmp_path / f"{profile}-0")
+
+
+def logs(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*.log"))
+
+
+def batch_of_theirs(batch: Json) -> Json:
+    """Write the oracle's batch as a `batch` row; -1 stands there for what v0 and v1 lack."""
+    modern = batch["magic"] >= 2
+    timed = batch["magic"] >= 1
+    return {
+        "position": batch["position"],
+        "size_bytes": batch["sizeInBytes"],
+        "magic": batch["magic"],
+        "codec": batch["codec"],
+        "base_offset": batch["baseOffset"],
+        "last_offset": batch["lastOffset"],
+        "records_count": batch["count"],
+        "crc": batch["crc"],
+        "crc_valid": batch["isValid"],
+        "timestamp_type": batch["timestampType"] if timed else None,
+        "max_timestamp_ms": batch["maxTimestamp"] if timed else None,
+        "leader_epoch": batch["partitionLeaderEpoch"] if modern else None,
+        "producer_id": batch["producerId"] if modern else None,
+        "producer_epoch": batch["producerEpoch"] if modern else None,
+        "base_sequence": batch["baseSequence"] if modern else None,
+        "last_sequence": batch["lastSequence"] if modern else None,
+        "transactional": batch["isTransactional"],
+        "control": batch["isControl"],
+        "delete_horizon_ms": batch["deleteHorizonMs"],
+    }
+
+
+def batch_of_ours(row: Json) -> Json:
+    """Drop what the oracle's answer lacks: the base timestamp, and a v0 or v1 entry's count."""
+    aside = {"row", "topic", "partition", "segment", "base_timestamp_ms"}
+    members = {name: value for name, value in row.items() if name not in aside}
+    if row["magic"] < 2:
+        assert row["records_count"] is not None
+        members["records_count"] = None
+    return members
+
+
+def bytes_as_given(value: str | None) -> Any:
+    if value is None or len(value) <= 2 * IN_FULL:
+        return value
+    plain = bytes.fromhex(value)
+    return {"size": len(plain), "sha256": hashlib.sha256(plain).hexdigest()}
+
+
+def record_of_ours(row: Json) -> Json:
+    """Write a `record` row as the oracle's record."""
+    members: Json = {
+        "position": row["position"],
+        "offset": row["offset"],
+        "timestamp": -1 if row["timestamp_ms"] is None else row["timestamp_ms"],
+        "key": bytes_as_given(row["key"]),
+        "value": bytes_as_given(row["value"]),
+    }
+    if row["headers"]:
+        members["headers"] = [
+            [bytes.fromhex(header["key"]).decode(), header["value"]] for header in row["headers"]
+        ]
+    if row["sequence"] is not None:
+        members["sequence"] = row["sequence"]
+    if row["control"] is not None:
+        members["control"] = row["control"]["type"]
+    return members
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("profile", PROFILES)
+def test_batches_and_records_equal_the_broker(tmp_path: Path, profile: str, seed: int) -> None:
+    asked, directory = made(tmp_path, profile, seed)
+    assert logs(directory)
+    for log in logs(directory):
+        rows, found = dumped(log, mode="batches", deep=True)
+        answer = asked.ask("batches", file=log)
+        assert "error" not in answer
+        assert answer["endPosition"] == answer["logSize"] == log.stat().st_size
+        theirs = [batch_of_theirs(batch) for batch in answer["batches"]]
+        assert first_difference(map(batch_of_ours, rows), theirs) == ""
+        assert found == []
+
+        rows, found = dumped(log)
+        records = asked.ask("records", file=log, maxHex=IN_FULL)
+        assert records["batchErrors"] == []
+        assert first_difference(map(record_of_ours, rows), records["records"]) == ""
+        assert found == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("profile", ["txn", "compacted", "leader-v2"])
+def test_aborted_transactions_and_last_stable_offset(
+    tmp_path: Path, profile: str, seed: int
+) -> None:
+    asked, directory = made(tmp_path, profile, seed)
+    target = next(resolve([str(directory)], Selection()))
+    assert isinstance(target, Target)
+    view = View(target, committed=True, limit=1 << 26)
+    theirs = asked.ask("aborted", dir=directory, offset=0)
+    end = theirs["logEndOffset"] if view.end is None else view.end
+    assert end == theirs["lastStableOffset"]
+    ours = [
+        (entry.producer_id, entry.first_offset)
+        for entry in view.aborted
+        if entry.first_offset < theirs["lastStableOffset"]
+    ]
+    assert sorted(ours) == sorted(
+        (entry["producerId"], entry["firstOffset"]) for entry in theirs["aborted"]
+    )
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("profile", ["leader-v1", "mixed-all", "txn", "huge-offsets"])
+def test_ranges_start_where_the_broker_would(tmp_path: Path, profile: str, seed: int) -> None:
+    """The first record of a range is the first at or after the offset that a fetch hands out."""
+    asked, directory = made(tmp_path, profile, seed)
+    every, _ = dumped(directory)
+    for number in range(0, len(every), max(1, len(every) // 12)):
+        offset = every[number]["offset"]
+        rows, found = dumped(directory, from_offset=offset, limit=3)
+        assert rows == every[number : number + 3]
+        assert found == []
+        answer = asked.ask("find_offset", dir=directory, offset=offset, maxSize=1)
+        assert answer["unified"]["fetch"]["position"] == rows[0]["position"]
