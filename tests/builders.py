@@ -221,3 +221,31 @@ def wrapper(
         timestamp=timestamp,
         crc=crc,
     )
+
+
+# 0.6 and 0.7 -------------------------------------------------------------------------------------
+
+
+def pre08_message(
+    payload: bytes = b"value",
+    *,
+    magic: int = 1,
+    attributes: int = 0,
+    length: int | None = None,
+    crc: int | None = None,
+) -> bytes:
+    """Write one entry of a `.kafka` file; magic 0 has no attributes."""
+    body = bytes([magic]) + (bytes([attributes]) if magic else b"")
+    body += struct.pack(">I", crc32(payload) if crc is None else crc) + payload
+    return struct.pack(">i", len(body) if length is None else length) + body
+
+
+def pre08_wrapper(
+    inner: Sequence[bytes],
+    *,
+    codec: int = GZIP,
+    compress: Callable[[bytes], bytes] = gzip_bytes,
+    crc: int | None = None,
+) -> bytes:
+    """Write a compressed entry of a `.kafka` file that holds the entries `inner`."""
+    return pre08_message(compress(b"".join(inner)), attributes=codec, crc=crc)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from kdump import __version__
+from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,6 +58,11 @@ class LazyGroup(click.Group):
             click.echo("kdump: interrupted", err=True)
         except BrokenPipeError:
             _close_quietly()
+        except KdumpError as error:
+            from kdump.output.escape import visible
+
+            click.echo(f"kdump: {visible(str(error))}", err=True)
+            raise SystemExit(error.status) from None
         raise SystemExit(1)
 
 

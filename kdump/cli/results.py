@@ -6,11 +6,11 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
-from kdump.errors import KdumpError, PathError, UsageError
+from kdump.errors import KdumpError, UsageError
 from kdump.output.bulk import prepare_for_bulk
 from kdump.output.messages import Messages
 from kdump.output.progress import Bar, Tally, answering_progress_signal
-from kdump.output.sink import Nowhere, Sink, pour
+from kdump.output.sink import Nowhere, Sink, WithoutHeaders, pour
 from kdump.output.stream import standard_output
 from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.values import BYTES_MODES
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from kdump.output.target import OutputFile
 
 _BINARY_FORMS = ("parquet", "arrow")
+#: Forms in which rows of another kind among records would break the reader.
+_ONE_KIND = ("csv", "parquet", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
@@ -76,7 +78,14 @@ class Results:
             before=self._settle,
         )
         mode = BYTES_MODES.index(bytes_mode)
-        self._sink = Nowhere() if quiet else self._make_sink(form, mode)
+        try:
+            self._sink = Nowhere() if quiet else self._make_sink(form, mode)
+            if records and form in _ONE_KIND:
+                self._sink = WithoutHeaders(self._sink)
+        except KdumpError:
+            if self._file is not None:
+                self._file.drop()
+            raise
 
     def _make_sink(self, form: str, mode: int) -> Sink:
         """Import and make the sink of a form; each is paid for only where it is used."""
@@ -123,19 +132,12 @@ class Results:
         """Move the items; say whether an output file is worth keeping."""
         try:
             pour(items, self._sink, self.messages, self.tally, self._tick)
-        except KdumpError as error:
-            self.messages.error(error)
-            return False
-        try:
             if self._file is not None:
                 self._file.keep()
             else:
                 self._stream.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            where = "standard output" if self._file is None else self._file.path
-            self.messages.error(PathError.from_os(where, error))
+        except KdumpError as error:
+            self.messages.error(error)
             return False
         return True
 

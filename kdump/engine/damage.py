@@ -195,8 +195,13 @@ def flag_findings(batches: Columns, place: Place, last_offset: int) -> list[Find
     for row, flags in enumerate(batches.column(c.B_FLAGS)):
         base = batches.value(c.B_BASE_OFFSET, row)
         last = batches.value(c.B_LAST_OFFSET, row)
+        first = last if flags & c.WRAPPER else base
+        if last_offset < first and (first <= last or flags & c.DELTA_COUNT):
+            # Above the entry before it: flagged for one further back that lies too high, or for
+            # a last offset delta below 0, which is told of by another code.
+            flags &= ~c.OFFSET_NOT_RISING
         for bit, code, expected, actual in (
-            (c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, max(base, -1)),
+            (c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
             (
                 c.DELTA_COUNT,
                 "batch-count",
@@ -218,7 +223,7 @@ def flag_findings(batches: Columns, place: Place, last_offset: int) -> list[Find
                         actual=actual,
                     )
                 )
-        last_offset = max(last_offset, last)
+        last_offset = max(first, last)
     return found
 
 
@@ -231,6 +236,7 @@ def decode_finding(
     code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
     word = reasons.NAMES.get(reason, str(reason))
     message = None
+    count = batches.value(c.B_RECORDS_COUNT, row)
     if code == "records-undecodable":
         message = f"Decoding stops after {decoded:,} records: {detail or word}."
     elif detail:
@@ -241,7 +247,7 @@ def decode_finding(
         position=batches.value(c.B_POSITION, row),
         size_bytes=batches.value(c.B_SIZE, row),
         offset=batches.value(c.B_LAST_OFFSET, row),
-        expected=batches.value(c.B_RECORDS_COUNT, row) if reason >= reasons.END else None,
+        expected=count if count >= 0 else None,  # a wrapper's header does not say
         actual=word,
         message=message,
     )

@@ -12,7 +12,7 @@ from kdump.engine.filters import Filters
 from kdump.engine.findings import Finding, finding
 from kdump.engine.rows import BatchChunk, HexText, Place, RecordChunk, Row
 from kdump.engine.targets import LogFile, Selection, Target, resolve
-from kdump.errors import KdumpError, PathError, UsageError
+from kdump.errors import KdumpError, PathError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -20,7 +20,6 @@ from kdump.storage.source import Source
 if TYPE_CHECKING:
     import re
 
-    from kdump.engine.kafka_dump import KafkaItem
     from kdump.engine.rows import BatchRow, Pre08Row
     from kdump.engine.visibility import View
 
@@ -95,29 +94,6 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
             return
 
 
-def kafka_items(
-    paths: Iterable[str], options: DumpOptions
-) -> Iterator[KafkaItem | Finding | KdumpError]:
-    """Yield what `--format kafka` prints: the same files, as kafka-dump-log goes over them."""
-    from kdump.engine.kafka_dump import ENTRY_KINDS, kafka_dump
-    from kdump.engine.kafka_dump import LOG_KINDS as TOOL_LOG_KINDS
-
-    kinds = ENTRY_KINDS if options.mode == "entries" else TOOL_LOG_KINDS
-    files: list[str] = []
-    for target in resolve(paths, options.selection, options.server_properties):
-        if isinstance(target, KdumpError):
-            yield target
-            continue
-        for file in target.files:
-            if file.name.kind is Kind.PRE08_LOG:
-                raise UsageError(f"{file.path}: kafka-dump-log cannot read files of 0.7 and older")
-            if not target.whole or (
-                file.name.kind in kinds and file.name.kind is not Kind.METADATA_SNAPSHOT
-            ):
-                files.append(file.path)
-    yield from kafka_dump(files, deep=options.mode == "records", limit=options.decompress_limit)
-
-
 def _first(chunk: RecordChunk | BatchChunk, count: int) -> array[int]:
     return array("q", range(count)) if chunk.rows is None else chunk.rows[:count]
 
@@ -136,7 +112,7 @@ def _entries(target: Target) -> Iterator[Item | Finding | KdumpError]:
     from kdump.engine.entries import entries, has_entries
 
     for file in target.files:
-        name = os.path.basename(file.path)  # noqa: PTH119
+        name = os.path.basename(file.path)
         if not has_entries(name):
             if not target.whole:
                 yield PathError(file.path, "holds no entries; dump it without --entries")
@@ -219,14 +195,16 @@ def _log(
     if file.name.kind is Kind.PRE08_LOG:
         from kdump.engine.pre08 import pre08_items
 
-        yield from pre08_items(
+        for item in pre08_items(
             source,
             place,
             mode=options.mode,
             limit=options.decompress_limit,
             from_offset=filters.from_offset,
             to_offset=filters.to_offset,
-        )
+        ):
+            if isinstance(item, (Finding, HexText)) or filters.admits_pre08(item):
+                yield item
         return
     from kdump.engine.segment_reader import SegmentReader
 

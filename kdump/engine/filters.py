@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.rows import BatchRow
 from kdump.kernels import columns as c
+from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Iterable
 
+    from kdump.engine.rows import Pre08Row
     from kdump.kernels.columns import Columns
 
 _NO_TIMESTAMP = -1
@@ -81,6 +84,21 @@ class Filters(NamedTuple):
         # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
         return greatest >= time_ms or (layout == 1 and greatest == _NO_TIMESTAMP)
 
+    def admits_pre08(self, row: Pre08Row | BatchRow) -> bool:
+        """Whether a row of a `.kafka` file is asked for, its offset aside.
+
+        The format has no times, keys, producers or control records, so no such bound is met.
+        """
+        if self.producer_id is not None or self.control or self.from_time_ms is not None:
+            return False
+        if isinstance(row, BatchRow):
+            return True
+        if self.key is not None:
+            return False
+        return self.grep is None or (
+            row.value is not None and self.grep.search(row.value) is not None
+        )
+
     def shown_headers(self, batches: Columns) -> array[int] | None:
         """Return the rows of headers asked for, None for all."""
         if not self.on_batches and self.to_time_ms is None:
@@ -92,7 +110,7 @@ class Filters(NamedTuple):
                 row
                 for row in range(batches.count)
                 if self.admits_batch(batches, row)
-                and (to_time is None or batches.value(c.B_BASE_TIMESTAMP, row) < to_time)
+                and (to_time is None or _first_time(batches, row) < to_time)
             ),
         )
 
@@ -136,3 +154,13 @@ class Filters(NamedTuple):
             return True
         size, at = records.value(c.R_VALUE_SIZE, row), records.value(c.R_VALUE, row)
         return size >= 0 and self.grep.search(data[at : at + size]) is not None
+
+
+def _first_time(batches: Columns, row: int) -> int:
+    """The time of a batch's first record, -1 where its header does not tell."""
+    attributes = batches.value(c.B_ATTRIBUTES, row)
+    if batches.value(c.B_LAYOUT, row) and attributes & TIMESTAMP_TYPE_BIT:
+        return batches.value(c.B_MAX_TIMESTAMP, row)
+    if batches.value(c.B_FLAGS, row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
+        return _NO_TIMESTAMP
+    return batches.value(c.B_BASE_TIMESTAMP, row)

@@ -154,6 +154,8 @@ class ToolLog:
             self.gaps_in_offsets.note(piece.records)
             yield self._chunk(batches, row, behind, piece.data, piece.records, controls)
             behind = row
+            if controls and any("malformed" in told for told in controls if told):
+                yield self._found("control-record", batches, row)
             if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
                 yield self._undecodable(batches, row, piece.reason, piece.detail)
 

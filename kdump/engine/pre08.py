@@ -65,9 +65,10 @@ def pre08_items(
         offset = base + item.position
         if to_offset is not None and offset >= to_offset:
             return
-        if from_offset is not None and offset < from_offset:
-            if isinstance(item, Found) or offset + item.size_bytes <= from_offset:
-                continue
+        # A gap is told of where any of it lies in the range, an entry where it starts there.
+        reaches = offset if isinstance(item, Found) else offset + item.size_bytes - 1
+        if from_offset is not None and reaches < from_offset:
+            continue
         if isinstance(item, Pre08Gap):
             yield from _gap(item, source, place, mode)
         elif mode == HEX:

@@ -14,7 +14,7 @@ from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.storage.file_records import FileRecords, highest
+from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
     from kdump.engine.filters import Filters
@@ -66,7 +66,7 @@ class SegmentReader:
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
         self._source.advise_sequential()
-        for _ in range(_FOLLOW_TIMES):
+        for turn in range(_FOLLOW_TIMES):
             tail = None
             records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
             for item in records.walk(position, last_offset=self._last_offset):
@@ -81,9 +81,10 @@ class SegmentReader:
                     yield from self._run(item)
                 else:
                     yield from self._oversize(item)
-            if tail is None:
+            if tail is None or self._source.shrank:
                 break
-            if not self._active or not self._source.is_growing():
+            last_turn = turn == _FOLLOW_TIMES - 1
+            if last_turn or not self._active or not self._source.is_growing():
                 yield from self._gap(tail)
                 break
             # The size was taken in the midst of a broker's write; what it wrote since is read too.
@@ -91,17 +92,22 @@ class SegmentReader:
             self._source.refresh()
         yield from self._release(self._next_base)
         if self._source.shrank:
-            yield at_place("file-shrank", self._place, position=self._source.size)
+            yield at_place("file-shrank", self._place, position=self._source.status().st_size)
 
     def _past(self, run: Run) -> bool:
-        """Whether this run and all behind it lie above the range; offsets rise from run to run."""
+        """Whether this run and all behind it lie above the range; offsets rise from run to run.
+
+        A wrapper's first offset is not in its header, but it lies above the entry before it.
+        """
         to_offset = self._filters.to_offset
-        return (
-            to_offset is not None
-            and not run.batches.flags & (c.WRAPPER | c.OFFSET_NOT_RISING)
-            and self._held is None
-            and run.batches.value(c.B_BASE_OFFSET, 0) >= to_offset
-        )
+        if to_offset is None or self._held is not None:
+            return False
+        batches = run.batches
+        if batches.flags & c.OFFSET_NOT_RISING:
+            return False
+        wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
+        first = self._last_offset + 1 if wrapper else batches.value(c.B_BASE_OFFSET, 0)
+        return first >= to_offset
 
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
@@ -139,7 +145,7 @@ class SegmentReader:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
-        self._last_offset = max(self._last_offset, highest(batches))
+        self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
 
     def _first_offset(self, run: Run) -> int:
         """The offset of a run's first record; a wrapper has to be opened for it (F18)."""
@@ -287,7 +293,8 @@ class SegmentReader:
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
-        yield from self._release(batches.value(c.B_BASE_OFFSET, 0))
+        wrapper = batches.flags & c.WRAPPER
+        yield from self._release(batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, 0))
         yield from flag_findings(batches, self._place, self._last_offset)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self._place, batches)
@@ -295,7 +302,7 @@ class SegmentReader:
                 told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
                 if told is not None:
                     yield told
-        self._last_offset = max(self._last_offset, highest(batches))
+        self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
 
 
 def _count_of(records: Columns, row: int) -> int:

@@ -48,9 +48,7 @@ gather_headers = _kernel.gather_headers
 inner_base = _kernel.inner_base
 keep_freed_memory = _kernel.keep_freed_memory
 resync = _kernel.resync
-sequences = _kernel.sequences
-take = _kernel.take
-take_batch = _kernel.take_batch
+spread = _kernel.spread
 walk = _kernel.walk
 
 __all__ = [
@@ -69,8 +67,6 @@ __all__ = [
     "keep_freed_memory",
     "pick",
     "resync",
-    "sequences",
-    "take",
-    "take_batch",
+    "spread",
     "walk",
 ]

@@ -25,7 +25,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -1969,87 +1969,88 @@ def gather(
     return offsets, values, validity, nulls
 
 
-def take(object records, object rows, int column):
-    """Return one column of the rows wanted, as int64 in memory order."""
-    cdef Py_buffer record_buffer, row_buffer
-    cdef Cols columns
-    cdef Rows numbers
-    cdef Py_ssize_t i
-    cdef int64_t *at
-    if not 0 <= column < RECORD_WIDTH:
-        raise IndexError(column)
-    no_buffer(&record_buffer)
-    no_buffer(&row_buffer)
-    try:
-        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        open_rows(rows, columns.count, &row_buffer, &numbers)
-        values = new_bytes(8 * numbers.count)
-        at = <int64_t *>PyByteArray_AS_STRING(values)
-        with nogil:
-            for i in range(numbers.count):
-                at[i] = cell(&columns, column, row_number(&numbers, i))
-    finally:
-        PyBuffer_Release(&row_buffer)
-        PyBuffer_Release(&record_buffer)
-    return values
-
-
-cdef object spread(object batches, object records, object rows, int column):
-    """Return a batch column, or with BATCH_WIDTH the sequence numbers, for each record."""
+def spread(object batches, object records, object rows):
+    """See _pure.spread."""
     cdef Py_buffer batch_buffer, record_buffer, row_buffer
-    cdef Cols batch_columns, columns
+    cdef Cols of, columns
     cdef Rows numbers
-    cdef Py_ssize_t i, row
+    cdef Py_ssize_t i, row, count
     cdef int64_t batch = 0
+    cdef int64_t attributes, offset
     cdef bint missing = False
-    cdef int64_t *at
+    cdef bint modern = True
+    cdef int64_t *positions
+    cdef int64_t *offsets
+    cdef int64_t *timestamps
+    cdef int64_t *producers
+    cdef int32_t *codecs
+    cdef int32_t *types
+    cdef int32_t *leader_epochs
+    cdef int32_t *sequences
+    cdef int16_t *epochs
+    cdef int8_t *magics
+    cdef int8_t *transactionals
+    cdef int8_t *layouts
     no_buffer(&batch_buffer)
     no_buffer(&record_buffer)
     no_buffer(&row_buffer)
     try:
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &batch_columns)
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &of)
         open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
         open_rows(rows, columns.count, &row_buffer, &numbers)
-        values = new_bytes(8 * numbers.count)
-        at = <int64_t *>PyByteArray_AS_STRING(values)
+        count = numbers.count
+        pieces = tuple([new_bytes(count * width) for width in (8, 1, 4, 8, 8, 4, 4, 8, 2, 4, 1, 1)])
+        positions = <int64_t *>PyByteArray_AS_STRING(pieces[0])
+        magics = <int8_t *>PyByteArray_AS_STRING(pieces[1])
+        codecs = <int32_t *>PyByteArray_AS_STRING(pieces[2])
+        offsets = <int64_t *>PyByteArray_AS_STRING(pieces[3])
+        timestamps = <int64_t *>PyByteArray_AS_STRING(pieces[4])
+        types = <int32_t *>PyByteArray_AS_STRING(pieces[5])
+        leader_epochs = <int32_t *>PyByteArray_AS_STRING(pieces[6])
+        producers = <int64_t *>PyByteArray_AS_STRING(pieces[7])
+        epochs = <int16_t *>PyByteArray_AS_STRING(pieces[8])
+        sequences = <int32_t *>PyByteArray_AS_STRING(pieces[9])
+        transactionals = <int8_t *>PyByteArray_AS_STRING(pieces[10])
+        layouts = <int8_t *>PyByteArray_AS_STRING(pieces[11])
         with nogil:
-            for i in range(numbers.count):
+            for i in range(count):
                 row = row_number(&numbers, i)
                 batch = cell(&columns, R_BATCH, row)
-                if batch < 0 or batch >= batch_columns.count:
+                if batch < 0 or batch >= of.count:
                     missing = True
                     break
-                if column < BATCH_WIDTH:
-                    at[i] = cell(&batch_columns, column, batch)
-                elif cell(&batch_columns, B_LAYOUT, batch) != 2:
-                    at[i] = -1
-                else:
-                    at[i] = sequence_of(
-                        cell(&batch_columns, B_BASE_SEQUENCE, batch),
-                        subtract(
-                            cell(&columns, R_OFFSET, row),
-                            cell(&batch_columns, B_BASE_OFFSET, batch),
-                        ),
+                attributes = cell(&of, B_ATTRIBUTES, batch)
+                offset = cell(&columns, R_OFFSET, row)
+                positions[i] = cell(&of, B_POSITION, batch)
+                magics[i] = <int8_t>cell(&of, B_MAGIC, batch)
+                codecs[i] = attributes & 7
+                offsets[i] = offset
+                timestamps[i] = cell(&columns, R_TIMESTAMP, row)
+                types[i] = attributes >> 3 & 1
+                layouts[i] = <int8_t>cell(&of, B_LAYOUT, batch)
+                if layouts[i] == 2:
+                    leader_epochs[i] = <int32_t>cell(&of, B_LEADER_EPOCH, batch)
+                    producers[i] = cell(&of, B_PRODUCER_ID, batch)
+                    epochs[i] = <int16_t>cell(&of, B_PRODUCER_EPOCH, batch)
+                    sequences[i] = <int32_t>sequence_of(
+                        cell(&of, B_BASE_SEQUENCE, batch),
+                        subtract(offset, cell(&of, B_BASE_OFFSET, batch)),
                     )
+                    transactionals[i] = attributes >> 4 & 1
+                else:
+                    modern = False
+                    leader_epochs[i] = -1
+                    producers[i] = -1
+                    epochs[i] = -1
+                    sequences[i] = -1
+                    transactionals[i] = 0
         if missing:
             raise IndexError(batch)
     finally:
         PyBuffer_Release(&row_buffer)
         PyBuffer_Release(&record_buffer)
         PyBuffer_Release(&batch_buffer)
-    return values
-
-
-def take_batch(object batches, object records, object rows, int column):
-    """Return one column of each record's batch, as int64 in memory order."""
-    if not 0 <= column < BATCH_WIDTH:
-        raise IndexError(column)
-    return spread(batches, records, rows, column)
-
-
-def sequences(object batches, object records, object rows):
-    """Return each record's sequence number as int64 in memory order; -1 for none (F24)."""
-    return spread(batches, records, rows, BATCH_WIDTH)
+    return modern, pieces
 
 
 def gather_headers(object data, object records, object rows):

@@ -1087,29 +1087,56 @@ def gather(
     return bytearray(column.offsets.tobytes()), column.values, *column.validity()
 
 
-def take(records: Columns, rows: Rows, column: int) -> bytearray:
-    """Return one column of the rows wanted, as int64 in memory order."""
-    values = (records.value(column, row) for row in _row_numbers(records, rows))
-    return bytearray(array("q", values).tobytes())
+# The array codes of what `spread` returns, in order.
+SPREAD_CODES = "qbiqqiiqhibb"
 
 
-def take_batch(batches: Columns, records: Columns, rows: Rows, column: int) -> bytearray:
-    """Return one column of each record's batch, as int64 in memory order."""
-    values = (
-        _batch_row(batches, records.value(c.R_BATCH, row))[column]
-        for row in _row_numbers(records, rows)
-    )
-    return bytearray(array("q", values).tobytes())
+def _narrow(value: int, size: int) -> int:
+    """Keep the lowest `size` bytes of a number, signed; only columns that make no sense lose any."""
+    half = 1 << 8 * size - 1
+    return ((value + half) & 2 * half - 1) - half
 
 
-def sequences(batches: Columns, records: Columns, rows: Rows) -> bytearray:
-    """Return each record's sequence number as int64 in memory order; -1 for none (F24)."""
-    values = array("q")
+def spread(
+    batches: Columns, records: Columns, rows: Rows
+) -> tuple[bool, tuple[bytearray, ...]]:
+    """Return what a record's row says beside key, value and headers, as the buffers of columns.
+
+    Returns (modern, buffers). Each buffer holds one number for each row, in memory order:
+    position int64, magic int8, codec int32, offset int64, timestamp int64, timestamp type int32 (0
+    CreateTime, 1 LogAppendTime), leader epoch int32, producer id int64, producer epoch int16,
+    sequence int32 (-1 for none, F24), transactional int8, layout int8. Where the layout is not 2
+    the fields that only magic 2 has are -1 and 0; `modern` says that it is 2 everywhere.
+    """
+    columns = [array(code) for code in SPREAD_CODES]
+    modern = True
     for row in _row_numbers(records, rows):
         batch = _batch_row(batches, records.value(c.R_BATCH, row))
-        delta = _int64(records.value(c.R_OFFSET, row) - batch[c.B_BASE_OFFSET])
-        values.append(_sequence(batch, delta) if batch[c.B_LAYOUT] == 2 else -1)
-    return bytearray(values.tobytes())
+        offset, attributes = records.value(c.R_OFFSET, row), batch[c.B_ATTRIBUTES]
+        layout = batch[c.B_LAYOUT]
+        of_v2: tuple[int, ...] = (-1, -1, -1, -1, 0)
+        if layout == 2:
+            of_v2 = (
+                batch[c.B_LEADER_EPOCH],
+                batch[c.B_PRODUCER_ID],
+                batch[c.B_PRODUCER_EPOCH],
+                _sequence(batch, _int64(offset - batch[c.B_BASE_OFFSET])),
+                attributes >> 4 & 1,
+            )
+        modern = modern and layout == 2
+        numbers = (
+            batch[c.B_POSITION],
+            batch[c.B_MAGIC],
+            attributes & 7,
+            offset,
+            records.value(c.R_TIMESTAMP, row),
+            attributes >> 3 & 1,
+            *of_v2,
+            layout,
+        )
+        for column, number in zip(columns, numbers, strict=True):
+            column.append(_narrow(number, column.itemsize))
+    return modern, tuple(bytearray(column.tobytes()) for column in columns)
 
 
 def gather_headers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
-from kdump.errors import KdumpError, UsageError
+from kdump.errors import KdumpError, PathError, UsageError
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows, parts
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
 #: Offsets in it are int32, so the second must stay well below 1 GiB.
-ROWS_A_BATCH = 128 * 1024
+ROWS_A_BATCH = 64 * 1024
 BYTES_A_BATCH = 64 * 1024 * 1024
 
 
@@ -112,6 +112,14 @@ class ArrowSink:
             self._write()
 
     def _write(self) -> None:
+        try:
+            self._write_batch()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise PathError.from_os(str(self._file.name), error) from error
+
+    def _write_batch(self) -> None:
         gathered, self._gathered = self._gathered, None
         if gathered is None or not gathered.count:
             return
@@ -120,7 +128,7 @@ class ArrowSink:
         self._open()
         arrays = gathered.arrays()
         columns = [
-            arrays[field.name].cast(field.type, safe=False)
+            _of_type(arrays[field.name], field.type)
             if field.name in arrays
             else pa.nulls(gathered.count, field.type)
             for field in self._schema
@@ -147,3 +155,8 @@ class ArrowSink:
 
             options = ipc.IpcWriteOptions(emit_dictionary_deltas=True)
             self._writer = ipc.new_file(self._file, self._schema, options=options)
+
+
+def _of_type(values: Any, kind: Any) -> Any:
+    """Narrow a column to its type; a cast imports all of Arrow's functions, so only if need be."""
+    return values if values.type == kind else values.cast(kind, safe=False)

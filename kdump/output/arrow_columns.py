@@ -11,6 +11,7 @@ from array import array
 from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
+from kdump.kernels.columns import BATCH_WIDTH
 from kdump.output.arrow_schema import arrow_type
 
 if TYPE_CHECKING:
@@ -49,16 +50,12 @@ def joined(pieces: list[Array], kind: Array) -> Array:
 def spread(values: list[object], counts: list[int], kind: Array) -> Array:
     """Repeat each value as often as its count says."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    ends, end = [], 0
-    for count in counts:
-        end += count
-        ends.append(end)
-    if not ends:
-        return pa.nulls(0, kind)
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array(ends, pa.int32()), pa.array(values, kind))
-    return pc.run_end_decode(runs)
+    pieces = [
+        pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+        for value, count in zip(values, counts, strict=True)
+    ]
+    return joined(pieces, kind)
 
 
 class PlaceColumns:
@@ -101,50 +98,90 @@ class PlaceColumns:
         }
 
 
-class BatchColumns:
-    """Columns of the batches that rows belong to, or are."""
+#: What `kernels.spread` returns, in order: name, word of the type.
+_SPREAD = (
+    ("position", "int64"),
+    ("magic", "int8"),
+    ("codec", "int32"),
+    ("offset", "int64"),
+    ("timestamp_ms", "int64"),
+    ("timestamp_type", "int32"),
+    ("leader_epoch", "int32"),
+    ("producer_id", "int64"),
+    ("producer_epoch", "int16"),
+    ("sequence", "int32"),
+    ("transactional", "int8"),
+    ("layout", "int8"),
+)
+_MAGIC_2_ONLY = ("leader_epoch", "producer_id", "producer_epoch", "sequence")
 
-    def __init__(self, wanted: tuple[int, ...]) -> None:
-        self._wanted = wanted
-        self._pieces: dict[int, list[Array]] = {column: [] for column in wanted}
-        self._runs: list[tuple[int, ...]] = []
-        self._counts: list[int] = []
 
-    def add_run(self, batches: Columns, row: int, count: int) -> None:
-        """Take `count` rows that all belong to one batch."""
-        self._runs.append(batches.row(row))
-        self._counts.append(count)
+class RecordFields:
+    """What records say beside keys, values and headers."""
 
-    def add_records(self, batches: Columns, records: Columns, rows: array[int] | None) -> None:
-        """Take rows that belong to many batches."""
-        self._settle()
-        for column in self._wanted:
-            self._pieces[column].append(int64s(kernels.take_batch(batches, records, rows, column)))
+    def __init__(self) -> None:
+        self._columns = [bytearray() for _ in _SPREAD]
+        self._modern = True
 
-    def add_batches(self, batches: Columns, rows: array[int] | None) -> None:
-        """Take batches that are rows themselves."""
-        for column in self._wanted:
-            values = batches.column(column)
-            kept = values if rows is None else array("q", [values[row] for row in rows])
-            self._pieces[column].append(int64s(bytes(kept)))
+    def add(self, batches: Columns, records: Columns, rows: array[int] | None) -> None:
+        """Take some records."""
+        modern, pieces = kernels.spread(batches, records, rows)
+        self._modern = self._modern and modern
+        for column, piece in zip(self._columns, pieces, strict=True):
+            column += piece
 
-    def _settle(self) -> None:
-        """Turn the runs so far into arrays, so that order is kept."""
-        if not self._runs:
-            return
+    def arrays(self, count: int) -> dict[str, Array]:
+        """Return the columns; what a record's version does not have is null."""
         import pyarrow as pa
 
-        for column in self._wanted:
-            values: list[object] = [run[column] for run in self._runs]
-            self._pieces[column].append(spread(values, self._counts, pa.int64()))
-        self._runs, self._counts = [], []
+        found = {
+            name: pa.Array.from_buffers(arrow_type(word), count, [None, buffer(column)])
+            for (name, word), column in zip(_SPREAD, self._columns, strict=True)
+        }
+        layouts = found.pop("layout")
+        found["codec"] = _dictionary(found["codec"], _CODECS)
+        found["timestamp_type"] = _dictionary(found["timestamp_type"], _TIMESTAMP_TYPES)
+        found["transactional"] = self._transactional(found["transactional"])
+        if not self._modern:
+            import pyarrow.compute as pc
+
+            modern, timed = pc.equal(layouts, 2), pc.not_equal(layouts, 0)
+            for name in _MAGIC_2_ONLY:
+                found[name] = only_where(modern, found[name])
+            for name in ("timestamp_ms", "timestamp_type"):
+                found[name] = only_where(timed, found[name])
+        return found
+
+
+    def _transactional(self, numbers: Array) -> Array:
+        """Make truth values of 0 and 1; a cast imports all of Arrow's functions."""
+        import pyarrow as pa
+
+        column = self._columns[[name for name, _ in _SPREAD].index("transactional")]
+        for value in (False, True):
+            if column.count(value) == len(column):
+                return pa.repeat(pa.scalar(value), len(column))
+        return numbers.cast(pa.bool_())
+
+
+class BatchColumns:
+    """Columns of batches that are rows themselves."""
+
+    def __init__(self) -> None:
+        self._pieces: list[list[Array]] = [[] for _ in range(BATCH_WIDTH)]
+
+    def add(self, batches: Columns, rows: array[int] | None) -> None:
+        """Take some batches."""
+        for column, pieces in enumerate(self._pieces):
+            values = batches.column(column)
+            kept = values if rows is None else array("q", [values[row] for row in rows])
+            pieces.append(int64s(bytes(kept)))
 
     def arrays(self) -> dict[int, Array]:
         """Return the columns by number."""
         import pyarrow as pa
 
-        self._settle()
-        return {column: joined(pieces, pa.int64()) for column, pieces in self._pieces.items()}
+        return {column: joined(pieces, pa.int64()) for column, pieces in enumerate(self._pieces)}
 
 
 class BytesColumn:
@@ -153,22 +190,20 @@ class BytesColumn:
     def __init__(self, position_column: int, size_column: int) -> None:
         self._columns = (position_column, size_column)
         self._offsets = bytearray(4)
-        self._values = bytearray()
+        # Pieces, joined once: a buffer that grows is copied many times over.
+        self._values: list[bytearray] = []
+        self.size_bytes = 0
         self._valid: list[tuple[int, bytearray | None]] = []
         self._nulls = 0
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes gathered so far."""
-        return len(self._values)
 
     def add(self, data: bytes | bytearray | memoryview, records: Columns, rows: Any) -> None:
         """Copy the key or value of each record."""
         offsets, values, validity, nulls = kernels.gather(
-            data, records, rows, *self._columns, len(self._values)
+            data, records, rows, *self._columns, self.size_bytes
         )
         self._offsets += memoryview(offsets)[4:]
-        self._values += values
+        self._values.append(values)
+        self.size_bytes += len(values)
         self._valid.append((len(offsets) // 4 - 1, validity if nulls else None))
         self._nulls += nulls
 
@@ -178,7 +213,7 @@ class BytesColumn:
 
         count = len(self._offsets) // 4 - 1
         validity = self._validity() if self._nulls else None
-        buffers = [validity, buffer(self._offsets), buffer(self._values)]
+        buffers = [validity, buffer(self._offsets), buffer(b"".join(self._values))]
         return pa.Array.from_buffers(pa.binary(), count, buffers, self._nulls)
 
     def _validity(self) -> Array:
@@ -276,8 +311,16 @@ def _named(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    numbers = pc.bit_wise_and(pc.shift_right(attributes, shift), mask).cast(pa.int32())
-    return pa.DictionaryArray.from_arrays(numbers, pa.array(words, pa.string()))
+    return _dictionary(
+        pc.bit_wise_and(pc.shift_right(attributes, shift), mask).cast(pa.int32()), words
+    )
+
+
+def _dictionary(numbers: Array, words: tuple[str, ...]) -> Array:
+    """Stand words in for their numbers, which the caller knows to be in range."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(numbers, pa.array(words, pa.string()), safe=False)
 
 
 def bit(attributes: Array, number: int) -> Array:

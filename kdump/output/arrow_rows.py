@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from kdump.engine.rows import BatchChunk
 
-_OF_RECORDS = (
-    c.B_POSITION,
-    c.B_MAGIC,
-    c.B_ATTRIBUTES,
-    c.B_BASE_OFFSET,
-    c.B_LEADER_EPOCH,
-    c.B_PRODUCER_ID,
-    c.B_PRODUCER_EPOCH,
-    c.B_BASE_SEQUENCE,
-    c.B_LAYOUT,
-)
-
-
 #: No piece handed to the kernel may have more bytes than an int32 offset can reach.
 _PIECE_BYTES = 1 << 30
 
@@ -105,9 +92,7 @@ class GatheredRecords:
     def __init__(self, topics: dict[str, int]) -> None:
         self.count = 0
         self._place = ac.PlaceColumns(topics)
-        self._batches = ac.BatchColumns(_OF_RECORDS)
-        self._offsets = bytearray()
-        self._timestamps = bytearray()
+        self._fields = ac.RecordFields()
         self._key = ac.BytesColumn(c.R_KEY, c.R_KEY_SIZE)
         self._value = ac.BytesColumn(c.R_VALUE, c.R_VALUE_SIZE)
         self._headers = ac.HeadersColumn()
@@ -123,16 +108,10 @@ class GatheredRecords:
         count = len(chunk)
         if not count:
             return
-        data, batches, records, rows = chunk.data, chunk.batches, chunk.records, chunk.rows
+        data, records, rows = chunk.data, chunk.records, chunk.rows
         self.count += count
         self._place.add(chunk.place, count)
-        first = records.value(c.R_BATCH, 0)
-        if first == records.value(c.R_BATCH, records.count - 1):
-            self._batches.add_run(batches, first, count)
-        else:
-            self._batches.add_records(batches, records, rows)
-        self._offsets += kernels.take(records, rows, c.R_OFFSET)
-        self._timestamps += kernels.take(records, rows, c.R_TIMESTAMP)
+        self._fields.add(chunk.batches, records, rows)
         self._key.add(data, records, rows)
         self._value.add(data, records, rows)
         self._headers.add(data, records, rows)
@@ -141,25 +120,8 @@ class GatheredRecords:
     def arrays(self) -> dict[str, ac.Array]:
         """Return all columns but those that are null here."""
         import pyarrow as pa
-        import pyarrow.compute as pc
 
-        of = self._batches.arrays()
-        layouts, attributes = of[c.B_LAYOUT], of[c.B_ATTRIBUTES]
-        modern = pc.equal(layouts, 2)
-        offsets = ac.int64s(self._offsets)
-        deltas = pc.subtract(offsets, of[c.B_BASE_OFFSET])
-        return self._place.arrays() | {
-            "position": of[c.B_POSITION],
-            "magic": of[c.B_MAGIC],
-            "codec": ac.codecs(attributes),
-            "offset": offsets,
-            "timestamp_ms": ac.only_where(pc.not_equal(layouts, 0), ac.int64s(self._timestamps)),
-            "timestamp_type": ac.timestamp_types(attributes, layouts),
-            "leader_epoch": ac.only_where(modern, of[c.B_LEADER_EPOCH]),
-            "producer_id": ac.only_where(modern, of[c.B_PRODUCER_ID]),
-            "producer_epoch": ac.only_where(modern, of[c.B_PRODUCER_EPOCH]),
-            "sequence": ac.only_where(modern, ac.sequences_from(of[c.B_BASE_SEQUENCE], deltas)),
-            "transactional": pc.and_(modern, ac.bit(attributes, 4)),
+        return self._place.arrays() | self._fields.arrays(self.count) | {
             "control": ac.joined(
                 [
                     pa.nulls(count, pa.string()) if told is None else pa.array(told, pa.string())
@@ -202,13 +164,13 @@ class GatheredBatches:
     def __init__(self, topics: dict[str, int]) -> None:
         self.count = 0
         self._place = ac.PlaceColumns(topics)
-        self._batches = ac.BatchColumns(tuple(range(c.BATCH_WIDTH)))
+        self._batches = ac.BatchColumns()
 
     def add(self, chunk: BatchChunk) -> None:
         """Take a chunk."""
         self.count += len(chunk)
         self._place.add(chunk.place, len(chunk))
-        self._batches.add_batches(chunk.batches, chunk.rows)
+        self._batches.add(chunk.batches, chunk.rows)
 
     def arrays(self) -> dict[str, ac.Array]:
         """Return all columns but those that are null here."""

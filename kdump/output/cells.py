@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from unicodedata import category, east_asian_width
 
 _ZERO_WIDTH = frozenset(("Mn", "Me", "Cf"))
+#: Below this no character is wide, and none but the soft hyphen has no width.
+_NARROW_BELOW = "\u0300"
 
 
+@lru_cache(maxsize=4096)
 def _cell(character: str) -> int:
     if category(character) in _ZERO_WIDTH:
         return 0
@@ -15,20 +19,24 @@ def _cell(character: str) -> int:
 
 def width_of(text: str) -> int:
     """Return how many cells a line of text takes on a terminal."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
+    if text.isascii() or max(text) < _NARROW_BELOW:
+        return len(text)
+    return sum(map(_cell, text))
 
 
 def cut(text: str, width: int) -> str:
     """Cut text to at most `width` cells; a cut is marked with an ellipsis."""
     if text.isascii():
         return text if len(text) <= width else text[: width - 1] + "…"
-    if width_of(text) <= width:
-        return text
     used = 0
+    room = width - 1
+    behind = 0  # where to cut, if there is a need to
     for index, character in enumerate(text):
         used += _cell(character)
-        if used > width - 1:
-            return text[:index] + "…"
+        if used <= room:
+            behind = index + 1
+        elif used > width:
+            return text[:behind] + "…"
     return text
 
 
@@ -38,3 +46,15 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
         return text.rjust(width) if right else text.ljust(width)
     spaces = " " * (width - width_of(text))
     return spaces + text if right else text + spaces
+
+
+def fitted(text: str, width: int, *, right: bool = False, last: bool = False) -> str:
+    """Cut or pad text to exactly `width` cells; the last of a line is not padded."""
+    if text.isascii():
+        if len(text) > width:
+            return text[: width - 1] + "…"
+        if last:
+            return text
+        return text.rjust(width) if right else text.ljust(width)
+    text = cut(text, width)
+    return text if last else pad(text, width, right=right)

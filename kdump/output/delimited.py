@@ -33,13 +33,12 @@ class Delimited:
         self._write = write
         self._mode = mode
         self._terminal = terminal
-        self._header: tuple[str, ...] = ()
+        self._header: tuple[str, tuple[str, ...]] = ("", ())
 
     def write(self, item: Item) -> None:
         """Write one item."""
         if isinstance(item, RecordChunk):
-            for record in item.iter_records():
-                self._record(record)
+            self._chunk(item)
         elif isinstance(item, BatchChunk):
             for batch in item.iter_batches():
                 self._line("batch", batch._fields, batch)
@@ -56,15 +55,33 @@ class Delimited:
     def finish(self) -> None:
         """Nothing is held back."""
 
+    def _chunk(self, chunk: RecordChunk) -> None:
+        """Write a chunk's records; what they share with their batch is written out once."""
+        self._header_of("record", RecordRow._fields)
+        cell, lines, at = self._cell, [], -1
+        for record in chunk.iter_records():
+            if record.position != at:
+                at = record.position
+                head = ",".join(["record", *map(cell, record[:6])])
+                middle = ",".join(map(cell, record[8:12]))
+            timestamp = "" if record.timestamp_ms is None else record.timestamp_ms
+            rest = ",".join(map(cell, record[12:17]))
+            headers = cell(headers_json(record.headers, self._mode)) if record.headers else "[]"
+            lines.append(f"{head},{record.offset},{timestamp},{middle},{rest},{headers}\r\n")
+        self._write("".join(lines).encode("utf-8", "surrogateescape"))
+
     def _record(self, record: RecordRow | Pre08Row) -> None:
         headers: object = headers_json(record.headers, self._mode) if record.headers else []
         self._line("record", record._fields, record._replace(headers=headers))  # type: ignore[arg-type]
 
+    def _header_of(self, row: str, names: tuple[str, ...]) -> None:
+        """Write the header line of a kind of row, where the last one was of another kind."""
+        if (row, names) != self._header:
+            self._header = (row, names)
+            self._write(",".join(("row", *names)).encode() + b"\r\n")
+
     def _line(self, row: str, names: tuple[str, ...], values: Iterable[object]) -> None:
-        header = ("row", *names)
-        if header != self._header:
-            self._header = header
-            self._write(",".join(header).encode() + b"\r\n")
+        self._header_of(row, names)
         cells = [row, *map(self._cell, values)]
         self._write(",".join(cells).encode("utf-8", "surrogateescape") + b"\r\n")
 

@@ -93,7 +93,11 @@ class Tally:
 
         if self.place is None:
             return "nothing read yet"
-        return visible(f"{self.place.path} at {self._file_bytes:,}")
+        topic, partition, segment, path = self.place
+        where = path if topic is None else f"{topic}-{partition}"
+        if segment is not None and topic is not None:
+            where = f"{where} · segment {segment}"
+        return visible(f"{where} · position {self._file_bytes:,}")
 
 
 class Bar:
@@ -115,8 +119,10 @@ class Bar:
         self._next = tally.seconds + 0.1
         if self._progress is None:
             self._start()
+        done = tally.size_bytes
+        amount = f"{size_text(done)} at {size_text(done / tally.seconds)}/s"
         self._progress.update(
-            self._task, completed=tally.size_bytes, description=tally.place_text()
+            self._task, completed=done, description=tally.place_text(), amount=amount
         )
         self._progress.refresh()
 
@@ -124,25 +130,24 @@ class Bar:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
-            DownloadColumn,
             Progress,
+            TaskProgressColumn,
             TextColumn,
             TimeRemainingColumn,
-            TransferSpeedColumn,
         )
 
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            DownloadColumn(binary_units=True),
-            TransferSpeedColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[amount]}"),
             TimeRemainingColumn(),
             console=Console(file=self._file),
             auto_refresh=False,
             transient=True,
         )
         self._progress.start()
-        self._task = self._progress.add_task("", total=_disk_bytes(self._paths) or None)
+        self._task = self._progress.add_task("", amount="", total=_disk_bytes(self._paths) or None)
 
     def clear(self) -> None:
         """Take the bar away, for good or so that a line can be written."""

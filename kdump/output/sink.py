@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.engine.findings import Finding
+from kdump.engine.rows import BatchChunk
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from kdump.engine.kafka_dump import KafkaItem
     from kdump.engine.rows import (
-        BatchChunk,
         BatchRow,
         HexText,
         Pre08Row,
@@ -50,6 +50,24 @@ class Nowhere:
 
     def finish(self) -> None:
         """Nothing is held back."""
+
+
+class WithoutHeaders:
+    """Passes on everything but batch headers, for forms that hold rows of one kind.
+
+    Among records such a header stands for a batch that cannot be read; the finding about it says
+    the same.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.settle = sink.settle
+        self.finish = sink.finish
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+        if not isinstance(item, BatchChunk):
+            self._sink.write(item)
 
 
 def pour(

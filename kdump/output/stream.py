@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import BinaryIO, Protocol
 
+from kdump.errors import PathError
+
 _GATHER_BYTES = 256 * 1024
 _PATIENCE_SECONDS = 0.2
 
@@ -27,8 +29,9 @@ class ByteStream:
     gives up when standard output was made non-blocking by the program at the other end.
     """
 
-    def __init__(self, raw: RawWriter) -> None:
+    def __init__(self, raw: RawWriter, name: str) -> None:
         self._raw = raw
+        self._name = name
         self._gathered = bytearray()
         self._since = 0.0
         self.bytes_written = 0
@@ -64,6 +67,10 @@ class ByteStream:
                 written = self._raw.write(view)
             except BlockingIOError:
                 written = None
+            except BrokenPipeError:
+                raise  # the reader has seen enough: no error to speak of
+            except OSError as error:
+                raise PathError.from_os(self._name, error) from error
             if written is None:
                 self._wait()
             else:
@@ -82,4 +89,4 @@ class ByteStream:
 def standard_output(binary: BinaryIO) -> ByteStream:
     """Return a stream over standard output, below its own buffer if it has one."""
     binary.flush()
-    return ByteStream(getattr(binary, "raw", binary))
+    return ByteStream(getattr(binary, "raw", binary), "standard output")

@@ -22,7 +22,7 @@ from kdump.engine.rows import (
     Row,
 )
 from kdump.output import table_columns as columns_of
-from kdump.output.cells import cut, pad, width_of
+from kdump.output.cells import cut, fitted, pad, width_of
 from kdump.output.escape import visible
 from kdump.output.layout import Column, Layout, fit
 
@@ -44,18 +44,19 @@ _STYLES = {
 }
 _NOTHINGS = frozenset((columns_of.NULL, columns_of.EMPTY, columns_of.ABSENT, columns_of.UNREADABLE))
 
+_MARKS = _NOTHINGS | {"✗"}
+
 
 def terminal_styles(file: TextIO) -> tuple[int, dict[str, tuple[str, str]]]:
     """Return the width of the terminal behind a file, and what to write around styled text.
 
     NO_COLOR, FORCE_COLOR, TERM=dumb and COLUMNS are heeded as rich does.
     """
-    from rich.color import ColorSystem
-    from rich.console import Console
+    from rich.console import COLOR_SYSTEMS, Console
     from rich.style import Style
 
     console = Console(file=file)
-    system = ColorSystem[console.color_system.upper()] if console.color_system else None
+    system = COLOR_SYSTEMS[console.color_system] if console.color_system else None
     around = {}
     for name, words in _STYLES.items():
         style = Style.parse(words)
@@ -195,22 +196,31 @@ class Table:
         shown, widths, gap = self._layout
         columns = self._columns
         note = cells[2] if columns is columns_of.RECORD_COLUMNS else ""
+        marked = note.endswith(("ctl", "✗"))
+        last = len(shown) - 1
         texts = []
         for at, index in enumerate(shown):
             column, text, width = columns[index], cells[index], widths[at]
-            if column.cuts:
-                text = cut(text, width)
-            elif (needed := width_of(text)) > width:
+            if not column.cuts and len(text) > width and (needed := width_of(text)) > width:
                 widths[at] = width = needed
-            padded = pad(text, width, right=column.right)
-            if text in _NOTHINGS and not (column.cuts and text == columns_of.ABSENT):
-                padded = self._within("nothing", padded, text)
-            elif text == "✗" or (column.cuts and note == "✗"):
-                padded = self._within("bad", padded, text)
-            elif column.cuts and note.endswith("ctl"):
-                padded = self._within("control", padded, text)
-            texts.append(padded)
+            if marked or text in _MARKS:
+                text = self._marked(text, width, column, note)
+            else:
+                text = fitted(text, width, right=column.right, last=at == last)
+            texts.append(text)
         return gap.join(texts).rstrip()
+
+    def _marked(self, text: str, width: int, column: Column, note: str) -> str:
+        """Fit and style a cell that stands for nothing, for something bad, or for a marker."""
+        text = cut(text, width)
+        padded = pad(text, width, right=column.right)
+        if text == "✗" or (column.cuts and note == "✗"):
+            return self._within("bad", padded, text)
+        if text in _NOTHINGS and not (column.cuts and text == columns_of.ABSENT):
+            return self._within("nothing", padded, text)
+        if column.cuts and note.endswith("ctl"):
+            return self._within("control", padded, text)
+        return padded
 
     def _within(self, name: str, padded: str, text: str) -> str:
         """Style a cell's text and leave the spaces around it alone."""

@@ -35,14 +35,17 @@ class OutputFile:
             self.file: BinaryIO = self._written.open("wb", buffering=0)
         except OSError as error:
             raise PathError.from_os(path, error) from error
-        self.stream = ByteStream(self.file)
+        self.stream = ByteStream(self.file, path)
 
     def keep(self) -> None:
         """Close the file and give it its name."""
         self.stream.flush()
-        self.file.close()
-        if self._renamed:
-            self._written.replace(self._final)
+        try:
+            self.file.close()
+            if self._renamed:
+                self._written.replace(self._final)
+        except OSError as error:
+            raise PathError.from_os(self.path, error) from error
 
     def drop(self) -> None:
         """Close the file and leave nothing behind."""

@@ -73,7 +73,7 @@ def read_batch(
     flags = batches.value(c.B_FLAGS, index)
     start = batches.value(c.B_POSITION, index) - base
     end = start + batches.value(c.B_SIZE, index)
-    if batches.value(c.B_LAYOUT, index) == 2:  # noqa: PLR2004 - the magic number is the name
+    if batches.value(c.B_LAYOUT, index) == 2:
         return default.read(data, start, end, batches, index, limit, max_records)
     if flags & c.WRAPPER:
         return legacy.read_wrapper(data, start, end, batches, index, limit, max_records)

@@ -7,15 +7,14 @@ batch first needs them: a lookup must not pay for codecs it does not meet.
 
 from __future__ import annotations
 
-import struct
 from typing import Any, NamedTuple
 
 from kdump.kernels import reasons
+from kdump.record import lz4_frame, salvage
 from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
-_LZ4_MAGIC = 0x184D2204
 _STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
 
@@ -64,8 +63,10 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     pieces: list[bytes] = []
     left, step = limit + 1, _STEP
     rest: Any = packed
+    member, sound = packed, 0  # the member being read, and how many pieces lie before it
     try:
-        while len(rest) and left > 0:
+        while left > 0:
+            member, sound = memoryview(rest), len(pieces)
             stream = inflater.decompressobj(31)
             while not stream.eof and left > 0:
                 piece = stream.decompress(rest, min(step, left))
@@ -77,12 +78,19 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
                     break
             if not stream.eof:
                 if left > 0:
-                    return Plain(_join(pieces), reasons.CODEC_FAILED, "the gzip stream is cut short")
+                    return Plain(
+                        _join(pieces), reasons.CODEC_FAILED, "the gzip stream is cut short"
+                    )
                 break
             rest = stream.unused_data
             if rest[:2] != b"\x1f\x8b":  # bytes behind the last member are ignored
                 break
     except failure as error:
+        del pieces[sound:]
+        before = sum(map(len, pieces))
+        pieces.append(salvage.gzip_member(member, limit - before))
+        if before + len(pieces[-1]) > limit:
+            return Plain(None, reasons.OVER_LIMIT)
         return Plain(_join(pieces), reasons.CODEC_FAILED, f"gzip: {error}")
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
@@ -91,7 +99,7 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
 
 def _snappy(packed: memoryview, limit: int) -> Plain:
     """The xerial stream of Java clients, or one raw block as other clients write it (F32)."""
-    if bytes(packed[:8]) != _XERIAL_MAGIC:
+    if len(packed) < _XERIAL_HEADER_SIZE or bytes(packed[:8]) != _XERIAL_MAGIC:
         return _snappy_blocks([packed], limit)
     blocks: list[memoryview] = []
     position, end, cut = _XERIAL_HEADER_SIZE, len(packed), False
@@ -123,8 +131,10 @@ def _snappy_blocks(blocks: list[memoryview], limit: int) -> Plain:
             return Plain(None, reasons.OVER_LIMIT)
         try:
             pieces.append(uncompress(block))
-        except Exception as error:  # noqa: BLE001 - each binding has an exception class of its own
-            return Plain(_join(pieces), reasons.CODEC_FAILED, f"snappy: {error}")
+        except Exception as error:
+            return Plain(
+                _join(pieces), reasons.CODEC_FAILED, f"snappy: {str(error) or 'corrupt block'}"
+            )
     return Plain(_join(pieces))
 
 
@@ -133,7 +143,7 @@ def _snappy_plain_size(block: memoryview) -> int:
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+        if byte < 0x80:
             break
         shift += 7
     return size
@@ -144,7 +154,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
 
     pieces: list[bytes] = []
     left, step = limit + 1, _STEP
-    global _zstd_opener  # noqa: PLW0603 - making one costs as much as a small batch
+    global _zstd_opener
     if _zstd_opener is None:
         _zstd_opener = zstandard.ZstdDecompressor()
     try:
@@ -158,9 +168,14 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
                     break
                 step = min(step * 4, _LARGEST_STEP)
     except zstandard.ZstdError as error:
-        return Plain(_join(pieces), reasons.CODEC_FAILED, f"zstd: {error}")
+        plain = salvage.zstd_frames(packed, limit)
+        if len(plain) > limit:
+            return Plain(None, reasons.OVER_LIMIT)
+        return Plain(plain, reasons.CODEC_FAILED, f"zstd: {error}")
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
+    if not salvage.zstd_is_whole(packed):
+        return Plain(_join(pieces), reasons.CODEC_FAILED, "the zstd stream is cut short")
     return Plain(_join(pieces))
 
 
@@ -190,79 +205,10 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
         else:
             if left <= 0:
                 return Plain(None, reasons.OVER_LIMIT)
-    return _lz4_blocks(packed, limit, check_header=not broken_header)
-
-
-def _lz4_blocks(packed: memoryview, limit: int, *, check_header: bool) -> Plain:
-    """Walk an LZ4 frame as brokers do (F33): stop at the end mark, leave the content checksum be."""
-    from lz4 import block as lz4_block
-
-    failed = reasons.CODEC_FAILED
-    end = len(packed)
-    if end < 7 or int.from_bytes(packed[:4], "little") != _LZ4_MAGIC:  # noqa: PLR2004
-        return Plain(b"", failed, "no LZ4 frame")
-    flags, descriptor = packed[4], packed[5]
-    maximum = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}.get(descriptor >> 4 & 7)
-    if flags >> 6 != 1 or not flags & 0x20 or maximum is None:
-        return Plain(b"", failed, f"LZ4 frame descriptor {flags:02x} {descriptor:02x}")
-    position = 6 + (8 if flags & 0x08 else 0)
-    if position >= end:
-        return Plain(b"", failed, "the LZ4 frame is cut short")
-    wrong_header = ""
-    if check_header:
-        wanted = _xxh32(bytes(packed[4:position])) >> 8 & 0xFF
-        if packed[position] != wanted:
-            wrong_header = f"LZ4 header checksum {packed[position]:02x}, computed {wanted:02x}"
-    position += 1
-    pieces: list[bytes] = []
-    left = limit
-    while True:
-        if end - position < 4:  # noqa: PLR2004
-            return Plain(_join(pieces), failed, "the LZ4 frame has no end mark")
-        size = int.from_bytes(packed[position : position + 4], "little")
-        position += 4
-        stored, size = bool(size >> 31), size & 0x7FFFFFFF
-        if size == 0:
-            break
-        if size > maximum or size > end - position:
-            return Plain(_join(pieces), failed, f"LZ4 block of {size} bytes")
-        piece = packed[position : position + size]
-        position += size + (4 if flags & 0x10 else 0)
-        try:
-            plain = (
-                bytes(piece)
-                if stored
-                else lz4_block.decompress(piece, uncompressed_size=min(maximum, max(left, 0) + 1))
-            )
-        except (lz4_block.LZ4BlockError, MemoryError) as error:
-            if left < maximum:
-                return Plain(None, reasons.OVER_LIMIT)
-            return Plain(_join(pieces), failed, f"lz4: {error}")
-        pieces.append(plain)
-        left -= len(plain)
-        if left < 0:
-            return Plain(None, reasons.OVER_LIMIT)
-    if wrong_header:
-        return Plain(_join(pieces), failed, wrong_header)
-    return Plain(_join(pieces))
-
-
-def _xxh32(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes: all that a frame descriptor needs."""
-    mask = 0xFFFFFFFF
-    value = (374761393 + len(data)) & mask
-    position = 0
-    while position + 4 <= len(data):
-        (word,) = struct.unpack_from("<I", data, position)
-        value = (value + word * 3266489917) & mask
-        value = ((value << 17 | value >> 15) & mask) * 668265263 & mask
-        position += 4
-    for byte in data[position:]:
-        value = (value + byte * 374761393) & mask
-        value = ((value << 11 | value >> 21) & mask) * 2654435761 & mask
-    value = (value ^ value >> 15) * 2246822519 & mask
-    value = (value ^ value >> 13) * 3266489917 & mask
-    return value ^ value >> 16
+    found, detail = lz4_frame.read(packed, limit, check_header=not broken_header)
+    if found is None:
+        return Plain(None, reasons.OVER_LIMIT)
+    return Plain(_join(found), reasons.CODEC_FAILED if detail else reasons.END, detail)
 
 
 def _join(pieces: list[bytes]) -> bytes:

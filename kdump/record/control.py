@@ -49,7 +49,7 @@ class _Reader:
         for shift in range(0, 35, 7):
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
-            if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+            if byte < 0x80:
                 return value
         raise _Malformed
 

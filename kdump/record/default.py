@@ -48,7 +48,7 @@ def read(
             data, position, end, batches, index, done, max_records
         )
         if reason != reasons.FULL and failure:
-            # What came out before the codec gave up is shown; why it ends there is the codec's word.
+            # What came out before the codec gave up is shown; why it ends is the codec's word.
             reason = failure
         yield Decoded(data, records, reason, stop, detail if reason == failure else "")
         if reason != reasons.FULL:
@@ -64,7 +64,7 @@ def read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
         byte = data[position]
         position += 1
         raw |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the continuation bit
+        if byte < 0x80:
             break
         shift += 7
     raw &= 0xFFFFFFFF

@@ -3,13 +3,15 @@
 The file is read in bounded blocks into one reused buffer, never mapped: a mapped file that a live
 broker truncates kills its reader. Each block goes through the kernel's walk, which frames entries
 by the broker's rule (S6) and checks every sum. Where an entry is broken its claimed end is trusted
-only if a valid entry starts there; else the next start is searched for byte by byte, and all that
-lies between is one gap.
+only if a valid entry starts there, or another broken one whose claimed end proves good; else the
+next start is searched for byte by byte, and all that lies between is one gap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -33,6 +35,8 @@ _SEARCH_BYTES = 1 << 18
 # Bytes of checksum that may be spent on entries that turn out broken: 8 for each byte of the
 # file, so that no file can make the search quadratic.
 _WASTE_FACTOR = 8
+_BROKEN_IN_A_ROW = 4  # so many neighbours may be hit at once and still be told apart
+_DOUBTFUL = c.TOO_SMALL | c.OFFSET_NOT_RISING | c.MAGIC_UNKNOWN | c.CODEC_UNKNOWN | c.DELTA_COUNT
 
 
 class FileRecords:
@@ -55,7 +59,8 @@ class FileRecords:
     ) -> Iterator[Run | Oversize | Gap]:
         """Yield what lies in [position, end), in order.
 
-        `last_offset` is the last offset known to lie before (-1: none).
+        `last_offset` is that of the entry before (-1: none). Not the highest of all before: one
+        base offset that flipped upwards must not make all that follows unbelievable.
         """
         self._wasted = 0
         limit = self.source.size if end is None else min(end, self.source.size)
@@ -73,11 +78,11 @@ class FileRecords:
                 )
                 broken = first_broken(batches)
                 if broken >= 0:
-                    sound = batches.slice(0, broken)
+                    sound = _part(batches, 0, broken)
                     if sound.count:
-                        last_offset = max(last_offset, highest(sound))
+                        last_offset = _last_of(sound)
                         yield Run(buffer, base, sound)
-                    header = batches.slice(broken, broken + 1)
+                    header = _part(batches, broken, broken + 1)
                     gap, position = self._gap_at(
                         header, buffer, base, filled, limit, last_offset, "crc-mismatch"
                     )
@@ -87,7 +92,7 @@ class FileRecords:
                         continue
                     break
                 if batches.count:
-                    last_offset = max(last_offset, highest(batches))
+                    last_offset = _last_of(batches)
                     yield Run(buffer, base, batches)
                 position = base + stop
                 start = stop
@@ -115,7 +120,7 @@ class FileRecords:
             elif needed > self.limit:
                 item, position = self._oversize(position, needed, limit, last_offset)
                 if isinstance(item, Oversize):
-                    last_offset = max(last_offset, highest(item.batches))
+                    last_offset = _last_of(item.batches)
                 yield item
             elif needed > len(buffer):
                 buffer = bytearray(needed)
@@ -161,6 +166,23 @@ class FileRecords:
             return None
         return row if row.value(c.B_LAST_OFFSET, 0) < self.next_base else None
 
+    def _leads_on(self, position: int, limit: int, last_offset: int) -> bool:
+        """Whether the claimed end of a broken entry is one: the file's, or where an entry starts.
+
+        That may be broken too, as long as its header fits and its own claimed end leads on.
+        """
+        for _ in range(_BROKEN_IN_A_ROW):
+            if position >= limit or self.valid_at(position, limit, last_offset) is not None:
+                return True
+            header = self.header(position)
+            if header is None or header.flags & _DOUBTFUL:
+                return False
+            last = header.value(c.B_LAST_OFFSET, 0)
+            if not last_offset < last < self.next_base:
+                return False
+            position += header.value(c.B_SIZE, 0)
+        return False
+
     def _allowance(self) -> int:
         return _WASTE_FACTOR * self.source.size + BLOCK_BYTES
 
@@ -188,8 +210,7 @@ class FileRecords:
             known = bytes(buffer[position - base : position - base + size])
             self._wasted += size
             claimed = position + size
-            trusted = claimed >= limit or self.valid_at(claimed, limit, last_offset) is not None
-            if trusted:
+            if self._leads_on(claimed, limit, last_offset):
                 return Gap(position, size, reason, header, known, claimed >= limit), claimed
         assert position is not None
         if reason == "length-too-small" and self._only_zeros(position, limit):
@@ -221,7 +242,7 @@ class FileRecords:
             self._wasted += used
             if found >= 0:
                 return origin + found
-            if origin + end >= limit:
+            if origin + end >= limit or self.source.shrank:
                 return -1
             if size > self.limit:
                 # A window as large as the largest entry held: whatever starts in its first half
@@ -258,7 +279,7 @@ class FileRecords:
         header.block[c.B_FLAGS * header.stride] |= c.CRC_BAD
         header.flags |= c.CRC_BAD
         claimed = position + size
-        if claimed >= limit or self.valid_at(claimed, limit, last_offset) is not None:
+        if self._leads_on(claimed, limit, last_offset):
             return Gap(position, size, "crc-mismatch", header, b"", claimed >= limit), claimed
         found = self._search(position + 1, limit, last_offset, bytearray(), position + 1, 0)
         behind = limit if found < 0 else found
@@ -284,8 +305,12 @@ def first_broken(batches: Columns) -> int:
     return -1
 
 
-def highest(batches: Columns) -> int:
-    """Return the highest last offset of some entries; the last one's where offsets rise."""
-    if batches.flags & c.OFFSET_NOT_RISING:
-        return max(batches.column(c.B_LAST_OFFSET))
+def _part(batches: Columns, start: int, stop: int) -> Columns:
+    """Copy some rows, with the flags of these alone."""
+    part = batches.slice(start, stop)
+    part.flags = reduce(or_, part.column(c.B_FLAGS), 0)
+    return part
+
+
+def _last_of(batches: Columns) -> int:
     return batches.value(c.B_LAST_OFFSET, batches.count - 1)

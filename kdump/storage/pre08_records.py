@@ -223,10 +223,9 @@ class Pre08Records:
     def _sum_is_right(self, chunk: bytes, at: int, size: int, base: int) -> bool:
         crc_at = at + (6 if chunk[at + 4] else 5)
         payload = crc_at + 4
-        if payload > len(chunk):
+        head = chunk[crc_at:payload]
+        if len(head) < 4:
             head = self.source.read(base + crc_at, 4)
-        else:
-            head = chunk[crc_at:payload]
         if at + size <= len(chunk):
             computed = kernels.crc32(chunk, payload, at + size)
         else:

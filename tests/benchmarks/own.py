@@ -185,19 +185,7 @@ def arrow_columns(data: Buffer, batches: Columns, records: Columns) -> tuple[Buf
     from kdump import kernels
     from kdump.kernels import columns
 
-    buffers = [kernels.take(records, None, k) for k in (columns.R_OFFSET, columns.R_TIMESTAMP)]
-    buffers += [
-        kernels.take_batch(batches, records, None, column)
-        for column in (
-            columns.B_POSITION,
-            columns.B_MAGIC,
-            columns.B_ATTRIBUTES,
-            columns.B_LEADER_EPOCH,
-            columns.B_PRODUCER_ID,
-            columns.B_PRODUCER_EPOCH,
-        )
-    ]
-    buffers.append(kernels.sequences(batches, records, None))
+    _, buffers = kernels.spread(batches, records, None)
     keys = kernels.gather(data, records, None, columns.R_KEY, columns.R_KEY_SIZE, 0)
     values = kernels.gather(data, records, None, columns.R_VALUE, columns.R_VALUE_SIZE, 0)
     headers = kernels.gather_headers(data, records, None)

@@ -1005,21 +1005,35 @@ def test_gather_more_than_int32(kernel: ModuleType) -> None:
             kernel.gather(*arguments, base)
 
 
-def test_take(kernel: ModuleType) -> None:
-    data = batch([record(0), record(1)], base_offset=5) + message(8)
-    batches, records = decode(kernel, data)
-    assert int64s(kernel.take(records, None, c.R_OFFSET)) == [5, 6, 8]
-    assert int64s(kernel.take(records, array("q", [2, 0]), c.R_OFFSET)) == [8, 5]
-    assert int64s(kernel.take_batch(batches, records, None, c.B_MAGIC)) == [2, 2, 1]
-    assert kernel.take(records, array("q"), c.R_OFFSET) == b""
+def spread(kernel: ModuleType, *arguments: object) -> tuple[bool, list[list[int]]]:
+    modern, buffers = kernel.spread(*arguments)
+    codes = "qbiqqiiqhibb"
+    return modern, [
+        list(array(code, bytes(buffer))) for code, buffer in zip(codes, buffers, strict=True)
+    ]
 
 
-def test_sequences(kernel: ModuleType) -> None:
+def test_spread(kernel: ModuleType) -> None:
     data = batch([record(0), record(2)], base_sequence=0x7FFFFFFE, last_offset_delta=2)
-    data += batch(base_offset=5, base_sequence=-1) + message(8)
-    data += batch(base_offset=9, base_sequence=0)
+    second = len(data)
+    data += batch(base_offset=5, base_sequence=-1, attributes=0x18, producer_id=7)
+    third = len(data)
+    data += message(8)
     batches, records = decode(kernel, data)
-    assert int64s(kernel.sequences(batches, records, None)) == [0x7FFFFFFE, 0, -1, -1, 0]
+    modern, columns = spread(kernel, batches, records, None)
+    assert not modern
+    assert columns[0] == [0, 0, second, third]
+    assert columns[1] == [2, 2, 2, 1]
+    assert columns[3] == [0, 2, 5, 8]
+    assert columns[5] == [0, 0, 1, 0]
+    assert columns[7][2:] == [7, -1]
+    assert columns[9] == [0x7FFFFFFE, 0, -1, -1]
+    assert columns[10] == [0, 0, 1, 0]
+    assert columns[11] == [2, 2, 2, 1]
+    modern, columns = spread(kernel, batches, records, array("q", [2, 0]))
+    assert modern
+    assert columns[3] == [5, 0]
+    assert spread(kernel, batches, records, array("q"))[1] == [[] for _ in range(12)]
 
 
 def test_gather_headers(kernel: ModuleType) -> None:
@@ -1047,9 +1061,8 @@ def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
         lambda: kernel.decode_records(data, 0, 9, batches, -1, 0, 9),
         lambda: kernel.decode_messages(data, 0, 9, none, 0, 0, 9),
         lambda: kernel.format_records(print, data, none, records, None, b"", 0),
-        lambda: kernel.take_batch(none, records, None, c.B_SIZE),
-        lambda: kernel.sequences(none, records, None),
-        lambda: kernel.take(records, array("q", [1]), c.R_KEY),
+        lambda: kernel.spread(none, records, None),
+        lambda: kernel.spread(batches, records, array("q", [1])),
         lambda: kernel.gather_headers(data, records, array("q", [-1])),
     )
     for call in calls:
@@ -1072,8 +1085,7 @@ def test_buffers_are_given_back(kernel: ModuleType) -> None:
     kernel.format_batches(len, batches, None, b"")
     kernel.gather(data, records, None, c.R_KEY, c.R_KEY_SIZE, 0)
     kernel.gather_headers(data, records, None)
-    kernel.take(records, None, 0)
-    kernel.sequences(batches, records, None)
+    kernel.spread(batches, records, None)
     kernel.resync(data, 0, len(data), 0, -1, 9, MANY)
     kernel.inner_base(data, 0, len(data), 0, 1)
     kernel.crc32(data, 0, len(data))

@@ -1,0 +1,142 @@
+"""Lines of annotated bytes: position, bytes, field name, value, remark.
+
+Everything from the log reaches a line as hex digits or printable ASCII; no line is longer than 100
+columns; long fields are shown by their ends, and a line says how much lies between.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from textwrap import wrap
+
+WIDTH = 100
+MAX_LINES = 4000
+REST_BYTES = 512  # of what could not be decoded
+_FIELD_BYTES = 8  # a field this long stands on one line with its name
+_ROW_BYTES = 16
+_SHOWN_WHOLE = 128
+_SHOWN_HEAD, _SHOWN_TAIL = 64, 32
+_OWN_MARKS = frozenset("✓✗…·→")
+_DOT = ord(".")
+_ASCII = bytes(byte if 0x20 <= byte < 0x7F else _DOT for byte in range(256))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+
+
+class Lines:
+    """Collects lines. `mark` stands before each position: + in the entry, = in its plain text."""
+
+    def __init__(self, size_bytes: int, mark: str = "+", out: list[str] | None = None) -> None:
+        self.lines: list[str] = [] if out is None else out
+        self.muted = False
+        self._mark = mark
+        self._digits = max(2, len(str(max(size_bytes, 0))))
+
+    @property
+    def full(self) -> bool:
+        """Whether so much was written that whole records are to be left out."""
+        return len(self.lines) >= MAX_LINES
+
+    def within(self, size_bytes: int) -> Lines:
+        """Go on in the plain text of what was compressed, whose positions count from its start."""
+        return Lines(size_bytes, "=", self.lines)
+
+    def at(self, position: int) -> str:
+        """Write a position as text inside a line."""
+        return f"{self._mark}{position:,}"
+
+    def field(
+        self, position: int, raw: bytes | memoryview, name: str, value: str = "", remark: str = ""
+    ) -> None:
+        """Write one field of up to ten bytes."""
+        if self.muted:
+            return
+        head = f"{self._start(position)}{bytes(raw).hex(' '):<23}   {name:<20}  "
+        if not remark:
+            self._add(head + value)
+            return
+        column = len(head) + max(len(value) + 2, 14)
+        if column + len(remark) <= WIDTH:
+            self._add(f"{head}{value}".ljust(column) + remark)
+            return
+        column = len(head) + len(value) + 2
+        if column + len(remark) <= WIDTH:
+            self._add(f"{head}{value}  {remark}")
+            return
+        column = len(head) + 14
+        first, *more = wrap(remark, WIDTH - column) or [""]
+        if len(head) + len(value) + 2 <= column:
+            self._add(f"{head}{value}".ljust(column) + first)
+        else:
+            self._add(head + value)
+            more = [first, *more]
+        for words in more:
+            self._add(" " * column + words)
+
+    def data(self, position: int, raw: memoryview, label: str) -> None:
+        """Write bytes whose length stood before them: in hex and ASCII, long ones in part."""
+        if self.muted:
+            return
+        if len(raw) <= _FIELD_BYTES:
+            self.field(position, raw, label, bytes(raw).translate(_ASCII).decode("ascii"))
+            return
+        if len(raw) <= _SHOWN_WHOLE:
+            self.rows(position, raw, label)
+            return
+        self.rows(position, raw[:_SHOWN_HEAD], label)
+        tail = len(raw) - _SHOWN_TAIL
+        self._add(f"{'':{self._column}}… {tail - _SHOWN_HEAD:,} bytes …")
+        self.rows(position + tail, raw[tail:], "")
+
+    def rows(self, position: int, raw: memoryview, label: str = "") -> None:
+        """Write bytes sixteen to a line."""
+        for start in range(0, len(raw), _ROW_BYTES):
+            piece = bytes(raw[start : start + _ROW_BYTES])
+            text = piece.translate(_ASCII).decode("ascii")
+            line = f"{self._start(position + start)}{piece.hex(' '):<47}  {text:<16}"
+            self._add(f"{line}  {label}" if label and not start else line.rstrip())
+
+    def rest(self, position: int, raw: memoryview) -> None:
+        """Write the first of some bytes nobody could make sense of, and how many more there are."""
+        self.rows(position, raw[:REST_BYTES])
+        if len(raw) > REST_BYTES:
+            self.text(f"… {len(raw) - REST_BYTES:,} more bytes")
+
+    def text(self, words: str) -> None:
+        """Write a sentence of ours; what it quotes is made harmless."""
+        for line in wrap(plain(words), WIDTH - 2) or [""]:
+            self._add("  " + line)
+
+    def stop(self, position: int, words: str) -> None:
+        """Say where decoding ends, and why."""
+        self.text(f"✗ decoding stops at {self.at(position)}: {words}")
+
+    @property
+    def _column(self) -> int:
+        return self._digits + 5
+
+    def _start(self, position: int) -> str:
+        return f"  {self._mark}{position:<{self._digits}}  "
+
+    def _add(self, line: str) -> None:
+        self.lines.append(line)
+
+
+def plain(text: str) -> str:
+    """Return text in printable ASCII and a few marks of our own; the rest is spelled out."""
+    return "".join(
+        character
+        if " " <= character <= "~" or character in _OWN_MARKS
+        else character.encode("ascii", "backslashreplace").decode("ascii")
+        if character > "~" and character != "\x7f"
+        else f"\\x{ord(character):02x}"
+        for character in text
+    )
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Write a time as ISO 8601 in UTC, nothing where there is none or no calendar has it."""
+    if timestamp_ms == -1 or not _FIRST_MS <= timestamp_ms <= _LAST_MS:
+        return ""
+    time = _EPOCH + timedelta(milliseconds=timestamp_ms)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,80 @@
+"""What goes to standard error: findings in both forms, errors, the summary."""
+
+import io
+import json
+
+from kdump.engine.findings import Severity, finding
+from kdump.errors import PathError
+from kdump.output.messages import Messages, finding_text
+from kdump.output.progress import Tally, counted, size_text
+
+FOUND = finding(
+    "crc-mismatch",
+    path="orders-7/00000000000048230114.log",
+    topic="orders",
+    partition=7,
+    segment=48230114,
+    position=402653184,
+    size_bytes=16381,
+    offset=48301337,
+    expected=1,
+    actual=2,
+    message="stored 00000002, computed 00000001",
+    consequences=("Readers stop here.",),
+)
+
+
+def messages(*, as_json: bool) -> tuple[Messages, io.StringIO, list[str]]:
+    file, order = io.StringIO(), []
+    return (
+        Messages(file, as_json=as_json, colour=False, before=lambda: order.append("flushed")),
+        file,
+        order,
+    )
+
+
+def test_finding_on_one_line() -> None:
+    assert finding_text(FOUND, colour=False) == (
+        "DAMAGE   orders-7 · segment 48230114 · position 402,653,184 · 16,381 bytes · "
+        "offset 48301337  crc-mismatch: stored 00000002, computed 00000001 Readers stop here."
+    )
+
+
+def test_finding_without_a_partition_names_its_file() -> None:
+    text = finding_text(finding("snapshot-crc", path="a\x1bb", message="m"), colour=False)
+    assert text == "REBUILD  a\\x1bb  snapshot-crc: m"
+
+
+def test_finding_as_json() -> None:
+    target, file, order = messages(as_json=True)
+    target.finding(FOUND)
+    row = json.loads(file.getvalue())
+    assert (row["row"], row["code"], row["severity"]) == ("finding", "crc-mismatch", "damage")
+    assert row["consequences"] == ["Readers stop here."]
+    assert order == ["flushed"]
+
+
+def test_worst_is_kept() -> None:
+    target, _, _ = messages(as_json=False)
+    assert target.worst is None
+    target.finding(FOUND)
+    target.finding(finding("file-shrank", path="p"))
+    assert target.worst is Severity.DAMAGE
+
+
+def test_error_names_the_path_and_counts() -> None:
+    target, file, _ = messages(as_json=True)
+    target.error(PathError("a\nb", "Permission denied"))
+    assert file.getvalue() == "kdump: a\\nb: Permission denied\n"
+    assert target.statuses == {1}
+    target.summary(Tally())
+    assert "1 path not finished" in file.getvalue()
+
+
+def test_numbers_for_people() -> None:
+    assert counted(1, "record") == "1 record"
+    assert counted(1234, "record") == "1,234 records"
+    assert counted(2, "damage") == "2 damage"
+    assert size_text(999) == "999 bytes"
+    assert size_text(1536) == "1.5 KiB"
+    assert size_text(5 << 40) == "5.0 TiB"

@@ -1,0 +1,175 @@
+"""What a person sees: columns that line up, four different nothings, nothing hostile."""
+
+import io
+
+import builders
+import pytest
+from chunks import PLACE, batch_chunk, one, record_chunk
+
+from kdump.engine.rows import HexText, Place, Row
+from kdump.output.cells import cut, fitted, pad, width_of
+from kdump.output.layout import Column, fit
+from kdump.output.table import Table
+from kdump.output.times import time_text
+from kdump.output.values import AUTO
+
+
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def drawn(*items: object, among_records: bool = False) -> list[str]:
+    pieces: list[bytes] = []
+    table = Table(pieces.append, io.StringIO(), AUTO, headers_among_records=among_records)
+    for item in items:
+        table.write(item)  # type: ignore[arg-type]
+    table.finish()
+    return b"".join(pieces).decode().splitlines()
+
+
+def test_records() -> None:
+    records = [
+        builders.record(0, 0, b"first", b'{"id":1}'),
+        builders.record(1, 5, None, b""),
+        builders.record(2, 10, b"", None, [(b"h", b"1"), (b"h", b"2")]),
+        builders.record(3, 15, b"long", b"x" * 200),
+    ]
+    assert drawn(record_chunk(builders.batch(records))) == [
+        "orders-7 · segment 0",
+        "offset  time                      note  key    value",
+        "──────  ────────────────────────  ────  ─────  ─────────────────────────────────",
+        '     0  2023-11-14T22:13:20.000Z        first  {"id":1}',
+        "     1  2023-11-14T22:13:20.005Z        ∅      ''",
+        "     2  2023-11-14T22:13:20.010Z  2h    ''     ∅",
+        "     3  2023-11-14T22:13:20.015Z        long   xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…",
+    ]
+
+
+def test_batches_at_eighty_columns() -> None:
+    data = builders.batch([builders.record(n) for n in range(3)], base_offset=10)
+    data += builders.batch(base_offset=13, crc=1, attributes=0x10, producer_id=4, producer_epoch=1)
+    data += builders.message(14, magic=0)
+    assert drawn(batch_chunk(data)) == [
+        "orders-7 · segment 0",
+        "offsets position size count codec v crc producer note latest time",
+        "─────── ──────── ──── ───── ───── ─ ─── ──────── ──── ────────────────────────",
+        "  10–12        0  106     3 none  2 ok                2023-11-14T22:13:20.000Z",
+        "     13      106   76     1 none  2 ✗   4/1      txn  2023-11-14T22:13:20.000Z",
+        "     14      182   34     1 none  0 ok  -             -",
+    ]
+
+
+def test_wrapper_keeps_its_secrets() -> None:
+    inner = [builders.message(0), builders.message(1)]
+    cells = drawn(batch_chunk(builders.wrapper(inner, 15)))[-1].split()
+    assert (cells[0], cells[3], cells[4]) == ("?–15", "?", "gzip")
+
+
+def test_unreadable_batch_among_records() -> None:
+    lines = drawn(one(), batch_chunk(builders.batch(crc=1)), among_records=True)
+    assert "✗ 1 records in 76 bytes at positio…" in lines[-1]
+    assert len(lines) == 5  # no second heading
+
+
+def test_control_record() -> None:
+    chunk = record_chunk(builders.batch([builders.record()], producer_id=5, producer_epoch=2))
+    chunk.controls = [{"type": "ABORT", "version": 0, "coordinator_epoch": 1}]
+    assert drawn(chunk)[-1].split()[2:] == [
+        "ctl",
+        "ABORT",
+        "producer",
+        "5/2",
+        "coordinator_epoch=1",
+    ]
+
+
+def test_time_that_magic_0_does_not_have() -> None:
+    assert drawn(record_chunk(builders.message(0, magic=0)))[-1].split()[1] == "-"
+
+
+def test_value_that_looks_like_a_mark_is_quoted() -> None:
+    assert drawn(one("∅".encode(), b"''"))[-1].endswith('"∅"  "\'\'"')
+
+
+def test_hostile_bytes_are_spelled_out() -> None:
+    line = drawn(one(b"\x1b]0;x\x07", "[red]\u202e\x9b".encode()))[-1]
+    assert "\\x1b]0;x\\x07" in line
+    assert "[red]\\u202e\\x9b" in line
+
+
+def test_colours_only_where_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b" not in "".join(drawn(one(None)))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b[2m∅\x1b[0m" in "".join(drawn(one(None)))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[1;36m" not in "".join(drawn(one(None)))
+
+
+def test_names_are_not_repeated_where_rows_fit() -> None:
+    again = record_chunk(builders.batch(), Place("orders", 7, 9, ""))
+    lines = drawn(one(), again)
+    assert sum("offset" in line for line in lines) == 1
+    assert "orders-7 · segment 9" in lines
+
+
+def test_entries_are_as_wide_as_the_widest() -> None:
+    rows = [
+        Row("checkpoint-offset", {"file": "f", "topic": topic, "partition": 0, "offset": 5})
+        for topic in ("a", "much-longer")
+    ]
+    assert drawn(*rows) == [
+        "f · checkpoint-offset",
+        "topic        partition  offset",
+        "───────────  ─────────  ──────",
+        "a                    0       5",
+        "much-longer          0       5",
+    ]
+
+
+def test_long_names_stand_on_two_lines() -> None:
+    lines = drawn(Row("producer-state", {"current_txn_first_offset": None, "producer_id": 1}))
+    assert [line.split() for line in lines[:2]] == [
+        ["current", "txn", "producer"],
+        ["first", "offset", "id"],
+    ]
+
+
+def test_hex_lines_pass_through_escaped() -> None:
+    assert drawn(HexText(PLACE, 0, ("+0  00", "  \x1b")))[1:] == [
+        "orders-7 · segment 0",
+        "+0  00",
+        "  \\x1b",
+    ]
+
+
+def test_widths_count_cells() -> None:
+    assert width_of("鍵🔑e\u0301") == 5
+    assert pad("鍵", 4) == "鍵  "
+    assert cut("鍵鍵鍵", 5) == "鍵鍵…"
+    assert cut("鍵鍵", 4) == "鍵鍵"
+    assert fitted("abcdef", 4) == "abc…"
+    assert fitted("ab", 4, right=True) == "  ab"
+
+
+def test_columns_of_high_rank_go_first() -> None:
+    columns = [Column("a"), Column("b", rank=1), Column("c", rank=2)]
+    assert fit(columns, [("x" * 10, "y" * 10, "z" * 10)], 22).shown == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("timestamp_ms", "text"),
+    [
+        (0, "1970-01-01T00:00:00.000Z"),
+        (-1, "-1"),
+        (-2, "1969-12-31T23:59:59.998Z"),
+        (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, "253402300800000"),
+        (-(1 << 63), "-9223372036854775808"),
+    ],
+)
+def test_times(timestamp_ms: int, text: str) -> None:
+    assert time_text(timestamp_ms) == text

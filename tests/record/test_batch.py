@@ -1,0 +1,191 @@
+"""batch: the records of one entry, whatever its version, in pieces of any size."""
+
+import pytest
+from builders import (
+    GZIP,
+    LOG_APPEND_TIME,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    batch,
+    gzip_bytes,
+    marker,
+    message,
+    record,
+    wrapper,
+)
+from damage import cut, flip_bit
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import codec_name, last_sequence, read_batch, timestamp_type_name
+
+LIMIT = 1 << 20
+BASE = 4000  # where the entry lies in its file
+
+
+def read(
+    entry: bytes, max_records: int = 8192, limit: int = LIMIT
+) -> tuple[list[tuple[int, bytes | None]], list[int], str]:
+    """Give the (offset, value) of each record, the reasons of all pieces and the last detail."""
+    before = b"\xee" * 5
+    data = before + entry
+    batches, _, _ = kernels.walk(data, len(before), len(data), BASE, -1, True, 10)
+    assert batches.count == 1
+    found: list[tuple[int, bytes | None]] = []
+    why: list[int] = []
+    detail = ""
+    for piece in read_batch(data, BASE, batches, 0, limit=limit, max_records=max_records):
+        assert piece.records.count <= max_records
+        why.append(piece.reason)
+        detail = piece.detail
+        for row in piece.records.rows():
+            assert row[c.R_BATCH] == 0
+            start, size = row[c.R_VALUE], row[c.R_VALUE_SIZE]
+            value = None if size < 0 else bytes(piece.data[start : start + size])
+            found.append((row[c.R_OFFSET], value))
+    return found, why, detail
+
+
+VALUES: list[tuple[int, bytes | None]] = [(100 + n, b"value %d" % n) for n in range(7)]
+RECORDS = [record(n, value=b"value %d" % n) for n in range(7)]
+INNER = [message(n, value=b"value %d" % n) for n in range(7)]
+ENTRIES = {
+    "plain": batch(RECORDS, base_offset=100),
+    "gzip": batch(RECORDS, base_offset=100, attributes=GZIP, compress=gzip_bytes),
+    "wrapper of magic 1": wrapper(INNER, 106),
+    "wrapper of magic 0": wrapper(
+        [message(100 + n, value=b"value %d" % n, magic=0) for n in range(7)], 106, magic=0
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("max_records", [1, 2, 3, 6, 7, 8])
+def test_pieces_of_any_size_make_the_whole(name: str, max_records: int) -> None:
+    found, why, _ = read(ENTRIES[name], max_records)
+    assert found == VALUES
+    assert why[-1] == reasons.END
+    assert all(reason == reasons.FULL for reason in why[:-1])
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_plain_message(magic: int) -> None:
+    assert read(message(9, magic=magic)) == ([(9, b"value")], [reasons.END], "")
+    assert read(message(9, magic=magic, value=None)) == ([(9, None)], [reasons.END], "")
+
+
+def test_a_message_whose_lengths_run_past_it() -> None:
+    body = b"\x00\x00\x00\x00" + b"\x00\x00\x01\x00"
+    assert read(message(9, body=body)) == ([], [reasons.VALUE_LENGTH], "")
+    assert read(message(9, body=b"\x00\x00\x01\x00" + bytes(4))) == ([], [reasons.KEY_LENGTH], "")
+
+
+def test_an_empty_batch_is_never_opened() -> None:
+    empty = batch([], attributes=ZSTD, payload=b"no zstd", last_offset_delta=4)
+    assert read(empty) == ([], [reasons.END], "")
+    assert read(batch([])) == ([], [reasons.END], "")
+
+
+def test_a_marker_is_a_record_like_any_other() -> None:
+    found, why, _ = read(marker(1, base_offset=8))
+    assert [offset for offset, _ in found] == [8]
+    assert why == [reasons.END]
+
+
+@pytest.mark.parametrize("max_records", [1, 2, 100])
+def test_good_records_before_a_broken_one_are_handed_out(max_records: int) -> None:
+    broken = batch([*RECORDS[:3], record(3, length=90)], base_offset=100, records_count=7)
+    found, why, _ = read(broken, max_records)
+    assert found == VALUES[:3]
+    assert why[-1] == reasons.RECORD_CUT_SHORT
+
+
+@pytest.mark.parametrize(
+    ("count", "reason"),
+    [(-1, reasons.COUNT_NEGATIVE), (5, reasons.RECORDS_REMAINING), (9, reasons.RECORDS_MISSING)],
+)
+@pytest.mark.parametrize("attributes", [0, GZIP])
+def test_a_count_that_is_not_theirs(count: int, reason: int, attributes: int) -> None:
+    compress = gzip_bytes if attributes else None
+    entry = batch(RECORDS, records_count=count, attributes=attributes, compress=compress)
+    found, why, _ = read(entry)
+    assert why == [reason]
+    assert len(found) == max(0, min(count, 7))
+
+
+def test_a_codec_stream_that_breaks_off() -> None:
+    packed = gzip_bytes(b"".join(RECORDS))
+    for size in (0, 5, 30, len(packed) - 4):
+        entry = batch(RECORDS, base_offset=100, attributes=GZIP, payload=cut(packed, size))
+        found, why, detail = read(entry)
+        assert why == [reasons.CODEC_FAILED]
+        assert found == VALUES[: len(found)]
+        assert "gzip" in detail
+    assert found == VALUES  # only the trailer was missing
+
+
+def test_a_wrong_sum_in_the_stream_leaves_the_records_readable() -> None:
+    packed = gzip_bytes(b"".join(RECORDS))
+    broken = flip_bit(packed, len(packed) - 8, 0)
+    entry = batch(RECORDS, base_offset=100, attributes=GZIP, payload=broken)
+    found, why, _ = read(entry)
+    assert (found, why) == (VALUES, [reasons.CODEC_FAILED])
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_an_unknown_codec(codec: int) -> None:
+    assert read(batch(RECORDS, attributes=codec)) == ([], [reasons.CODEC_UNKNOWN], f"codec {codec}")
+
+
+def test_over_the_limit() -> None:
+    for name in ("gzip", "wrapper of magic 1"):
+        assert read(ENTRIES[name], limit=50) == ([], [reasons.OVER_LIMIT], "")
+    assert read(ENTRIES["plain"], limit=50)[0] == VALUES
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (wrapper([], 5), reasons.INNER_EMPTY),
+        (message(5, None, None, attributes=GZIP), reasons.VALUE_NULL),
+        (wrapper(INNER, 106, codec=ZSTD), reasons.ZSTD_IN_LEGACY),
+        (wrapper(INNER, 106, codec=5), reasons.CODEC_UNKNOWN),
+        (wrapper(INNER, 3), reasons.WRAPPER_OFFSET),
+        (wrapper([wrapper(INNER, 6)], 106), reasons.INNER_COMPRESSED),
+        (wrapper(INNER, 106, codec=SNAPPY), reasons.CODEC_FAILED),
+        (wrapper(INNER, 106, codec=LZ4), reasons.CODEC_FAILED),
+    ],
+)
+def test_wrappers_brokers_refuse(entry: bytes, reason: int) -> None:
+    found, why, _ = read(entry)
+    assert (found, why) == ([], [reason])
+
+
+def test_a_wrapper_with_a_piece_of_a_message_at_its_end() -> None:
+    entry = wrapper([*INNER, INNER[0][:-2]], 106)
+    assert read(entry)[:2] == (VALUES, [reasons.INNER_CUT_SHORT])
+
+
+def test_a_wrapper_at_offset_0_is_not_relative() -> None:
+    found, _, _ = read(wrapper(INNER, 0))
+    assert [offset for offset, _ in found] == list(range(7))
+
+
+def test_names() -> None:
+    assert [codec_name(number) for number in range(8)] == [
+        "none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7",
+    ]  # fmt: skip
+    assert codec_name(0xFFF8 | GZIP) == "gzip"
+    assert timestamp_type_name(0, LOG_APPEND_TIME) is None
+    assert timestamp_type_name(1, 0) == timestamp_type_name(2, GZIP) == "CreateTime"
+    assert timestamp_type_name(2, LOG_APPEND_TIME) == "LogAppendTime"
+
+
+@pytest.mark.parametrize(
+    ("base", "delta", "last"),
+    [(0, 0, 0), (5, 3, 8), (-1, 3, -1), ((1 << 31) - 1, 0, (1 << 31) - 1), ((1 << 31) - 1, 2, 1)],
+)
+def test_sequences_wrap_to_0(base: int, delta: int, last: int) -> None:
+    assert last_sequence(base, delta) == last

@@ -1,0 +1,259 @@
+"""compression: every codec there and back, bounded, and as far as a broken stream goes."""
+
+import gzip
+import random
+import struct
+import tracemalloc
+import zlib
+from collections.abc import Callable
+
+import lz4.frame
+import pytest
+import snappy
+import zstandard
+from damage import flip_bit, put
+
+from kdump.kernels import reasons
+from kdump.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Plain, decompress
+from kdump.record.lz4_frame import xxh32
+from kdump.record.salvage import zstd_is_whole
+
+LIMIT = 1 << 20
+TEXT = b"".join(b"record %d of many; " % number for number in range(500))
+NOISE = random.Random(3).randbytes(70_000)
+
+
+def xerial(*blocks: bytes) -> bytes:
+    """Write blocks as the streams of Java clients do."""
+    stream = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    for block in blocks:
+        packed = snappy.compress(block)
+        stream += struct.pack(">i", len(packed)) + packed
+    return stream
+
+
+def lz4_stream(plain: bytes, **options: object) -> bytes:
+    """Write an LZ4 frame with independent blocks, as Kafka asks for."""
+    settings: dict[str, object] = {"block_linked": False, "block_size": 4, **options}
+    packed: bytes = lz4.frame.compress(plain, **settings)
+    return packed
+
+
+def with_broken_header(frame: bytes) -> bytes:
+    """Give an LZ4 frame the header checksum that magic 0 writers gave it (F34)."""
+    return frame[:6] + bytes([xxh32(frame[:6]) >> 8 & 0xFF]) + frame[7:]
+
+
+def unpacked(codec: int, packed: bytes, limit: int = LIMIT) -> Plain:
+    return decompress(codec, memoryview(packed), limit)
+
+
+STREAMS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "gzip": (GZIP, lambda plain: gzip.compress(plain, mtime=0)),
+    "xerial": (SNAPPY, lambda plain: xerial(plain[:1000], plain[1000:])),
+    "raw snappy": (SNAPPY, snappy.compress),
+    "lz4": (LZ4, lz4_stream),
+    "lz4 with sums": (LZ4, lambda plain: lz4_stream(plain, block_checksum=True)),
+    "lz4 linked": (LZ4, lambda plain: lz4_stream(plain, block_linked=True)),
+    "zstd": (ZSTD, zstandard.compress),
+    "zstd with sum": (ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress),
+    "zstd without size": (ZSTD, zstandard.ZstdCompressor(write_content_size=False).compress),
+}
+EACH = pytest.mark.parametrize("name", STREAMS)
+
+
+@EACH
+@pytest.mark.parametrize("plain", [b"", b"x", TEXT, NOISE], ids=["empty", "one", "text", "noise"])
+def test_there_and_back(name: str, plain: bytes) -> None:
+    codec, pack = STREAMS[name]
+    assert unpacked(codec, pack(plain)) == Plain(plain)
+
+
+def test_no_codec_is_the_bytes_themselves() -> None:
+    assert unpacked(NONE, TEXT) == Plain(TEXT)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_a_number_no_version_defines(codec: int) -> None:
+    assert unpacked(codec, TEXT) == Plain(None, reasons.CODEC_UNKNOWN, f"codec {codec}")
+
+
+@EACH
+def test_the_limit_is_what_may_come_out(name: str) -> None:
+    codec, pack = STREAMS[name]
+    packed = pack(TEXT)
+    assert unpacked(codec, packed, len(TEXT)).data == TEXT
+    over = Plain(None, reasons.OVER_LIMIT)
+    assert unpacked(codec, packed, len(TEXT) - 1) == over
+    assert unpacked(codec, packed, 0) == over
+
+
+@EACH
+def test_cut_at_every_byte(name: str) -> None:
+    codec, pack = STREAMS[name]
+    packed = pack(TEXT[:3000])
+    # A xerial stream has no end of its own: cut between blocks it is a whole one.
+    whole = {16, len(xerial(TEXT[:1000]))} if name == "xerial" else set()
+    for size in range(len(packed)):
+        plain = unpacked(codec, packed[:size])
+        assert plain.reason == (reasons.END if size in whole else reasons.CODEC_FAILED), size
+        assert plain.data is not None
+        assert TEXT.startswith(plain.data)
+
+
+# A raw block comes out whole or not at all; linked blocks are refused by brokers anyway (F33).
+@pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"raw snappy", "lz4 linked"}))
+def test_what_came_out_before_a_cut_is_kept(name: str) -> None:
+    codec, pack = STREAMS[name]
+    packed = pack(NOISE * 4)
+    plain = unpacked(codec, packed[:-9])
+    assert plain.reason == reasons.CODEC_FAILED
+    assert plain.data is not None
+    # Independent blocks come out whole or not at all; a xerial block is all but its first 1000.
+    assert len(plain.data) >= (1000 if name == "xerial" else 131_072)
+    assert (NOISE * 4).startswith(plain.data)
+
+
+@EACH
+def test_random_bytes_and_random_flips(name: str) -> None:
+    codec, pack = STREAMS[name]
+    rng = random.Random(name)
+    packed = pack(TEXT)
+    for _ in range(300):
+        assert unpacked(codec, rng.randbytes(rng.randint(0, 60))).reason != reasons.END
+        broken = packed
+        for _ in range(rng.randint(1, 4)):
+            broken = flip_bit(broken, rng.randrange(len(broken)), rng.randrange(8))
+        plain = unpacked(codec, broken, 4 * len(TEXT))
+        assert plain.data is None or len(plain.data) <= 4 * len(TEXT)
+
+
+@pytest.mark.parametrize("name", sorted(STREAMS.keys() - {"xerial", "raw snappy"}))
+def test_bombs_stay_within_memory(name: str) -> None:
+    codec, pack = STREAMS[name]
+    packed = pack(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        plain = unpacked(codec, packed, LIMIT)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert plain == Plain(None, reasons.OVER_LIMIT)
+    assert peak < 16 * LIMIT
+
+
+@pytest.mark.parametrize("name", ["gzip", "zstd", "lz4"])
+def test_a_broken_bomb_is_over_the_limit_too(name: str) -> None:
+    codec, pack = STREAMS[name]
+    plain = unpacked(codec, pack(bytes(64 << 20))[:-2], LIMIT)
+    assert plain == Plain(None, reasons.OVER_LIMIT)
+
+
+def test_a_snappy_block_that_claims_too_much_is_not_opened() -> None:
+    claim = b"\xff\xff\xff\xff\x0f" + b"junk"
+    for packed in (claim, xerial()[:16] + struct.pack(">i", len(claim)) + claim):
+        assert unpacked(SNAPPY, packed) == Plain(None, reasons.OVER_LIMIT)
+
+
+def test_gzip_members_one_after_the_other() -> None:
+    members = gzip.compress(b"one ") + gzip.compress(b"") + gzip.compress(b"two")
+    assert unpacked(GZIP, members) == Plain(b"one two")
+    assert unpacked(GZIP, members + bytes(20)) == Plain(b"one two")
+    broken = unpacked(GZIP, members + gzip.compress(TEXT)[:-1])
+    assert broken.reason == reasons.CODEC_FAILED
+    assert broken.data == b"one two" + TEXT
+
+
+def test_a_gzip_stream_with_a_wrong_sum_gives_all_its_text() -> None:
+    packed = gzip.compress(TEXT)
+    plain = unpacked(GZIP, flip_bit(packed, len(packed) - 8, 0))
+    assert plain.reason == reasons.CODEC_FAILED
+    assert plain.data == TEXT
+
+
+def test_a_gzip_stream_broken_in_the_middle_gives_what_lies_before() -> None:
+    packer = zlib.compressobj(wbits=31)
+    first = packer.compress(NOISE) + packer.flush(zlib.Z_FULL_FLUSH)
+    packed = first + b"\xff" * 20 + packer.compress(TEXT) + packer.flush()
+    plain = unpacked(GZIP, packed)
+    assert plain.reason == reasons.CODEC_FAILED
+    assert plain.data == NOISE
+
+
+def test_zstd_frames_one_after_the_other() -> None:
+    skippable = b"\x53\x2a\x4d\x18" + struct.pack("<I", 5) + b"notes"
+    frames = zstandard.compress(b"one ") + skippable + zstandard.compress(b"two")
+    assert unpacked(ZSTD, frames) == Plain(b"one two")
+    assert unpacked(ZSTD, frames + b"junk").reason == reasons.CODEC_FAILED
+    assert unpacked(ZSTD, frames + b"junk").data == b"one two"
+
+
+def test_a_zstd_frame_ends_where_its_blocks_end() -> None:
+    packed = zstandard.ZstdCompressor(write_checksum=True).compress(NOISE * 3)
+    assert zstd_is_whole(memoryview(packed))
+    assert not any(zstd_is_whole(memoryview(packed[:size])) for size in range(0, len(packed), 97))
+    assert not zstd_is_whole(memoryview(packed + b"\0"))
+
+
+def test_xerial_streams_one_after_the_other() -> None:
+    packed = xerial(b"one ") + xerial(b"two ", b"three")
+    assert unpacked(SNAPPY, packed) == Plain(b"one two three")
+
+
+def test_xerial_blocks_before_a_broken_one_are_kept() -> None:
+    packed = xerial(TEXT, TEXT)
+    broken = put(packed, len(xerial(TEXT)), struct.pack(">i", 1 << 30))
+    assert unpacked(SNAPPY, broken) == Plain(
+        TEXT, reasons.CODEC_FAILED, "a snappy block is cut short"
+    )
+
+
+def test_lz4_with_the_header_checksum_of_magic_0() -> None:
+    sound = lz4_stream(TEXT)
+    broken = with_broken_header(sound)
+    assert broken != sound
+    for packed in (sound, broken):
+        assert decompress(LZ4, memoryview(packed), LIMIT, broken_lz4_header=True) == Plain(TEXT)
+    assert unpacked(LZ4, sound) == Plain(TEXT)
+    plain = unpacked(LZ4, broken)
+    assert plain.reason == reasons.CODEC_FAILED
+    assert plain.data == TEXT
+    assert plain.detail.startswith("LZ4 header checksum")
+
+
+def test_lz4_content_checksum_is_not_looked_at() -> None:
+    packed = lz4_stream(TEXT, content_checksum=True)
+    assert unpacked(LZ4, flip_bit(packed, len(packed) - 1, 3)) == Plain(TEXT)
+    assert unpacked(LZ4, packed[:-1]).reason == reasons.CODEC_FAILED
+
+
+def test_lz4_block_checksum_is_looked_at() -> None:
+    packed = lz4_stream(NOISE + TEXT, block_checksum=True)
+    plain = unpacked(LZ4, flip_bit(packed, 7 + 4 + 65_536 + 4 + 4 + 10, 0))
+    assert plain.reason == reasons.CODEC_FAILED
+    assert plain.data == NOISE[:65_536]
+    assert "block checksum" in plain.detail
+
+
+def test_lz4_bytes_behind_the_end_mark_are_ignored() -> None:
+    assert unpacked(LZ4, lz4_stream(TEXT) + b"junk") == Plain(TEXT)
+
+
+def test_lz4_with_a_content_size() -> None:
+    packed = lz4_stream(TEXT, store_size=True)
+    assert unpacked(LZ4, packed) == Plain(TEXT)
+    again = decompress(LZ4, memoryview(packed), LIMIT, broken_lz4_header=True)
+    assert again == Plain(TEXT)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0x02CC5D05),
+        (b"a", 0x550D7456),
+        (b"abc", 0x32D153FF),
+        (b"Nobody inspects the spammish repetition", 0xE2293B2F),
+    ],
+)
+def test_xxh32_of_known_texts(data: bytes, expected: int) -> None:
+    assert xxh32(data) == expected

@@ -1,0 +1,152 @@
+"""control: transaction markers and the other control records, sound and broken (F29)."""
+
+import random
+import struct
+
+import pytest
+
+from kdump.record import control
+
+ID = bytes(range(16))
+ID_TEXT = "AAECAwQFBgcICQoLDA0ODw"
+
+
+def key(number: int, version: int = 0) -> bytes:
+    return struct.pack(">hh", version, number)
+
+
+def voters(directory: bool) -> bytes:
+    """Write a compact array of two voters."""
+    one = b"".join(
+        struct.pack(">i", number) + (ID if directory else b"") + b"\x00" for number in (1, 2)
+    )
+    return b"\x03" + one
+
+
+def endpoint(name: bytes, host: bytes, port: int) -> bytes:
+    sized = bytes([len(name) + 1]) + name + bytes([len(host) + 1]) + host
+    return sized + struct.pack(">H", port) + b"\x00"
+
+
+VOTERS = (
+    struct.pack(">h", 0)
+    + b"\x02"
+    + struct.pack(">i", 3)
+    + ID
+    + b"\x02"
+    + endpoint(b"CONTROLLER", b"host.example", 65535)
+    + struct.pack(">hh", 0, 1)
+    + b"\x00\x00"
+    + b"\x00"
+)
+
+SOUND = {
+    "abort": (0, struct.pack(">hi", 0, 7), {"type": "ABORT", "coordinator_epoch": 7}),
+    "commit": (1, struct.pack(">hi", 0, 7), {"type": "COMMIT", "coordinator_epoch": 7}),
+    "leader change": (
+        2,
+        struct.pack(">hi", 0, 2) + voters(False) + b"\x01\x00",
+        {
+            "type": "LEADER_CHANGE",
+            "value_version": 0,
+            "leader_id": 2,
+            "voters": [{"voter_id": 1}, {"voter_id": 2}],
+            "granting_voters": [],
+        },
+    ),
+    "leader change 1": (
+        2,
+        struct.pack(">hi", 1, 2) + voters(True) + b"\x00\x00",
+        {
+            "type": "LEADER_CHANGE",
+            "value_version": 1,
+            "leader_id": 2,
+            "voters": [
+                {"voter_id": 1, "directory_id": ID_TEXT},
+                {"voter_id": 2, "directory_id": ID_TEXT},
+            ],
+            "granting_voters": [],
+        },
+    ),
+    "snapshot header": (
+        3,
+        struct.pack(">hq", 0, 123) + b"\x00",
+        {"type": "SNAPSHOT_HEADER", "value_version": 0, "last_contained_log_timestamp": 123},
+    ),
+    "snapshot footer": (
+        4,
+        struct.pack(">h", 0) + b"\x00",
+        {"type": "SNAPSHOT_FOOTER", "value_version": 0},
+    ),
+    "kraft version": (
+        5,
+        struct.pack(">hh", 0, 1) + b"\x00",
+        {"type": "KRAFT_VERSION", "value_version": 0, "kraft_version": 1},
+    ),
+    "kraft voters": (
+        6,
+        VOTERS,
+        {
+            "type": "KRAFT_VOTERS",
+            "value_version": 0,
+            "voters": [
+                {
+                    "voter_id": 3,
+                    "voter_directory_id": ID_TEXT,
+                    "endpoints": [{"name": "CONTROLLER", "host": "host.example", "port": 65535}],
+                    "kraft_version_feature": {
+                        "min_supported_version": 0,
+                        "max_supported_version": 1,
+                    },
+                }
+            ],
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_what_each_type_says(name: str) -> None:
+    number, value, expected = SOUND[name]
+    told = control.parse(key(number), value)
+    assert told.pop("version") == 0
+    assert told == expected
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_value_cut_at_every_byte_is_malformed_and_no_more(name: str) -> None:
+    number, value, expected = SOUND[name]
+    # The tagged fields at the end say nothing, and are not asked for.
+    needed = len(value) - (1 if number > 1 else 0)
+    for size in range(needed):
+        told = control.parse(key(number), value[:size])
+        assert told == {"type": expected["type"], "version": 0, "malformed": "value"}, size
+    assert control.parse(key(number), None).get("malformed") == "value"
+
+
+@pytest.mark.parametrize("broken", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 1)])
+def test_a_key_that_holds_no_type(broken: bytes | None) -> None:
+    assert control.control_type(broken) is None
+    told = control.parse(broken, b"")
+    assert told == {"type": "UNKNOWN", "version": None, "malformed": "key"}
+
+
+def test_a_type_no_version_knows_is_left_alone() -> None:
+    assert control.parse(key(77), b"anything") == {"type": "UNKNOWN", "version": 0, "type_id": 77}
+    assert control.control_type(key(-1)) == -1
+
+
+def test_a_marker_of_a_later_version_is_read_as_the_first() -> None:
+    told = control.parse(key(1, 5) + b"more", struct.pack(">hi", 3, 9) + b"more")
+    assert told == {"type": "COMMIT", "version": 5, "coordinator_epoch": 9}
+    assert control.parse(key(1), struct.pack(">hi", -1, 9)).get("malformed") == "value"
+
+
+def test_random_values_never_raise() -> None:
+    rng = random.Random(5)
+    for _ in range(3000):
+        number, value, _ = rng.choice(list(SOUND.values()))
+        broken = bytearray(value)
+        for _ in range(rng.randint(1, 4)):
+            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF))
+        assert control.parse(key(number), bytes(broken))["type"] == control.TYPE_NAMES[number]
