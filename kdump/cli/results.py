@@ -102,7 +102,9 @@ class Results:
             from kdump.output.arrow import arrow_sink
 
             assert self._file is not None
-            return arrow_sink(form, self._file.file)
+            sink = arrow_sink(form, self._file.file)
+            self._file.before_drop = sink.abandon
+            return sink
         if form == "kafka":
             from kdump.output.kafka_text import KafkaText
 

@@ -187,8 +187,13 @@ def _crc_words(gap: Gap) -> str:
     return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
 
 
-def flag_findings(batches: Columns, place: Place, last_offset: int) -> list[Finding]:
-    """Findings for rows with right checksums whose flags say that something else is wrong."""
+def flag_findings(
+    batches: Columns, place: Place, last_offset: int, admitted: bytearray | None = None
+) -> list[Finding]:
+    """Findings for rows with right checksums whose flags say that something else is wrong.
+
+    `last_offset` is that of the entry before; `admitted` marks the rows asked for, None: all.
+    """
     found: list[Finding] = []
     if not batches.flags & (c.WRONG & ~(c.CRC_BAD | c.TOO_SMALL)):
         return found
@@ -211,7 +216,7 @@ def flag_findings(batches: Columns, place: Place, last_offset: int) -> list[Find
             (c.CODEC_UNKNOWN, "codec-unknown", None, batches.value(c.B_ATTRIBUTES, row) & 7),
             (c.MAGIC_UNKNOWN, "magic-unknown", None, batches.value(c.B_MAGIC, row)),
         ):
-            if flags & bit:
+            if flags & bit and (admitted is None or admitted[row]):
                 found.append(
                     at_place(
                         code,

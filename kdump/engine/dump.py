@@ -99,7 +99,12 @@ def _first(chunk: RecordChunk | BatchChunk, count: int) -> array[int]:
 
 
 def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
-    for target in resolve(paths, options.selection, options.server_properties):
+    for target in resolve(
+        paths,
+        options.selection,
+        options.server_properties,
+        loose=options.mode == "entries",
+    ):
         if isinstance(target, KdumpError):
             yield target
         elif options.mode == "entries":
@@ -210,6 +215,16 @@ def _log(
 
     if file.name.kind is Kind.METADATA_SNAPSHOT:
         place = _unplaced(place)
+    if (
+        aborted is None
+        and options.mode != "hex"
+        and file.name.kind is Kind.LOG
+        and filters.from_time_ms is not None
+    ):
+        from kdump.engine.seek import ends_before
+
+        if ends_before(source, file, filters.from_time_ms):
+            return
     position = 0
     if aborted is None and file.name.kind is Kind.LOG and filters.from_offset is not None:
         from kdump.engine.seek import start_position
@@ -227,9 +242,9 @@ def _log(
         aborted=aborted,  # type: ignore[arg-type]
     )
     if options.mode == "hex":
-        from kdump.engine.hexdump import hex_items
+        from kdump.engine.hex_items import hex_items
 
-        yield from hex_items(source, reader.items(position), options.decompress_limit)
+        yield from hex_items(source, place, reader.items(position), options.decompress_limit)
         return
     yield from reader.items(position)
 

@@ -1,4 +1,4 @@
-"""Where to start reading for an offset: what the index says, once the log has confirmed it."""
+"""Where to start reading, and what to leave out: what an index says, once the log confirmed it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
+from kdump.record.frames import Run
 from kdump.storage import names
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
+from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from kdump.engine.targets import LogFile
@@ -59,3 +61,42 @@ def _confirmed(source: Source, position: int, offset: int) -> bool:
     if header.flags & c.WRAPPER:
         return header.value(c.B_LAST_OFFSET, 0) < offset
     return header.value(c.B_BASE_OFFSET, 0) <= offset
+
+
+def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
+    """Whether a closed segment's time index proves that no record in it reaches a time.
+
+    The last entry holds the segment's greatest timestamp (I16). It is believed when the index
+    rises from end to end, the log has a batch with just that time at that offset, and nothing from
+    that batch to the end of the log is later, or broken: an index that lost its last entries
+    fails the last test.
+    """
+    base = file.name.base_offset
+    if base is None or file.active or file.name.retired:
+        return False
+    path = os.path.join(
+        os.path.dirname(file.path),
+        names.file_name(Kind.TIME_INDEX, base),
+    )
+    try:
+        with Source(path) as index_source:
+            index = TimeIndex(index_source, base)
+            if not index.entries or index.trailing_bytes or not index.extent().is_sound:
+                return False
+            last = index.entry(index.entries - 1)
+    except PathError:
+        return False
+    if last.timestamp_ms >= time_ms or last.offset < base:
+        return False
+    found = False
+    for item in FileRecords(source).walk(start_position(source, file, last.offset)):
+        if not isinstance(item, Run) or item.batches.flags & c.WRONG:
+            return False
+        batches = item.batches
+        for last_offset, greatest in zip(
+            batches.column(c.B_LAST_OFFSET), batches.column(c.B_MAX_TIMESTAMP), strict=True
+        ):
+            if greatest > last.timestamp_ms:
+                return False
+            found = found or (last_offset >= last.offset and greatest == last.timestamp_ms)
+    return found

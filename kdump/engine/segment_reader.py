@@ -71,7 +71,8 @@ class SegmentReader:
             records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
             for item in records.walk(position, last_offset=self._last_offset):
                 if isinstance(item, Gap):
-                    if item.to_end and item.reason in ("cut-short", "short-tail"):
+                    torn = item.reason in ("cut-short", "short-tail")
+                    if item.to_end and (torn or self._source.shrank):
                         tail = item
                         break
                     yield from self._gap(item)
@@ -79,6 +80,8 @@ class SegmentReader:
                     if self._past(item):
                         return
                     yield from self._run(item)
+                    if self._reached_end(item):
+                        return
                 else:
                     yield from self._oversize(item)
             if tail is None or self._source.shrank:
@@ -109,6 +112,15 @@ class SegmentReader:
         first = self._last_offset + 1 if wrapper else batches.value(c.B_BASE_OFFSET, 0)
         return first >= to_offset
 
+    def _reached_end(self, run: Run) -> bool:
+        """Whether this run ends where the range does, so that what is wrong behind is no matter."""
+        to_offset = self._filters.to_offset
+        return (
+            to_offset is not None
+            and not run.batches.flags & c.OFFSET_NOT_RISING
+            and self._last_offset + 1 >= to_offset
+        )
+
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
         yield from self._release(None)
@@ -126,6 +138,9 @@ class SegmentReader:
     def _release(self, next_offset: int | None) -> Iterator[Finding]:
         if self._held is not None:
             gap, self._held = self._held, None
+            from_offset = self._filters.from_offset
+            if from_offset is not None and next_offset is not None and next_offset <= from_offset:
+                return  # what is lost lies before the range
             yield gap_finding(
                 gap,
                 self._place,
@@ -139,8 +154,8 @@ class SegmentReader:
         batches = run.batches
         if self._held is not None:
             yield from self._release(self._first_offset(run))
-        yield from flag_findings(batches, self._place, self._last_offset)
         admitted = self._admitted(run)
+        yield from flag_findings(batches, self._place, self._last_offset, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:

@@ -78,11 +78,16 @@ class Selection(NamedTuple):
 
 
 def resolve(
-    paths: Iterable[str], selection: Selection, server_properties: str | None = None
+    paths: Iterable[str],
+    selection: Selection,
+    server_properties: str | None = None,
+    *,
+    loose: bool = False,
 ) -> Iterator[Target | KdumpError]:
     """Yield what lies under the paths, or an error for each path that cannot be read.
 
-    Nothing at all is an error too.
+    Nothing at all is an error too. `loose`: the files of a data directory that belong to no
+    partition are asked for as well.
     """
     found = failed = False
     every = list(paths)
@@ -90,7 +95,7 @@ def resolve(
         every.extend(data_directories(server_properties))
     for path in every:
         try:
-            for item in _one(path, selection):
+            for item in _one(path, selection, loose=loose):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 yield item
@@ -126,7 +131,7 @@ def _narrowed(selection: Selection) -> str:
     return f" that matches {' and '.join(asked)}" if asked else ""
 
 
-def _one(path: str, selection: Selection) -> Iterator[Target | KdumpError]:
+def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | KdumpError]:
     if not os.path.isdir(path):  # noqa: PTH112
         yield _file(path)
         return
@@ -143,9 +148,7 @@ def _one(path: str, selection: Selection) -> Iterator[Target | KdumpError]:
     if not directory.partitions and log.name is not None:
         yield _partition(log, selection)
         return
-    if not directory.partitions and not directory.files:
-        return
-    if directory.files and selection.topic is None and selection.partition is None:
+    if loose and directory.files and selection.topic is None and selection.partition is None:
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
     for name, at in directory.partitions:
         if name.retirement is not None and not selection.retired:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.errors import KdumpError, PathError, UsageError
+from kdump.output.arrow_columns import WORDS, words
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows, parts
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
 
@@ -75,6 +76,11 @@ class ArrowSink:
         self._open()
         self._writer.close()
 
+    def abandon(self) -> None:
+        """Let go of a file that will be thrown away, before it is closed under the writer."""
+        if self._writer is not None:
+            self._writer.close()
+
     def _records(self) -> GatheredRecords:
         if not isinstance(self._gathered, GatheredRecords):
             self._begin("record", RECORD_TYPES)
@@ -130,7 +136,7 @@ class ArrowSink:
         columns = [
             _of_type(arrays[field.name], field.type)
             if field.name in arrays
-            else pa.nulls(gathered.count, field.type)
+            else _nothing(field, gathered.count)
             for field in self._schema
         ]
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
@@ -160,3 +166,12 @@ class ArrowSink:
 def _of_type(values: Any, kind: Any) -> Any:
     """Narrow a column to its type; a cast imports all of Arrow's functions, so only if need be."""
     return values if values.type == kind else values.cast(kind, safe=False)
+
+
+def _nothing(field: Any, count: int) -> Any:  # PyArrow has no types of its own
+    """Return a column of nulls; one of words has its dictionary all the same."""
+    import pyarrow as pa
+
+    if field.name in WORDS:
+        return words(field.name, [None] * count)
+    return pa.nulls(count, field.type)

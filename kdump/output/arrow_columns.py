@@ -22,6 +22,8 @@ Array = Any  # PyArrow has no types of its own
 
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+#: Columns of few words. An Arrow file may not change a dictionary, so each is whole from the start.
+WORDS = {"codec": _CODECS, "timestamp_type": _TIMESTAMP_TYPES, "format": ("0.6", "0.7")}
 
 
 def buffer(data: bytes | bytearray) -> Array:
@@ -56,6 +58,15 @@ def spread(values: list[object], counts: list[int], kind: Array) -> Array:
         for value, count in zip(values, counts, strict=True)
     ]
     return joined(pieces, kind)
+
+
+def words(name: str, values: list[object]) -> Array:
+    """Make a column of WORDS from the words themselves; None is null."""
+    import pyarrow as pa
+
+    numbers = {word: number for number, word in enumerate(WORDS[name])}
+    indices = [None if value is None else numbers[str(value)] for value in values]
+    return _dictionary(pa.array(indices, pa.int32()), WORDS[name])
 
 
 class PlaceColumns:
@@ -151,7 +162,6 @@ class RecordFields:
             for name in ("timestamp_ms", "timestamp_type"):
                 found[name] = only_where(timed, found[name])
         return found
-
 
     def _transactional(self, numbers: Array) -> Array:
         """Make truth values of 0 and 1; a cast imports all of Arrow's functions."""

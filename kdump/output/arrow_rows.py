@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from kdump import kernels
 from kdump.engine.rows import Place, RecordChunk
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
@@ -65,7 +64,9 @@ class GatheredRows:
         import pyarrow as pa
 
         arrays = {
-            name: pa.array(column, arrow_type(self._types[name]))
+            name: ac.words(name, column)
+            if name in ac.WORDS
+            else pa.array(column, arrow_type(self._types[name]))
             for name, column in self._columns.items()
             if name != "topic"
         }
@@ -121,18 +122,24 @@ class GatheredRecords:
         """Return all columns but those that are null here."""
         import pyarrow as pa
 
-        return self._place.arrays() | self._fields.arrays(self.count) | {
-            "control": ac.joined(
-                [
-                    pa.nulls(count, pa.string()) if told is None else pa.array(told, pa.string())
-                    for count, told in _merged(self._controls)
-                ],
-                pa.string(),
-            ),
-            "key": self._key.array(),
-            "value": self._value.array(),
-            "headers": self._headers.array(),
-        }
+        return (
+            self._place.arrays()
+            | self._fields.arrays(self.count)
+            | {
+                "control": ac.joined(
+                    [
+                        pa.nulls(count, pa.string())
+                        if told is None
+                        else pa.array(told, pa.string())
+                        for count, told in _merged(self._controls)
+                    ],
+                    pa.string(),
+                ),
+                "key": self._key.array(),
+                "value": self._value.array(),
+                "headers": self._headers.array(),
+            }
+        )
 
 
 def _controls(chunk: RecordChunk) -> list[object] | None:

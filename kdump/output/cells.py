@@ -49,12 +49,12 @@ def pad(text: str, width: int, *, right: bool = False) -> str:
 
 
 def fitted(text: str, width: int, *, right: bool = False, last: bool = False) -> str:
-    """Cut or pad text to exactly `width` cells; the last of a line is not padded."""
+    """Cut or pad text to `width` cells; spaces at the end of a line are left out."""
     if text.isascii():
         if len(text) > width:
             return text[: width - 1] + "…"
-        if last:
-            return text
-        return text.rjust(width) if right else text.ljust(width)
+        if right:
+            return text.rjust(width)
+        return text if last else text.ljust(width)
     text = cut(text, width)
-    return text if last else pad(text, width, right=right)
+    return text if last and not right else pad(text, width, right=right)

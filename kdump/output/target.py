@@ -11,7 +11,7 @@ from kdump.errors import PathError, UsageError
 from kdump.output.stream import ByteStream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 #: TOPIC-PARTITION, perhaps with what a broker appends on the way to deletion or to another disk.
 _PARTITION_DIRECTORY = re.compile(r".+-\d+(\..+)?")
@@ -36,6 +36,7 @@ class OutputFile:
         except OSError as error:
             raise PathError.from_os(path, error) from error
         self.stream = ByteStream(self.file, path)
+        self.before_drop: Callable[[], object] | None = None
 
     def keep(self) -> None:
         """Close the file and give it its name."""
@@ -49,6 +50,8 @@ class OutputFile:
 
     def drop(self) -> None:
         """Close the file and leave nothing behind."""
+        if self.before_drop is not None:
+            self.before_drop()
         self.file.close()
         if self._renamed:
             self._written.unlink(missing_ok=True)

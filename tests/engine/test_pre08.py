@@ -1,0 +1,250 @@
+"""pre08: rows and findings of `.kafka` files."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import SNAPPY, gzip_bytes, pre08_message, pre08_wrapper
+from damage import flip_bit, put
+
+from kdump.engine import pre08
+from kdump.engine.findings import Finding, Severity
+from kdump.engine.pre08 import BATCHES, HEX, RECORDS, pre08_items
+from kdump.engine.rows import BatchRow, HexText, Place, Pre08Row
+from kdump.storage.source import Source
+
+BASE = 5000
+A, B = pre08_message(b"a", magic=0), pre08_message(b"bee")
+W = pre08_wrapper([pre08_message(b"one"), pre08_message(b"two", magic=0)])
+WHOLE = A + B + W
+
+
+class Dump:
+    """Dumps bytes as the segment 5000 of events-3."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / f"{BASE:020}.kafka"
+        self.place = Place("events", 3, BASE, str(self.path))
+
+    def items(
+        self, data: bytes, mode: str = RECORDS, limit: int = 1 << 20, **span: int
+    ) -> list[Any]:
+        """Give the rows and findings."""
+        self.path.write_bytes(data)
+        with Source(self.path) as source:
+            return list(pre08_items(source, self.place, mode=mode, limit=limit, **span))
+
+    def values(self, data: bytes, **options: Any) -> list[bytes | None]:
+        """Give the values of the records."""
+        items = self.items(data, **options)
+        return [item.value for item in items if isinstance(item, Pre08Row)]
+
+    def findings(self, data: bytes, **options: Any) -> list[tuple[Any, ...]]:
+        """Give code, position and size of each finding."""
+        items = self.items(data, **options)
+        found = [item for item in items if isinstance(item, Finding)]
+        assert all(item.topic == "events" and item.segment == BASE for item in found)
+        return [(item.code, item.position, item.size_bytes) for item in found]
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Dump:
+    return Dump(tmp_path)
+
+
+def test_records(dump: Dump) -> None:
+    rows = dump.items(WHOLE)
+    b, w, end = BASE + len(A), BASE + len(A) + len(B), BASE + len(WHOLE)
+    assert [
+        (row.position, row.magic, row.codec, row.offset, row.value, row.format, row.next_offset)
+        for row in rows
+    ] == [
+        (0, 0, "none", BASE, b"a", "0.6", b),
+        (len(A), 1, "none", b, b"bee", "0.7", w),
+        (len(A) + len(B), 1, "gzip", w, b"one", "0.7", w),
+        (len(A) + len(B), 0, "gzip", w, b"two", "0.6", end),
+    ]
+    for row in rows:
+        assert row[:3] == ("events", 3, BASE)
+        assert row[7:13] == (None,) * 6
+        assert (row.transactional, row.control, row.key, row.headers) == (False, None, None, ())
+
+
+def test_batches(dump: Dump) -> None:
+    rows = dump.items(WHOLE, BATCHES)
+    assert all(isinstance(row, BatchRow) for row in rows)
+    assert [
+        (row.position, row.size_bytes, row.magic, row.codec, row.base_offset, row.records_count)
+        for row in rows
+    ] == [
+        (0, len(A), 0, "none", BASE, 1),
+        (len(A), len(B), 1, "none", BASE + len(A), 1),
+        (len(A) + len(B), len(W), 1, "gzip", BASE + len(A) + len(B), None),
+    ]
+    assert all(row.crc_valid and row.last_offset == row.base_offset for row in rows)
+
+
+def test_hex(dump: Dump) -> None:
+    texts = dump.items(WHOLE, HEX)
+    assert [text.position for text in texts] == [0, len(A), len(A) + len(B)]
+    assert all(isinstance(text, HexText) for text in texts)
+    assert any("bee" in line for line in texts[1].lines)
+
+
+@pytest.mark.parametrize(
+    ("span", "values"),
+    [
+        ({"from_offset": BASE + 1}, [b"bee", b"one", b"two"]),
+        ({"from_offset": BASE + len(A)}, [b"bee", b"one", b"two"]),
+        ({"to_offset": BASE + len(A)}, [b"a"]),
+        ({"to_offset": BASE + len(A) + 1}, [b"a", b"bee"]),
+        ({"from_offset": BASE + 1, "to_offset": BASE + len(A) + len(B)}, [b"bee"]),
+        ({"from_offset": BASE + len(WHOLE)}, []),
+        ({"to_offset": 0}, []),
+    ],
+)
+def test_ranges(dump: Dump, span: dict[str, int], values: list[bytes]) -> None:
+    assert dump.values(WHOLE, **span) == values
+
+
+def test_damage_outside_the_range_is_not_told(dump: Dump) -> None:
+    broken = flip_bit(WHOLE, len(A) - 1, 0)
+    assert dump.findings(broken) == [("crc-mismatch", 0, len(A))]
+    assert dump.findings(broken, from_offset=BASE + len(A)) == []
+    assert dump.findings(broken, from_offset=BASE + len(A) - 1) == [("crc-mismatch", 0, len(A))]
+    last = flip_bit(WHOLE, len(WHOLE) - 1, 0)
+    assert dump.findings(last, to_offset=BASE + len(A)) == []
+
+
+@pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
+def test_a_wrong_sum_shows_the_header_and_goes_on(dump: Dump, mode: str) -> None:
+    items = dump.items(flip_bit(WHOLE, len(A) + len(B) - 2, 4), mode)
+    (found,) = (item for item in items if isinstance(item, Finding))
+    assert (found.code, found.severity) == ("crc-mismatch", Severity.DAMAGE)
+    assert (found.position, found.size_bytes, found.offset) == (len(A), len(B), BASE + len(A))
+    assert found.next_offset == BASE + len(A) + len(B)
+    assert found.actual != found.expected
+    assert f"byte {len(A) + len(B) - 2} bit 4" in found.message
+    assert isinstance(items[-1], (Pre08Row, BatchRow, HexText))
+    before = items[items.index(found) - 1]
+    assert before.position == len(A)
+    if mode == HEX:
+        assert any("✗ computed" in line for line in before.lines)
+    else:
+        assert isinstance(before, BatchRow)
+        assert not before.crc_valid
+
+
+def test_a_flipped_bit_of_the_stored_sum(dump: Dump) -> None:
+    (found,) = (i for i in dump.items(flip_bit(B, 7, 5)) if isinstance(i, Finding))
+    assert "byte 7 bit 5" in found.message
+
+
+@pytest.mark.parametrize(
+    ("tail", "code"),
+    [
+        (bytes(100), "preallocated-tail"),
+        (b"\0\0\0\3abc", "batch-length"),
+        (B[:-1], "torn-tail"),
+        (B[:2], "torn-tail"),
+        (b"\xff" * 50, "batch-length"),
+    ],
+)
+@pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
+def test_tails(dump: Dump, tail: bytes, code: str, mode: str) -> None:
+    assert dump.findings(WHOLE + tail, mode=mode) == [(code, len(WHOLE), len(tail))]
+    assert dump.values(WHOLE + tail) == [b"a", b"bee", b"one", b"two"]
+
+
+def test_a_length_beyond_the_file_with_entries_behind(dump: Dump) -> None:
+    broken = put(WHOLE, len(A), b"\x20")
+    assert dump.findings(broken) == [("batch-cut-short", len(A), len(B))]
+    assert dump.values(broken) == [b"a", b"one", b"two"]
+
+
+def test_an_unknown_magic(dump: Dump) -> None:
+    broken = put(WHOLE, len(A) + 4, b"\x09")
+    assert dump.findings(broken) == [("magic-unknown", len(A), len(B))]
+    assert dump.values(broken) == [b"a", b"one", b"two"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "values"),
+    [
+        (pre08_message(b"x", attributes=3), "codec-unknown", []),
+        (pre08_message(b"no gzip at all", attributes=1), "records-undecodable", []),
+        (
+            pre08_message(gzip_bytes(B + A)[:-2], attributes=1),
+            "records-undecodable",
+            [b"bee", b"a"],
+        ),
+        (pre08_wrapper([B, bytes(4)]), "records-undecodable", [b"bee"]),
+        (pre08_wrapper([B, A[:-1]]), "inner-cut-short", [b"bee"]),
+        (pre08_wrapper([flip_bit(B, len(B) - 1, 0), A]), "inner-crc-mismatch", [b"bed", b"a"]),
+        (pre08_wrapper([pre08_message(b"x", magic=4), A]), "magic-unknown", [b"x", b"a"]),
+        (pre08_message(b"\xff" * 30, attributes=SNAPPY), "over-decompress-limit", []),
+    ],
+)
+def test_entries_with_a_right_sum(dump: Dump, entry: bytes, code: str, values: list[bytes]) -> None:
+    data = A + entry + B
+    assert dump.findings(data) == [(code, len(A), len(entry))]
+    assert dump.values(data) == [b"a", *values, b"bee"]
+    assert not dump.findings(data, mode=BATCHES)
+    assert not dump.findings(data, mode=HEX)
+
+
+def test_an_empty_wrapper_is_no_damage(dump: Dump) -> None:
+    data = A + pre08_wrapper([]) + B
+    assert dump.findings(data) == []
+    assert dump.values(data) == [b"a", b"bee"]
+
+
+def test_more_plain_text_than_allowed(dump: Dump) -> None:
+    wrapper = pre08_wrapper([pre08_message(bytes(5000))])
+    assert dump.findings(wrapper, limit=4000) == [("over-decompress-limit", 0, len(wrapper))]
+    assert dump.findings(wrapper, limit=6000) == []
+
+
+@pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
+def test_an_entry_too_large_to_hold(dump: Dump, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.storage.pre08_records.BLOCK_BYTES", 1000)
+    large = pre08_message(random.Random(1).randbytes(3000))
+    items = dump.items(A + large + B, mode, 2000)
+    codes = [item.code for item in items if isinstance(item, Finding)]
+    assert codes == (["over-decompress-limit"] if mode == RECORDS else [])
+    assert len(items) == 3
+
+
+def test_a_name_without_a_number_counts_from_0(tmp_path: Path) -> None:
+    path = tmp_path / "copy.kafka"
+    path.write_bytes(A + B)
+    with Source(path) as source:
+        rows = list(
+            pre08_items(source, Place(None, None, None, str(path)), mode=RECORDS, limit=100)
+        )
+    assert [row.offset for row in rows if isinstance(row, Pre08Row)] == [0, len(A)]
+
+
+def test_an_unreadable_range_is_called_so(dump: Dump) -> None:
+    dump.path.write_bytes(A + bytes(len(B)) + A)
+    with Source(dump.path) as source:
+        source.unreadable.append((len(A), len(A) + len(B)))
+        items = list(pre08_items(source, dump.place, mode=RECORDS, limit=1000))
+    assert [item.code for item in items if isinstance(item, Finding)] == ["unreadable"]
+
+
+def test_modes_are_the_words_commands_use() -> None:
+    assert (pre08.RECORDS, pre08.BATCHES, pre08.HEX) == ("records", "batches", "hex")
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("mode", [RECORDS, BATCHES, HEX])
+def test_random_damage_never_raises(dump: Dump, mode: str) -> None:
+    rng = random.Random(mode)
+    for _ in range(150):
+        broken = bytearray(WHOLE * 3)
+        for _ in range(rng.randint(1, 8)):
+            broken[rng.randrange(len(broken))] = rng.choice((0, 1, 5, 0x7F, 0xFF))
+        del broken[rng.randint(1, len(broken)) :]
+        assert dump.items(bytes(broken), mode)

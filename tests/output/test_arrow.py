@@ -1,0 +1,172 @@
+"""Parquet and Arrow files hold what JSON Lines says, with null where it says null."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import builders
+import pytest
+from chunks import batch_chunk, one, record_chunk
+
+from kdump import kernels
+from kdump.engine.rows import BatchChunk, Place, Pre08Row, RecordChunk, Row
+from kdump.errors import UsageError
+from kdump.output import arrow
+from kdump.output.arrow import ArrowMissing, arrow_sink
+
+pyarrow = pytest.importorskip("pyarrow")
+
+MIXED = b"".join([
+    builders.message(0, None, b"plain", magic=0),
+    builders.message(1, b"", None, magic=1, attributes=8),
+    builders.batch(
+        [
+            builders.record(0, 0, b"a", b"1", [(b"h", b"x"), (b"", None), (b"\xff", b"")]),
+            builders.record(1, 5, None, b""),
+        ],
+        base_offset=2,
+        attributes=0x10,
+        producer_id=9,
+        producer_epoch=3,
+        base_sequence=2**31 - 1,
+    ),
+    builders.batch(base_offset=4, attributes=0x48, max_timestamp=1_700_000_000_999),
+    builders.batch([builders.record(n) for n in range(3)], base_offset=5),
+])  # fmt: skip
+
+
+def read(path: Path, form: str) -> object:
+    if form == "parquet":
+        from pyarrow.parquet import read_table
+
+        return read_table(path)
+    with pyarrow.memory_map(str(path)) as file:
+        return pyarrow.ipc.open_file(file).read_all()
+
+
+def written(tmp_path: Path, form: str, *items: object) -> object:
+    path = tmp_path / f"out.{form}"
+    with path.open("wb") as file:
+        sink = arrow_sink(form, file)
+        try:
+            for item in items:
+                sink.write(item)  # type: ignore[arg-type]
+            sink.finish()
+        finally:
+            sink.abandon()
+    table = read(path, form)
+    table.validate(full=True)  # type: ignore[attr-defined]
+    return table
+
+
+def plain(chunk: RecordChunk | BatchChunk) -> list[dict[str, object]]:
+    if isinstance(chunk, BatchChunk):
+        return [row._asdict() for row in chunk.iter_batches()]
+    rows = []
+    for record in chunk.iter_records():
+        row = record._asdict() | {"format": None, "next_offset": None}
+        row["headers"] = [
+            {"key": key.decode("utf-8", "replace"), "value": value} for key, value in record.headers
+        ]
+        rows.append(row)
+    return rows
+
+
+@pytest.fixture(params=["parquet", "arrow"])
+def form(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_records(
+    tmp_path: Path, form: str, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("gather", "gather_headers", "take", "take_batch"):
+        monkeypatch.setattr(kernels, name, getattr(kernel, name))
+    chunks = [
+        record_chunk(MIXED),
+        one(),
+        record_chunk(builders.batch(), Place("other", 0, 5, "")),
+        record_chunk(builders.batch(), Place(None, None, None, "")),
+    ]
+    table = written(tmp_path, form, *chunks)
+    assert table.to_pylist() == [row for chunk in chunks for row in plain(chunk)]
+
+
+def test_records_in_many_record_batches(
+    tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow, "ROWS_A_BATCH", 4)
+    chunks = [record_chunk(MIXED, Place(f"topic-{n}", n, 0, "")) for n in range(5)]
+    table = written(tmp_path, form, *chunks)
+    assert table.to_pylist() == [row for chunk in chunks for row in plain(chunk)]
+
+
+def test_rows_that_passed_filters(tmp_path: Path, form: str) -> None:
+    chunk = record_chunk(MIXED)
+    chunk.rows = type(chunk.records.block)("q", [1, 2, 6])
+    assert written(tmp_path, form, chunk).to_pylist() == plain(chunk)
+
+
+def test_control_is_json(tmp_path: Path, form: str) -> None:
+    chunk = one()
+    chunk.controls = [{"type": "COMMIT", "version": 0}]
+    rows = written(tmp_path, form, one(), chunk).to_pylist()
+    assert [row["control"] for row in rows] == [None, '{"type":"COMMIT","version":0}']
+
+
+def test_batches(tmp_path: Path, form: str) -> None:
+    data = MIXED + builders.wrapper([builders.message(0)], 9) + builders.batch(crc=1)
+    chunk = batch_chunk(data)
+    empty = batch_chunk(b"")
+    rows = written(tmp_path, form, empty, chunk).to_pylist()
+    assert rows == plain(chunk)
+
+
+def test_columns_without_bytes(tmp_path: Path, form: str) -> None:
+    chunk = one(None, None)
+    assert written(tmp_path, form, chunk).to_pylist() == plain(chunk)
+
+
+def test_no_rows_make_a_file_all_the_same(tmp_path: Path, form: str) -> None:
+    table = written(tmp_path, form)
+    assert table.num_rows == 0
+    assert "key" in table.column_names
+
+
+def test_messages_of_0_7(tmp_path: Path, form: str) -> None:
+    row = Pre08Row(
+        "t", 0, 0, 0, 1, "none", 0, None, None, None, None, None, None, False, None, None,
+        b"v", (), "0.7", 20,
+    )  # fmt: skip
+    first, second = written(tmp_path, form, row, one()).to_pylist()
+    assert (first["format"], first["next_offset"], first["value"]) == ("0.7", 20, b"v")
+    assert (second["format"], second["next_offset"]) == (None, None)
+
+
+def test_entries(tmp_path: Path, form: str) -> None:
+    rows = [
+        Row("producer-state", {"topic": "t", "offset": 1, "current_txn_first_offset": None}),
+        Row("producer-state", {"topic": "u", "offset": 2, "current_txn_first_offset": 7}),
+    ]
+    assert written(tmp_path, form, *rows).to_pylist() == [row.fields for row in rows]
+
+
+def test_one_kind_of_row_a_file(tmp_path: Path, form: str) -> None:
+    with pytest.raises(UsageError, match="rows of one kind"):
+        written(tmp_path, form, one(), Row("property", {"name": "a", "value": "b"}))
+
+
+def test_large_chunks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kdump.output import arrow_rows
+
+    monkeypatch.setattr(arrow_rows, "_PIECE_BYTES", 60)
+    chunk = record_chunk(MIXED)
+    parts = list(arrow_rows.parts(chunk))
+    assert len(parts) > 1
+    assert [row for part in parts for row in part.iter_records()] == list(chunk.iter_records())
+
+
+def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ArrowMissing, match=r"kdump\[arrow\]"):
+        arrow_sink("parquet", None)  # type: ignore[arg-type]

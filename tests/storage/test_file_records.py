@@ -1,0 +1,272 @@
+"""Frames and gaps: together they are the file, whatever is in it."""
+
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+
+from kdump.kernels import columns as c
+from kdump.record.frames import GAP_REASONS, Gap, Oversize, Run
+from kdump.storage import file_records
+from kdump.storage.file_records import BLOCK_BYTES, FileRecords
+from kdump.storage.source import Source
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if _LONG else "5000")) // 10
+SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
+
+Part = tuple[str, int, int]  # a run's entry, an oversize entry or a gap's reason; start; size
+
+
+@contextmanager
+def opened(path: Path, data: bytes) -> Iterator[Source]:
+    path.write_bytes(data)
+    with Source(path) as source:
+        yield source
+
+
+def parts(records: FileRecords, position: int = 0, end: int | None = None) -> list[Part]:
+    """Walk, and say what lies where; run entries prove that their bytes are the file's."""
+    found: list[Part] = []
+    for item in records.walk(position, end):
+        if isinstance(item, Gap):
+            assert item.reason in GAP_REASONS
+            found.append((item.reason, item.position, item.size_bytes))
+            continue
+        for row in item.batches.rows():
+            word = "entry" if isinstance(item, Run) else "oversize"
+            found.append((word, row[c.B_POSITION], row[c.B_SIZE]))
+            if isinstance(item, Run):
+                start = row[c.B_POSITION] - item.base
+                there = bytes(item.data[start : start + row[c.B_SIZE]])
+                assert there == records.source.read(row[c.B_POSITION], row[c.B_SIZE])
+    return found
+
+
+def assert_covers(found: list[Part], start: int, end: int) -> None:
+    at = start
+    for _, position, size in found:
+        assert position == at
+        assert size > 0
+        at += size
+    assert at == end
+
+
+def entry(base_offset: int, size: int = 40, seed: int = 0) -> bytes:
+    value = random.Random(seed + base_offset).randbytes(size)
+    return builders.batch([builders.record(value=value)], base_offset=base_offset)
+
+
+def entries(count: int, size: int = 40) -> list[bytes]:
+    return [entry(n, size) for n in range(count)]
+
+
+def test_entries_of_a_sound_file(tmp_path: Path) -> None:
+    data = entries(5)
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        found = parts(FileRecords(source))
+    assert [size for _, _, size in found] == [len(one) for one in data]
+    assert {word for word, _, _ in found} == {"entry"}
+    assert_covers(found, 0, sum(map(len, data)))
+
+
+def test_a_part_of_a_file(tmp_path: Path) -> None:
+    data = entries(6)
+    start, end = len(data[0] + data[1]), len(b"".join(data[:5]))
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        assert_covers(parts(FileRecords(source), start, end), start, end)
+        assert len(parts(FileRecords(source), start, end)) == 3
+        assert parts(FileRecords(source), source.size) == []
+
+
+@pytest.mark.parametrize("size", [BLOCK_BYTES - 200, BLOCK_BYTES, BLOCK_BYTES + 1, 3 * BLOCK_BYTES])
+def test_entries_around_the_size_of_a_block(tmp_path: Path, size: int) -> None:
+    data = [entry(0), entry(1, size), entry(2), entry(3, size), entry(4)]
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        found = parts(FileRecords(source))
+        assert [size for _, _, size in found] == [len(one) for one in data]
+        assert {word for word, _, _ in found} == {"entry"}
+        small = parts(FileRecords(source, limit=BLOCK_BYTES))
+    large = [word for word, _, size in small if size > BLOCK_BYTES]
+    assert set(large) <= {"oversize"}
+    assert [part[1:] for part in small] == [part[1:] for part in found]
+
+
+def test_oversize_entry_of_an_old_format(tmp_path: Path) -> None:
+    value = random.Random(1).randbytes(2 * BLOCK_BYTES)
+    for magic in (0, 1):
+        data = [
+            builders.message(0, magic=magic),
+            builders.message(1, value=value, magic=magic),
+            builders.message(2, magic=magic),
+        ]
+        with opened(tmp_path / "a.log", b"".join(data)) as source:
+            found = parts(FileRecords(source, limit=1))
+            assert [word for word, _, _ in found] == ["entry", "oversize", "entry"]
+            assert_covers(found, 0, source.size)
+        broken = damage.flip(b"".join(data), len(data[0]) + BLOCK_BYTES)
+        with opened(tmp_path / "a.log", broken) as source:
+            found = parts(FileRecords(source, limit=1))
+            assert [word for word, _, _ in found] == ["entry", "crc-mismatch", "entry"]
+
+
+def test_no_entry_is_believed_above_the_next_segment(tmp_path: Path) -> None:
+    """Behind damage an old entry of a reused block may have a right sum: its offset gives it
+    away."""
+    data = [entry(0), entry(1), entry(500), entry(3)]
+    broken = damage.flip(b"".join(data), len(data[0]) + 8)
+    with opened(tmp_path / "a.log", broken) as source:
+        bounded = parts(FileRecords(source, next_base=10))
+        assert bounded[-1][1:] == (len(b"".join(data[:3])), len(data[3]))
+        free = parts(FileRecords(source))
+        assert free[2][1:] == (len(b"".join(data[:2])), len(data[2]))
+
+
+def test_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
+    """Garbage of several search windows, with the next entry across the end of one."""
+    for size in (file_records._SEARCH_BYTES - 30, 1_000_003):
+        garbage = random.Random(size).randbytes(size)
+        data = [entry(0), garbage, entry(1, 5000), entry(2)]
+        with opened(tmp_path / "a.log", b"".join(data)) as source:
+            found = parts(FileRecords(source))
+            assert_covers(found, 0, source.size)
+        assert found[-2:] == [
+            ("entry", len(data[0]) + size, len(data[2])),
+            ("entry", len(data[0]) + size + len(data[2]), len(data[3])),
+        ]
+
+
+def test_large_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
+    data = [entry(0), random.Random(3).randbytes(300_000), entry(1, 2_000_000), entry(2)]
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        found = parts(FileRecords(source))
+        assert_covers(found, 0, source.size)
+    assert [word for word, _, _ in found[-2:]] == ["entry", "entry"]
+
+
+def test_candidates_without_end_cost_bounded_time(tmp_path: Path) -> None:
+    """A header that believably claims the rest of the file, every 64 bytes."""
+    size = 1 << 19
+    data = bytearray()
+    while len(data) < size:
+        head = builders.batch(base_offset=len(data), size=size - len(data) - 76)
+        data += head[:61] + b"abc"
+    with opened(tmp_path / "a.log", bytes(data[:size])) as source:
+        started = time.process_time()
+        found = parts(FileRecords(source))
+        assert time.process_time() - started < 2
+        assert_covers(found, 0, size)
+
+
+def test_zeros(tmp_path: Path) -> None:
+    for size in (1, 17, 18, BLOCK_BYTES + 5):
+        with opened(tmp_path / "a.log", bytes(size)) as source:
+            found = parts(FileRecords(source))
+        assert found == [("zeros" if size > 17 else "short-tail", 0, size)]
+
+
+def test_header_reads_no_more_than_the_header(tmp_path: Path) -> None:
+    data = [entry(0), entry(1, 10_000), builders.message(2, magic=0), builders.message(3)]
+    starts = [sum(map(len, data[:n])) for n in range(5)]
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        records = FileRecords(source)
+        for number, start in enumerate(starts[:-1]):
+            row = records.header(start)
+            assert row is not None
+            assert row.value(c.B_POSITION, 0) == start
+            assert row.value(c.B_SIZE, 0) == len(data[number])
+            assert row.value(c.B_LAST_OFFSET, 0) == number
+            valid = records.valid_at(start, source.size, -1)
+            assert valid is not None
+            for column in (c.B_MAGIC, c.B_ATTRIBUTES, c.B_RECORDS_COUNT, c.B_CRC, c.B_LAYOUT):
+                assert row.value(column, 0) == valid.value(column, 0)
+        for nowhere in (1, starts[1] - 17, source.size - 5, source.size, source.size + 100):
+            assert records.valid_at(nowhere, source.size, -1) is None
+        assert records.header(source.size) is None
+        assert records.header(source.size - 10) is None
+
+
+def test_valid_at_asks_for_a_rising_offset(tmp_path: Path) -> None:
+    with opened(tmp_path / "a.log", entry(7)) as source:
+        records = FileRecords(source)
+        assert records.valid_at(0, source.size, 6) is not None
+        assert records.valid_at(0, source.size, 7) is None
+        assert FileRecords(source, next_base=7).valid_at(0, source.size, -1) is None
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """Break a log in one to three ways."""
+    for _ in range(rng.randint(1, 3)):
+        if len(data) < 2:
+            break
+        at = rng.randrange(len(data))
+        size = min(rng.choice((1, 2, 8, 61, 100, 4096)), len(data) - at)
+        how = rng.randrange(6)
+        if how == 0:
+            data = damage.flip(data, at, size)
+        elif how == 1:
+            data = damage.flip_bit(data, at, rng.randrange(8))
+        elif how == 2:
+            data = data[:at]
+        elif how == 3:
+            data = data[:at] + data[at + size :]
+        elif how == 4:
+            data = data[: at + size] + data[at:]
+        else:
+            data = data[:at] + bytes(size) + data[at + size :]
+    return data
+
+
+@pytest.mark.fuzz
+def test_parts_cover_any_damaged_file_exactly(tmp_path: Path) -> None:
+    """And an entry that no damage touched, nor came near, is always there."""
+    makers = (
+        lambda n: entry(n, 30 + n % 50),
+        lambda n: builders.message(n, magic=n % 2),
+        lambda n: builders.batch(
+            [builders.record()], base_offset=n, attributes=1, compress=builders.gzip_bytes
+        ),
+    )
+    for number in range(SEED, SEED + COUNT):
+        rng = random.Random(number)
+        data = b"".join(rng.choice(makers)(n) for n in range(rng.randint(1, 12)))
+        broken = damaged(rng, data)
+        with opened(tmp_path / "a.log", broken) as source:
+            for limit in (1, 1 << 26):
+                found = parts(FileRecords(source, limit=limit))
+                try:
+                    assert_covers(found, 0, len(broken))
+                except AssertionError as error:
+                    error.add_note(f"KDUMP_FUZZ_SEED={number} KDUMP_FUZZ_COUNT=10")
+                    raise
+
+
+@pytest.mark.fuzz
+def test_one_flip_costs_one_entry(tmp_path: Path) -> None:
+    data = entries(7)
+    starts = [sum(map(len, data[:n])) for n in range(8)]
+    whole = b"".join(data)
+    for number in range(SEED, SEED + COUNT):
+        rng = random.Random(number)
+        at = rng.randrange(len(whole))
+        hit = max(n for n in range(7) if starts[n] <= at)
+        with opened(tmp_path / "a.log", damage.flip_bit(whole, at, rng.randrange(8))) as source:
+            found = parts(FileRecords(source))
+        kept = {start for word, start, _ in found if word == "entry"}
+        assert kept >= set(starts[:7]) - {starts[hit]}, f"KDUMP_FUZZ_SEED={number}"
+
+
+def test_oversize_is_a_row_of_its_own(tmp_path: Path) -> None:
+    data = entry(0, 2 * BLOCK_BYTES)
+    with opened(tmp_path / "a.log", data) as source:
+        (item,) = FileRecords(source, limit=1).walk()
+    assert isinstance(item, Oversize)
+    crc = item.batches.value(c.B_CRC, 0)
+    assert crc == item.batches.value(c.B_COMPUTED_CRC, 0) == builders.crc32c(data[21:])
+    assert item.batches.value(c.B_SIZE, 0) == len(data)

@@ -1,0 +1,206 @@
+"""pre08_records: entries and gaps of a `.kafka` file are all of it, and the search is bounded."""
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from builders import pre08_message, pre08_wrapper
+from damage import flip_bit, put
+
+from kdump.storage import pre08_records
+from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
+from kdump.storage.source import Source
+
+MIB = 1 << 20
+ENTRIES = [pre08_message(b"number %d" % number, magic=number % 3 and 1) for number in range(20)] + [
+    pre08_wrapper([pre08_message(), pre08_message(b"more")])
+]
+STARTS = [sum(map(len, ENTRIES[:number])) for number in range(len(ENTRIES) + 1)]
+WHOLE = b"".join(ENTRIES)
+Seen = list[tuple[int, int, str]]
+
+
+def seen(path: Path, data: bytes, limit: int = MIB) -> Seen:
+    """Give (position, size, why it is none or "") of all entries and gaps; they cover the file."""
+    path.write_bytes(data)
+    told: Seen = []
+    end = 0
+    with Source(path) as source:
+        for item in Pre08Records(source, limit=limit).walk():
+            assert item.position == end
+            assert item.size_bytes > 0
+            end += item.size_bytes
+            if isinstance(item, Found):
+                if item.data is not None:
+                    first = item.entry.position
+                    held = item.data[first : first + item.size_bytes]
+                    assert held == data[item.position : item.position + item.size_bytes]
+                told.append((item.position, item.size_bytes, ""))
+            else:
+                assert item.to_end == (end == len(data))
+                told.append((item.position, item.size_bytes, item.reason))
+    assert end == len(data)
+    return told
+
+
+def gaps(told: Seen) -> Seen:
+    return [item for item in told if item[2]]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "00000000000000000000.kafka"
+
+
+def test_a_sound_file(path: Path) -> None:
+    told = seen(path, WHOLE)
+    assert [position for position, _, _ in told] == STARTS[:-1]
+    assert not gaps(told)
+    assert seen(path, b"") == []
+
+
+def test_a_flipped_payload_costs_one_entry(path: Path) -> None:
+    broken = flip_bit(WHOLE, STARTS[4] - 1, 2)
+    assert gaps(seen(path, broken)) == [(STARTS[3], len(ENTRIES[3]), "crc-mismatch")]
+    last = flip_bit(WHOLE, len(WHOLE) - 1, 2)
+    assert gaps(seen(path, last)) == [(STARTS[-2], len(ENTRIES[-1]), "crc-mismatch")]
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [
+        (4, "length-too-small"),
+        (-1, "length-too-small"),
+        (1 << 30, "cut-short"),
+        (30, "crc-mismatch"),
+        (6, "crc-mismatch"),
+    ],
+)
+def test_a_wrong_length_costs_one_entry(path: Path, length: int, reason: str) -> None:
+    broken = put(WHOLE, STARTS[4], length.to_bytes(4, "big", signed=True))
+    assert gaps(seen(path, broken)) == [(STARTS[4], len(ENTRIES[4]), reason)]
+
+
+def test_an_unknown_magic(path: Path) -> None:
+    assert ENTRIES[4][4] == 1
+    broken = put(WHOLE, STARTS[4] + 4, b"\x07")
+    assert gaps(seen(path, broken)) == [(STARTS[4], len(ENTRIES[4]), "magic-unknown")]
+
+
+def test_tails(path: Path) -> None:
+    end = len(WHOLE)
+    assert gaps(seen(path, WHOLE + bytes(100))) == [(end, 100, "zeros")]
+    assert gaps(seen(path, WHOLE + bytes(2))) == [(end, 2, "short-tail")]
+    assert gaps(seen(path, WHOLE + b"\0\0\0\3abc")) == [(end, 7, "length-too-small")]
+    torn = gaps(seen(path, WHOLE[:-3]))
+    assert torn == [(STARTS[-2], len(ENTRIES[-1]) - 3, "cut-short")]
+
+
+def test_lost_bytes_cost_the_entry_they_belonged_to(path: Path) -> None:
+    broken = WHOLE[: STARTS[5] + 7] + WHOLE[STARTS[5] + 9 :]
+    told = seen(path, broken)
+    assert gaps(told) == [(STARTS[5], len(ENTRIES[5]) - 2, "crc-mismatch")]
+    assert len(told) == len(ENTRIES)
+
+
+def test_zeros_and_a_small_number_are_not_taken_for_an_empty_message(path: Path) -> None:
+    # Sound in itself: magic 0, no payload, whose sum is 0. What follows it is not.
+    like_one = bytes(3) + b"\x05" + bytes(5)
+    junk = b"\xff" * 5 + like_one + b"\xee" * 30
+    assert gaps(seen(path, ENTRIES[0] + junk + WHOLE)) == [
+        (len(ENTRIES[0]), len(junk), "length-too-small")
+    ]
+    empty = pre08_message(b"")
+    assert gaps(seen(path, ENTRIES[0] + b"\xff" * 20 + empty * 3 + WHOLE)) == [
+        (len(ENTRIES[0]), 20, "length-too-small")
+    ]
+
+
+def test_an_entry_larger_than_the_limit_is_summed_and_not_held(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pre08_records, "BLOCK_BYTES", 1000)
+    large = pre08_message(random.Random(1).randbytes(5000))
+    data = ENTRIES[0] + large + WHOLE
+    at = len(ENTRIES[0])
+    path.write_bytes(data)
+    with Source(path) as source:
+        items = list(Pre08Records(source, limit=2000).walk())
+    assert isinstance(items[1], Found)
+    assert (items[1].position, items[1].size_bytes, items[1].data) == (at, len(large), None)
+    assert items[1].entry.crc_valid
+    assert not any(isinstance(item, Pre08Gap) for item in items)
+    broken = flip_bit(data, at + 3000, 1)
+    assert gaps(seen(path, broken, 2000)) == [(at, len(large), "crc-mismatch")]
+    assert not gaps(seen(path, data, 6000))
+
+
+def test_windows_of_any_size_see_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = flip_bit(WHOLE, STARTS[7] + 1, 0)
+    broken = broken[: STARTS[12]] + b"\xff" * 40 + broken[STARTS[12] :]
+    expected = seen(path, broken)
+    for size in (11, 64, 100):
+        monkeypatch.setattr(pre08_records, "BLOCK_BYTES", size)
+        monkeypatch.setattr(pre08_records, "_SEARCH_BYTES", size)
+        monkeypatch.setattr(pre08_records, "_FIRST_LOOK_BYTES", size)
+        monkeypatch.setattr(Pre08Records, "_allowance", lambda _: MIB)
+        assert seen(path, broken, 1) == expected
+
+
+def test_a_file_that_shrinks_ends_early(path: Path) -> None:
+    path.write_bytes(WHOLE)
+    with Source(path) as source:
+        path.write_bytes(WHOLE[: STARTS[8]])
+        items = list(Pre08Records(source, limit=MIB).walk())
+        assert source.shrank
+    assert [item.position for item in items] == STARTS[:8]
+
+
+HOSTILE = {
+    "random": random.Random(2).randbytes(MIB),
+    "zeros but the last": bytes(MIB - 1) + b"x",
+    "ones": b"\xff" * MIB,
+    "lengths everywhere": b"\0\1" * (MIB // 2),
+    "small lengths": b"\xff" + b"\0\0\0\x09\0" * (MIB // 5),
+    "small lengths and a codec": b"\xff" + b"\0\0\0\x10\1\0" * (MIB // 6),
+    "entries and zeros": (ENTRIES[1] + bytes(5)) * (MIB // 30),
+    "entries and lengths": (ENTRIES[1] + b"\0\0\0\x09\0") * (MIB // 30),
+    "entries and large lengths": (ENTRIES[1] + b"\0\1\0\0\0") * (MIB // 30),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
+    start = time.monotonic()
+    told = seen(path, HOSTILE[name])
+    assert time.monotonic() - start < 10  # 2 s on an idle machine
+    assert told
+
+
+def test_entries_behind_many_gaps_are_still_found(path: Path) -> None:
+    data = (ENTRIES[1] + b"\0\0\0\x09\0") * 3000
+    told = seen(path, data)
+    assert len(told) - len(gaps(told)) == 3000
+
+
+@pytest.mark.fuzz
+def test_random_damage(path: Path) -> None:
+    rng = random.Random(23)
+    for _ in range(300):
+        broken = bytearray(WHOLE)
+        for _ in range(rng.randint(1, 6)):
+            at = rng.randrange(len(broken))
+            what = rng.randrange(5)
+            if what == 0:
+                broken[at] ^= 1 << rng.randrange(8)
+            elif what == 1:
+                broken[at : at + 4] = rng.randbytes(4)
+            elif what == 2:
+                del broken[at : at + rng.randint(1, 40)]
+            elif what == 3:
+                broken[at:at] = rng.randbytes(rng.randint(1, 40))
+            else:
+                broken[at : at + 20] = bytes(len(broken[at : at + 20]))
+            broken = broken or bytearray(1)
+        seen(path, bytes(broken))
