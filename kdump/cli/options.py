@@ -59,7 +59,9 @@ def read_time(text: str) -> int:
     text = text.strip()
     if re.fullmatch(r"[+-]?\d+", text):
         return read_int64(text)
-    if text == "now" or text.startswith("now-"):
+    if text == "now":
+        return _read_now("0s")
+    if text.startswith("now-"):
         return _read_now(text[4:])
     from datetime import UTC, datetime, timedelta
 
@@ -79,7 +81,7 @@ def _read_now(back: str) -> int:
     import time
 
     parts = re.findall(r"(\d+)(ms|[smhdw])", back)
-    if "".join(number + unit for number, unit in parts) != back:
+    if not parts or "".join(number + unit for number, unit in parts) != back:
         raise ValueError(_NO_TIME)
     now_ms = time.time_ns() // 1_000_000
     return now_ms - sum(int(number) * _BACK_MS[unit] for number, unit in parts)

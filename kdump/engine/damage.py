@@ -161,7 +161,7 @@ def _crc_words(gap: Gap) -> str:
     assert gap.header is not None
     header = gap.header
     stored, computed = header.value(c.B_CRC, 0), header.value(c.B_COMPUTED_CRC, 0)
-    modern = header.value(c.B_LAYOUT, 0) == 2  # noqa: PLR2004 - the layout number is the name
+    modern = header.value(c.B_LAYOUT, 0) == 2
     start = CRC_START_V2 if modern else CRC_START_LEGACY
     words = f"stored {stored:08x}, computed {computed:08x}"
     size = header.value(c.B_SIZE, 0)

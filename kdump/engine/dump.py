@@ -163,7 +163,8 @@ def _logs(target: Target, options: DumpOptions) -> Iterator[Item | Finding | Kdu
         yield from view.findings
         filters = _within(filters, view)
         if committed:
-            aborted = AbortFilter(view.aborted)
+            lowest = min(file.name.base_offset or 0 for file in files)
+            aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
     for file in files:
         if _outside(file, filters):
             continue
@@ -187,9 +188,9 @@ def _outside(file: LogFile, filters: Filters) -> bool:
     """Whether a segment's name and its successor's prove that nothing asked for lies in it."""
     if file.name.kind is not Kind.LOG or file.name.retired:
         return False
-    if filters.from_offset is not None and file.next_base is not None:
-        return file.next_base <= filters.from_offset
-    base = file.name.base_offset
+    low, base = filters.from_offset, file.name.base_offset
+    if low is not None and file.next_base is not None and file.next_base <= low:
+        return True
     return filters.to_offset is not None and base is not None and base >= filters.to_offset
 
 

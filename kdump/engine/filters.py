@@ -61,7 +61,7 @@ class Filters(NamedTuple):
         if self.control is not None and bool(flags & c.CONTROL) != self.control:
             return False
         if self.producer_id is not None and (
-            batches.value(c.B_LAYOUT, row) != 2  # noqa: PLR2004 - the layout number is the name
+            batches.value(c.B_LAYOUT, row) != 2
             or batches.value(c.B_PRODUCER_ID, row) != self.producer_id
         ):
             return False

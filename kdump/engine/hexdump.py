@@ -246,5 +246,6 @@ def _legacy(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) ->
     if text is None:
         return
     inside = lines.within(len(text.data))
-    messages(inside, text.data, row[c.B_LAST_OFFSET], layout)
+    if len(text.data) or not text.words:
+        messages(inside, text.data, row[c.B_LAST_OFFSET], layout)
     text.say_end(inside)

@@ -17,7 +17,7 @@ from kdump.engine.kafka_indexes import (
     time_index,
     transaction_index,
 )
-from kdump.engine.kafka_log import InvalidTail, ToolChunk, ToolLog
+from kdump.engine.kafka_log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
 from kdump.engine.rows import BatchChunk, RecordChunk, Row
 from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError, UsageError
@@ -53,7 +53,15 @@ class Reports(NamedTuple):
 
 
 KafkaItem = (
-    FileStart | ToolChunk | InvalidTail | Row | EmptyIndex | ToolDeath | ToolComplaint | Reports
+    FileStart
+    | ToolChunk
+    | InvalidTail
+    | BrokenMessage
+    | Row
+    | EmptyIndex
+    | ToolDeath
+    | ToolComplaint
+    | Reports
 )
 
 

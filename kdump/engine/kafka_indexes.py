@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.kafka_log import framed
+from kdump.engine.kafka_frames import framed
 from kdump.engine.rows import Row
 from kdump.errors import PathError
 from kdump.kernels import columns as c

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.findings import Finding, finding
+from kdump.engine.kafka_frames import framed, see_as_batch
 from kdump.engine.rows import BatchChunk, Place, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -20,11 +21,11 @@ from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import (
     BATCH_HEADER_V2,
-    LOG_OVERHEAD,
+    ENTRY_HEADER_V0,
+    ENTRY_HEADER_V1,
     MAGIC_V2,
     SMALLEST_MESSAGE,
 )
-from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,9 +35,7 @@ if TYPE_CHECKING:
     from kdump.record.batch import Decoded
     from kdump.storage.source import Source
 
-_BATCHES_A_RUN = 4096
 _RECORDS_A_CHUNK = 8192
-V2 = MAGIC_V2
 _DOUBTFUL = c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN
 
 
@@ -58,7 +57,15 @@ class InvalidTail(NamedTuple):
     size_bytes: int
 
 
-LogItem = ToolChunk | InvalidTail | Finding
+class BrokenMessage(NamedTuple):
+    """A v0 or v1 message whose value runs past its end: the tool prints sizes, then dies."""
+
+    batches: BatchChunk
+    key_size: int
+    value_size: int
+
+
+LogItem = ToolChunk | InvalidTail | BrokenMessage | Finding
 
 
 class ToolLog:
@@ -108,6 +115,7 @@ class ToolLog:
                 self.gaps_in_offsets.note(records)
                 yield self._chunk(batches, first, behind, run.data, records)
             if failed:
+                yield from self._broken(run, behind - 1, reason)
                 yield self._undecodable(batches, behind - 1, reason, "")
             elif reason != reasons.END and behind == first:
                 yield from self._one(run, first)
@@ -157,6 +165,7 @@ class ToolLog:
             if controls and any("malformed" in told for told in controls if told):
                 yield self._found("control-record", batches, row)
             if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
+                yield from self._broken(run, row, piece.reason)
                 yield self._undecodable(batches, row, piece.reason, piece.detail)
 
     def _pieces(self, run: Run, row: int) -> Iterator[Decoded]:
@@ -170,6 +179,21 @@ class ToolLog:
             run.data, run.base, batches, row, limit=self._limit, max_records=_RECORDS_A_CHUNK
         )
 
+    def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
+        """Give the sizes that a plain message claims, where its value is what is wrong."""
+        batches = run.batches
+        layout = batches.value(c.B_LAYOUT, row)
+        wrapped = batches.value(c.B_FLAGS, row) & c.WRAPPER
+        if reason != reasons.VALUE_LENGTH or layout == MAGIC_V2 or wrapped:
+            return
+        at = batches.value(c.B_POSITION, row) - run.base
+        at += (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
+        key_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
+        at += 4 + max(key_size, 0)
+        value_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
+        chunk = BatchChunk(self._place, batches, array("q", [row]))
+        yield BrokenMessage(chunk, key_size, value_size)
+
     def _doubtful(self, batches: Columns, row: int) -> Iterator[Finding]:
         """Say what is wrong with an entry, and see it as the tool does.
 
@@ -177,11 +201,11 @@ class ToolLog:
         the entry ends before it.
         """
         flags, layout = batches.value(c.B_FLAGS, row), batches.value(c.B_LAYOUT, row)
-        short = flags & c.TOO_SMALL and layout == V2
-        if short or (layout != V2 and batches.value(c.B_MAGIC, row) >= V2):
+        short = flags & c.TOO_SMALL and layout == MAGIC_V2
+        if short or (layout != MAGIC_V2 and batches.value(c.B_MAGIC, row) >= MAGIC_V2):
             header = self._source.read(batches.value(c.B_POSITION, row), BATCH_HEADER_V2.size)
             if len(header) == BATCH_HEADER_V2.size:
-                _see_as_batch(batches, row, header)
+                see_as_batch(batches, row, header)
         if batches.value(c.B_FLAGS, row) & (c.CRC_BAD | c.TOO_SMALL):
             yield self._crc(batches, row)
 
@@ -268,79 +292,6 @@ class OffsetGaps:
             if last != -1 and offset != last + 1:
                 self.pairs.append((last, offset))
             last = offset
-
-
-def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Oversize | Gap]:
-    """Yield the entries of a file by their lengths alone, as FileLogInputStream does (S6).
-
-    The last item is a Gap where the file does not end with an entry. After a length that leads
-    nowhere the walk goes on at the next valid entry.
-    """
-    buffer = bytearray(min(BLOCK_BYTES, max(source.size - position, 1)))
-    while position < source.size:
-        filled = source.read_into(buffer, position, min(len(buffer), source.size - position))
-        if filled <= 0:
-            return
-        start, reason = 0, reasons.FULL
-        while reason == reasons.FULL:
-            batches, start, reason = kernels.walk(
-                buffer, start, filled, position, -1, True, _BATCHES_A_RUN
-            )
-            if batches.count:
-                yield Run(buffer, position, batches)
-        ends = position + filled >= source.size or source.shrank
-        size = int.from_bytes(buffer[start + 8 : start + LOG_OVERHEAD], "big", signed=True)
-        position += start
-        left = source.size - position
-        needed = LOG_OVERHEAD + size
-        if reason == reasons.LENGTH_TOO_SMALL:
-            gap = next(FileRecords(source, limit=limit).walk(position), None)
-            if not isinstance(gap, Gap):  # the file changed under the walk
-                return
-            yield gap
-            position += gap.size_bytes
-        elif reason == reasons.SHORT_TAIL and ends:
-            yield Gap(position, left, "short-tail", None, b"", to_end=True)
-            return
-        elif reason == reasons.CUT_SHORT and (ends or needed > left):
-            yield Gap(position, left, "cut-short", None, b"", to_end=True)
-            return
-        elif reason == reasons.CUT_SHORT and needed > limit:
-            for item in FileRecords(source, limit=limit).walk(position, position + needed):
-                header = item.header if isinstance(item, Gap) else item.batches
-                if header is not None:
-                    yield Oversize(header)
-            position += needed
-        elif reason == reasons.CUT_SHORT and needed > len(buffer):
-            buffer = bytearray(needed)
-        elif len(buffer) > BLOCK_BYTES:
-            buffer = bytearray(BLOCK_BYTES)
-
-
-def _see_as_batch(batches: Columns, row: int, header: bytes) -> None:
-    """Put into the columns what a record batch's header at an entry's start would say."""
-    (
-        base_offset, _, leader_epoch, _, crc, attributes, delta, base_timestamp, max_timestamp,
-        producer_id, producer_epoch, base_sequence, count,
-    ) = BATCH_HEADER_V2.unpack(header)  # fmt: skip
-    flags = c.CRC_BAD | c.TOO_SMALL
-    for column, value in (
-        (c.B_ATTRIBUTES, attributes & 0xFFFF),
-        (c.B_BASE_OFFSET, base_offset),
-        (c.B_LAST_OFFSET, base_offset + delta),
-        (c.B_RECORDS_COUNT, count),
-        (c.B_CRC, crc),
-        (c.B_LEADER_EPOCH, leader_epoch),
-        (c.B_BASE_TIMESTAMP, base_timestamp),
-        (c.B_MAX_TIMESTAMP, max_timestamp),
-        (c.B_PRODUCER_ID, producer_id),
-        (c.B_PRODUCER_EPOCH, producer_epoch),
-        (c.B_BASE_SEQUENCE, base_sequence),
-        (c.B_FLAGS, flags),
-        (c.B_LAYOUT, V2),
-    ):
-        batches.block[column * batches.stride + row] = value
-    batches.flags |= flags
 
 
 def _controls(piece: Decoded) -> list[dict[str, object] | None]:

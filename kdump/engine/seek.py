@@ -28,8 +28,8 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     base = file.name.base_offset
     if base is None or offset <= base:
         return 0
-    path = os.path.join(  # noqa: PTH118
-        os.path.dirname(file.path),  # noqa: PTH120
+    path = os.path.join(
+        os.path.dirname(file.path),
         names.file_name(Kind.OFFSET_INDEX, base),
     )
     try:

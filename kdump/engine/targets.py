@@ -58,7 +58,7 @@ class Target(NamedTuple):
         if self.log is None:
             return None
         try:
-            return LogDir.open(os.path.dirname(os.path.abspath(self.log.path)))  # noqa: PTH100, PTH120
+            return LogDir.open(os.path.dirname(os.path.abspath(self.log.path)))
         except PathError:
             return None
 
@@ -132,11 +132,11 @@ def _narrowed(selection: Selection) -> str:
 
 
 def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | KdumpError]:
-    if not os.path.isdir(path):  # noqa: PTH112
+    if not os.path.isdir(path):
         yield _file(path)
         return
     try:
-        entries = os.listdir(path)  # noqa: PTH208
+        entries = os.listdir(path)
     except OSError as error:
         raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
@@ -165,7 +165,7 @@ def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | K
 def _loose(files: list[str]) -> Iterator[LogFile]:
     """The files of a data directory itself; its `.checkpoint` is no partition's log."""
     for path in files:
-        name = names.parse(os.path.basename(path))  # noqa: PTH119
+        name = names.parse(os.path.basename(path))
         if name.kind not in (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT) and not name.retired:
             yield LogFile(path, name, None, None, None, active=False)
 
@@ -179,7 +179,7 @@ def _partition(log: LocalLog, selection: Selection) -> Target:
         following = logs[at + 1].base_offset if 0 <= at < len(logs) - 1 else None
         active = number == len(log.segments) - 1
         for path in segment.files.values():
-            name = names.parse(os.path.basename(path))  # noqa: PTH119
+            name = names.parse(os.path.basename(path))
             files.append(LogFile(path, name, topic, partition, following, active))
     files.extend(
         LogFile(path, name, topic, partition, None, active=False) for name, path in log.others
@@ -193,10 +193,14 @@ def _partition(log: LocalLog, selection: Selection) -> Target:
 
 def _file(path: str) -> Target:
     """Stand a single file in its partition: its name and its neighbours say where it belongs."""
-    if not os.path.lexists(path):
-        raise PathError(path, "No such file or directory")
-    name = names.parse(os.path.basename(path))  # noqa: PTH119
-    parent = os.path.dirname(path) or "."  # noqa: PTH120
+    try:
+        os.stat(path)
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    except ValueError as error:  # a null character
+        raise PathError(path, str(error)) from error
+    name = names.parse(os.path.basename(path))
+    parent = os.path.dirname(path) or "."
     log: LocalLog | None = None
     following: int | None = None
     active = False
@@ -216,4 +220,4 @@ def _file(path: str) -> Target:
 
 
 def _name_of(directory: str) -> str:
-    return os.path.basename(os.path.abspath(directory))  # noqa: PTH100, PTH119
+    return os.path.basename(os.path.abspath(directory))

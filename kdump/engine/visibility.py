@@ -63,6 +63,14 @@ class View:
                 self.end = stable
             self.aborted = aborted_transactions(log)
 
+    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach an offset, as a fetch from there lists them (L8).
+
+        One that ended before must not be in the filter: its marker may lie in a segment that is
+        not read, and what its producer wrote later is no part of it.
+        """
+        return [entry for entry in self.aborted if entry.last_offset >= offset]
+
     def _why_unknown(self, mark: int | None, log: LocalLog) -> str:
         """Say why the checkpointed high watermark cannot serve; empty if it can."""
         if mark is None:
@@ -74,7 +82,7 @@ class View:
         active = log.logs[-1].log if log.logs else None
         if written is not None and active is not None:
             try:
-                modified = os.stat(active).st_mtime  # noqa: PTH116
+                modified = os.stat(active).st_mtime
             except OSError:
                 return ""
             if modified > written + STALE_CHECKPOINT_SECONDS:
@@ -221,7 +229,7 @@ class AbortFilter:
         """Whether the batch in this row holds aborted data. Call for each batch, in order."""
         batches = run.batches
         producer = batches.value(c.B_PRODUCER_ID, row)
-        if batches.value(c.B_LAYOUT, row) != 2 or producer < 0:  # noqa: PLR2004
+        if batches.value(c.B_LAYOUT, row) != 2 or producer < 0:
             return False
         last = batches.value(c.B_LAST_OFFSET, row)
         while self._waiting and self._waiting[-1].first_offset <= last:

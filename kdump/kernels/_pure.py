@@ -1092,14 +1092,12 @@ SPREAD_CODES = "qbiqqiiqhibb"
 
 
 def _narrow(value: int, size: int) -> int:
-    """Keep the lowest `size` bytes of a number, signed; only columns that make no sense lose any."""
+    """Keep the lowest `size` bytes of a number, signed; only senseless columns lose any."""
     half = 1 << 8 * size - 1
     return ((value + half) & 2 * half - 1) - half
 
 
-def spread(
-    batches: Columns, records: Columns, rows: Rows
-) -> tuple[bool, tuple[bytearray, ...]]:
+def spread(batches: Columns, records: Columns, rows: Rows) -> tuple[bool, tuple[bytearray, ...]]:
     """Return what a record's row says beside key, value and headers, as the buffers of columns.
 
     Returns (modern, buffers). Each buffer holds one number for each row, in memory order:

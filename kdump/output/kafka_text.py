@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.kafka_dump import FileStart, Reports
 from kdump.engine.kafka_indexes import EmptyIndex, ToolComplaint, ToolDeath
-from kdump.engine.kafka_log import InvalidTail, ToolChunk
-from kdump.engine.rows import BatchRow, RecordChunk, RecordRow, Row
+from kdump.engine.kafka_log import BrokenMessage, InvalidTail, ToolChunk
+from kdump.engine.rows import RecordChunk, RecordRow, Row
 from kdump.kernels import columns as c
 from kdump.output.escape import visible
 from kdump.output.java_text import camel_case, jackson, java_text
+from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +54,9 @@ class KafkaText:
             self._lines((row_text(item),))
         elif isinstance(item, FileStart):
             self._lines((f"Dumping {item.path}", *filter(None, (item.heading,))))
+        elif isinstance(item, BrokenMessage):
+            batches = item.batches.iter_batches()
+            self._lines(broken_text(batch, item.key_size, item.value_size) for batch in batches)
         elif isinstance(item, InvalidTail):
             name = item.path.rpartition("/")[2]
             self._lines((f"Found {item.size_bytes} invalid bytes at the end of {name}",))
@@ -167,102 +171,3 @@ def control_text(control: dict[str, object]) -> str:
         if name not in ("type", "version", "value_version")
     }
     return f"{_CONTROL_WORDS[str(kind)]} {jackson(camel_case(members))}"
-
-
-def batch_text(batch: BatchRow) -> str:
-    """Write the line of one log entry."""
-    if batch.leader_epoch is None:
-        line = f"offset: {batch.last_offset}"
-    else:
-        horizon = batch.delete_horizon_ms
-        line = (
-            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
-            f"count: {batch.records_count} baseSequence: {batch.base_sequence} "
-            f"lastSequence: {batch.last_sequence} producerId: {batch.producer_id} "
-            f"producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.leader_epoch} "
-            f"isTransactional: {_bool(batch.transactional)} isControl: {_bool(batch.control)} "
-            f"deleteHorizonMs: {_optional(horizon)}"
-        )
-    timestamp = -1 if batch.max_timestamp_ms is None else batch.max_timestamp_ms
-    return (
-        f"{line} position: {batch.position} {batch.timestamp_type or 'NoTimestampType'}: "
-        f"{timestamp} size: {batch.size_bytes} magic: {batch.magic} "
-        f"compresscodec: {batch.codec} crc: {batch.crc} isvalid: {_bool(batch.crc_valid)}"
-    )
-
-
-def row_text(row: Row) -> str:
-    """Write the line of one index entry or producer."""
-    fields = row.fields
-    if row.row == "offset-index-entry":
-        return f"offset: {fields['offset']} position: {fields['position']}"
-    if row.row == "time-index-entry":
-        return f"timestamp: {fields['timestamp_ms']} offset: {fields['offset']}"
-    if row.row == "aborted-transaction":
-        return (
-            f"version: {fields['version']} producerId: {fields['producer_id']} "
-            f"firstOffset: {fields['first_offset']} lastOffset: {fields['last_offset']} "
-            f"lastStableOffset: {fields['last_stable_offset']}"
-        )
-    return _producer_text(fields)
-
-
-def _producer_text(fields: dict[str, object]) -> str:
-    first = fields["current_txn_first_offset"]
-    last_sequence, delta = fields["last_sequence"], fields["offset_delta"]
-    assert isinstance(first, int)
-    assert isinstance(last_sequence, int)
-    assert isinstance(delta, int)
-    line = (
-        f"producerId: {fields['producer_id']} producerEpoch: {fields['producer_epoch']} "
-        f"coordinatorEpoch: {fields['coordinator_epoch']} "
-        f"currentTxnFirstOffset: {_optional(None if first < 0 else first)} "
-        f"lastTimestamp: {fields['last_timestamp_ms']} "
-    )
-    last_offset = fields["last_offset"]
-    if isinstance(last_offset, int) and last_offset < 0:
-        return line
-    first_sequence = last_sequence - delta
-    if first_sequence < 0:  # sequence numbers wrap at 2^31-1
-        first_sequence += 1 << 31
-    return (
-        f"{line}firstSequence: {first_sequence} lastSequence: {last_sequence} "
-        f"lastOffset: {last_offset} offsetDelta: {delta} "
-        f"timestamp: {fields['last_timestamp_ms']}"
-    )
-
-
-def report_lines(reports: Reports) -> Iterator[str]:
-    """Yield the lines printed to standard error at the end of a run, in the tool's order."""
-    for path, found in reports.mismatches:
-        if found.index:
-            yield f"Mismatches in :{path}"
-            for offset, last_offset in reversed(found.index):
-                yield f"  Index offset: {offset}, log offset: {last_offset}"
-    for path, found in reports.mismatches:
-        if found.timestamp:
-            yield f"Found timestamp mismatch in :{path}"
-            for stored, seen in found.timestamp:
-                yield f"  Index timestamp: {stored}, log timestamp: {seen}"
-    for path, found in reports.mismatches:
-        if found.order:
-            yield f"Found out of order timestamp in :{path}"
-            for stored, previous in found.order:
-                yield f"  Index timestamp: {stored}, Previously indexed timestamp: {previous}"
-    for _, found in reports.mismatches:
-        if found.not_found:
-            yield "The following indexed offsets are not found in the log."
-            for offset, last_offset in found.not_found:
-                yield f"Indexed offset: {offset}, found log offset: {last_offset}"
-    for path, pairs in reports.gaps:
-        yield f"Non-consecutive offsets in {path}"
-        for offset, following in reversed(pairs):
-            yield f"  {offset} is followed by {following}"
-
-
-def _bool(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _optional(value: int | None) -> str:
-    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"

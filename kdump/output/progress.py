@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from kdump.engine.rows import BatchChunk, Pre08Row, RecordChunk, RecordRow
+from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.kernels.columns import B_POSITION, B_SIZE
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 def counted(count: int, word: str) -> str:
     """Write a number and a word, in the plural where it is one."""
     plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
+    plural = "es" if plural and word == "batch" else plural
     return f"{count:,} {word}{plural}"
 
 
@@ -43,7 +44,7 @@ class Tally:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._counts = {"record": 0, "batch header": 0, "row": 0}
+        self._counts = {"record": 0, "batch header": 0, "batch": 0, "row": 0}
         self._whole_bytes = 0  # of files behind us
         self._file_bytes = 0  # of the file at hand
         self.place: Place | None = None
@@ -69,8 +70,16 @@ class Tally:
             if last >= 0:
                 value = item.batches.value
                 self._file_bytes = value(B_POSITION, last) + value(B_SIZE, last)
-        else:
-            self._counts["record" if isinstance(item, (RecordRow, Pre08Row)) else "row"] += 1
+        elif isinstance(item, (RecordRow, Pre08Row)):
+            self._counts["record"] += 1
+        elif isinstance(item, HexText):
+            self._counts["batch"] += 1
+        elif isinstance(item, Row):
+            self._counts["row"] += 1
+        else:  # of kafka-dump-log's forms only those that carry a chunk count
+            inside = getattr(item, "records", None) or getattr(item, "batches", None)
+            if isinstance(inside, (RecordChunk, BatchChunk)):
+                self.count(inside)
 
     def _at(self, place: Place) -> None:
         if self.place is not None and place != self.place:

@@ -86,7 +86,7 @@ def pour(
             sink.settle()
             messages.error(item)
         else:
+            tally.count(item)  # first: writing may take long where the reader is slow
             sink.write(item)
-            tally.count(item)
         tick()
     sink.finish()

@@ -143,8 +143,7 @@ class Table:
             self.settle()
 
     def _draw_hex(self, item: HexText) -> None:
-        self._line("")
-        self._line(self._styled("heading", visible(_title(item.place, ""))))
+        self._begin(item.place, "")
         for line in item.lines:
             text = visible(line)
             self._line(self._styled("bad", text) if "✗" in text else text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -60,7 +61,7 @@ def read_wrapper(
     limit: int,
     max_records: int,
 ) -> Iterator[Decoded]:
-    """Yield the messages inside a wrapper, with absolute offsets (F13, F14).
+    """Yield the messages inside a wrapper, with absolute offsets (F13, F14), -1 where not known.
 
     A message inside that is compressed again ends it, as in brokers since 0.10 (F16).
     """
@@ -87,11 +88,17 @@ def read_wrapper(
     if base_reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
         yield empty_piece(inner, plain.reason or base_reason, plain.detail)
         return
+    # Relative offsets count back from the last message; where the last one did not come out
+    # nobody knows where they start (F14).
+    unknown = layout == 1 and (plain.reason or base_reason == reasons.INNER_SIZE)
     position = 0
     while True:
         records, stop, reason = kernels.decode_messages(
             inner, position, size, batches, index, base, max_records
         )
+        if unknown:
+            first = c.R_OFFSET * records.stride
+            records.block[first : first + records.count] = array("q", [-1]) * records.count
         if reason != reasons.FULL and plain.reason:
             reason = plain.reason
         yield Decoded(inner, records, reason, stop, plain.detail)

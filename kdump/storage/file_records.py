@@ -18,7 +18,7 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD
+from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD, SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
@@ -31,10 +31,12 @@ DEFAULT_LIMIT = 64 << 20
 MAX_OFFSET = (1 << 63) - 1
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
 _HEADER_BYTES = 96
+HEADER_BLOCK_BYTES = 1 << 16
 _SEARCH_BYTES = 1 << 18
 # Bytes of checksum that may be spent on entries that turn out broken: 8 for each byte of the
 # file, so that no file can make the search quadratic.
 _WASTE_FACTOR = 8
+_WASTE_AT_LEAST = 256 << 20  # a small file may cost some tens of milliseconds
 _BROKEN_IN_A_ROW = 4  # so many neighbours may be hit at once and still be told apart
 _DOUBTFUL = c.TOO_SMALL | c.OFFSET_NOT_RISING | c.MAGIC_UNKNOWN | c.CODEC_UNKNOWN | c.DELTA_COUNT
 
@@ -53,6 +55,8 @@ class FileRecords:
         self.limit = max(limit, BLOCK_BYTES)
         self.next_base = MAX_OFFSET if next_base is None else next_base
         self._wasted = 0
+        self._gave_up = False
+        self.stopped_by = reasons.END
 
     def walk(
         self, position: int = 0, end: int | None = None, last_offset: int = -1
@@ -132,27 +136,55 @@ class FileRecords:
 
         None when no entry can start there. For lookups and for proving index entries.
         """
-        data = self.source.read(position, _HEADER_BYTES)
+        data = bytearray(self.source.read(position, _HEADER_BYTES))
         size = LOG_OVERHEAD + int.from_bytes(data[8:12], "big", signed=True)
-        if len(data) < 18 or size < 26 or size > self.source.size - position:  # noqa: PLR2004
+        if size < LOG_OVERHEAD + SMALLEST_MESSAGE or size > self.source.size - position:
             return None
-        padded = bytes(data[:size]) + bytes(max(0, size - len(data))) if size <= 4096 else None  # noqa: PLR2004
-        if padded is None:
-            # The walk reads nothing but the header when no checksum is asked for, yet holds the
-            # size against the end it is given; so the size is put in after a walk over a stand-in.
-            short = bytearray(data)
-            short[8:12] = (len(data) - LOG_OVERHEAD).to_bytes(4, "big")
-            row, _, _ = kernels.walk(short, 0, len(short), position, -1, False, 1)
-            if row.count:
-                row.block[c.B_SIZE * row.stride] = size
-            return row if row.count else None
-        row, _, _ = kernels.walk(padded, 0, len(padded), position, -1, False, 1)
-        return row if row.count else None
+        # The walk looks at no more than the header when no checksum is asked for, but holds the
+        # size against its end; so it is shown an entry that ends with the header.
+        del data[size:]
+        data[8:12] = (len(data) - LOG_OVERHEAD).to_bytes(4, "big")
+        row, _, _ = kernels.walk(data, 0, len(data), position, -1, False, 1)
+        if not row.count:
+            return None
+        row.block[c.B_SIZE * row.stride] = size
+        return row
+
+    def headers(self, position: int, end: int | None = None) -> Iterator[Columns]:
+        """Yield headers from `position` on as a broker's lookup meets them: no sum is checked (L2).
+
+        What ends the walk is a broker's reason to stop (S6); `stopped_by` names it afterwards:
+        END, SHORT_TAIL, CUT_SHORT (silent), LENGTH_TOO_SMALL (a broker raises).
+        """
+        limit = self.source.size if end is None else min(end, self.source.size)
+        buffer = bytearray(HEADER_BLOCK_BYTES)
+        self.stopped_by = reasons.END
+        while position < limit:
+            filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
+            if filled <= 0:
+                return
+            batches, stop, reason = kernels.walk(
+                buffer, 0, filled, position, -1, False, BATCHES_A_RUN
+            )
+            at_end = position + filled >= limit
+            position += stop
+            if batches.count:
+                yield batches
+            if reason == reasons.LENGTH_TOO_SMALL:
+                self.stopped_by = reason
+                return
+            if reason in (reasons.CUT_SHORT, reasons.SHORT_TAIL) and (at_end or not batches.count):
+                one = self.header(position) if reason == reasons.CUT_SHORT else None
+                if one is None or position + one.value(c.B_SIZE, 0) > limit:
+                    self.stopped_by = reason
+                    return
+                position += one.value(c.B_SIZE, 0)
+                yield one
 
     def valid_at(self, position: int, limit: int, last_offset: int) -> Columns | None:
         """Return the header of a valid, believable entry at `position`, or None."""
         head = self.source.read(position, 12)
-        if len(head) < 12:  # noqa: PLR2004
+        if len(head) < 12:
             return None
         size = LOG_OVERHEAD + int.from_bytes(head[8:12], "big", signed=True)
         if size > min(limit - position, self.limit):
@@ -184,7 +216,7 @@ class FileRecords:
         return False
 
     def _allowance(self) -> int:
-        return _WASTE_FACTOR * self.source.size + BLOCK_BYTES
+        return _WASTE_FACTOR * self.source.size + _WASTE_AT_LEAST
 
     def _gap_at(
         self,
@@ -217,7 +249,7 @@ class FileRecords:
             return Gap(position, limit - position, "zeros", None, b"", True), limit
         found = self._search(position + 1, limit, last_offset, buffer, base, filled)
         if found < 0:
-            if self._wasted > self._allowance():
+            if self._gave_up:
                 reason = "search-given-up"
             return Gap(position, limit - position, reason, header, known, True), limit
         return Gap(position, found - position, reason, header, known, False), found
@@ -234,7 +266,8 @@ class FileRecords:
         size = _SEARCH_BYTES
         while True:
             left = self._allowance() - self._wasted
-            if left <= 0:
+            self._gave_up = left <= 0
+            if self._gave_up:
                 return -1
             found, used = kernels.resync(
                 window, start, end, origin, last_offset, self.next_base, left
@@ -242,6 +275,10 @@ class FileRecords:
             self._wasted += used
             if found >= 0:
                 return origin + found
+            # Less is left than one entry may ask for, so one may have been passed over.
+            self._gave_up = left - used < end - start
+            if self._gave_up:
+                return -1
             if origin + end >= limit or self.source.shrank:
                 return -1
             if size > self.limit:
@@ -264,7 +301,7 @@ class FileRecords:
         if header is None:  # the file shrank just now
             return Gap(position, limit - position, "cut-short", None, b"", True), limit
         self._wasted += size
-        legacy = header.value(c.B_LAYOUT, 0) != 2  # noqa: PLR2004 - the layout number is the name
+        legacy = header.value(c.B_LAYOUT, 0) != 2
         crc = 0
         at = position + (CRC_START_LEGACY if legacy else CRC_START_V2)
         block = bytearray(BLOCK_BYTES)
@@ -287,12 +324,13 @@ class FileRecords:
         return Gap(position, behind - position, "crc-mismatch", header, b"", found < 0), behind
 
     def _only_zeros(self, position: int, limit: int) -> bool:
-        block = bytearray(BLOCK_BYTES)
+        size = 1 << 10  # most of what is no zeros shows it at once
         while position < limit:
-            got = self.source.read_into(block, position, min(len(block), limit - position))
-            if got <= 0 or block.count(0, 0, got) != got:
+            block = self.source.read(position, min(size, limit - position))
+            if not block or block.count(0) != len(block):
                 return False
-            position += got
+            position += len(block)
+            size = BLOCK_BYTES
         return True
 
 

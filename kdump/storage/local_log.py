@@ -30,7 +30,7 @@ class LocalLog:
         found: dict[int, LogSegment] = {}
         for entry in sorted(entries):
             name = names.parse(entry)
-            at = os.path.join(path, entry)  # noqa: PTH118 - paths stay as given
+            at = os.path.join(path, entry)
             if name.retired:
                 self.retired.append((name, at))
             elif name.kind in names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}:
@@ -45,7 +45,7 @@ class LocalLog:
     def open(cls, path: str) -> LocalLog:
         """List a partition directory."""
         try:
-            return cls(path, os.listdir(path))  # noqa: PTH208 - names only, no Path each
+            return cls(path, os.listdir(path))
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
@@ -75,7 +75,7 @@ class LocalLog:
 
 def _base_name(path: str) -> str:
     """Name a directory that may be given as `.` or with a slash at its end."""
-    return os.path.basename(os.path.abspath(path))  # noqa: PTH100, PTH119
+    return os.path.basename(os.path.abspath(path))
 
 
 def looks_like_partition(entries: list[str]) -> bool:

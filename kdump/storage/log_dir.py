@@ -23,7 +23,7 @@ class LogDir:
         self.partitions: list[tuple[DirectoryName, str]] = []
         self.files: list[str] = []
         for entry in sorted(entries, key=lambda entry: entry.name):
-            at = os.path.join(path, entry.name)  # noqa: PTH118 - paths stay as given
+            at = os.path.join(path, entry.name)
             if not entry.is_dir():
                 self.files.append(at)
             elif name := names.parse_directory(entry.name):
@@ -50,7 +50,7 @@ class LogDir:
         return self._offsets[checkpoint]
 
     def _read(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
-        path = os.path.join(self.path, checkpoint)  # noqa: PTH118
+        path = os.path.join(self.path, checkpoint)
         if not os.path.lexists(path):
             return {}
         try:
@@ -65,6 +65,6 @@ class LogDir:
     def checkpoint_time(self, checkpoint: str) -> float | None:
         """When a checkpoint was last written, in seconds; None where it is not there."""
         try:
-            return os.stat(os.path.join(self.path, checkpoint)).st_mtime  # noqa: PTH116, PTH118
+            return os.stat(os.path.join(self.path, checkpoint)).st_mtime
         except OSError:
             return None

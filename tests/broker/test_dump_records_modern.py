@@ -46,9 +46,7 @@ def consumed(copy: str, level: str) -> dict[str, list[Json]]:
     for path in expected(f"modern/{copy}/records").glob("*.jsonl"):
         records = json_lines(path.read_bytes())
         handed = [record.pop("rc") or level == "read_uncommitted" for record in records]
-        answers[path.stem] = [
-            record for record, ours in zip(records, handed, strict=True) if ours
-        ]
+        answers[path.stem] = [record for record, ours in zip(records, handed, strict=True) if ours]
     return answers
 
 

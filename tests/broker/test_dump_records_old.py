@@ -61,7 +61,9 @@ def compared(rows: list[Json], theirs: list[Json]) -> str:
 
 
 def partitions(name: str) -> list[Path]:
-    return sorted(path for path in (corpus(f"old/{name}.clean") / "data").iterdir() if path.is_dir())
+    return sorted(
+        path for path in (corpus(f"old/{name}.clean") / "data").iterdir() if path.is_dir()
+    )
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.oracle
 ARCHIVES = [name for name in names("old") if not name.startswith("old/v07-")]
 
 _DEEP = ("--deep-iteration", "--print-data-log")
-_MODES = {
+_MODES: dict[str, dict[str, tuple[str, ...]]] = {
     ".log": {"records": _DEEP, "batches": ()},
     ".index": {"entries": ()},
     ".timeindex": {"entries": ()},

@@ -17,6 +17,7 @@ from dumped import Json, dumped
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.findings import Finding
 from kdump.engine.rows import BatchChunk, RecordChunk
+from kdump.engine.segment_reader import SegmentReader
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.storage.source import Source
 
@@ -192,6 +193,58 @@ def test_time_ranges(partition: Path) -> None:
         assert dumped(partition, to_time_ms=end)[0] == [row for row in every if times(row) < end]
 
 
+def write_time_indexes(path: Path, state: str) -> None:
+    """Write a time index for each segment: the greatest time so far, and where it was met."""
+    for log in path.glob("*.log"):
+        base = int(log.stem)
+        slots: list[tuple[int, int]] = []
+        for row in dumped(log, mode="batches")[0]:
+            greatest = row["max_timestamp_ms"] or -1
+            if greatest > (slots[-1][0] if slots else -1):
+                slots.append((greatest, row["last_offset"] - base))
+        if state == "short":
+            slots = slots[: len(slots) // 2]
+        elif state == "low":
+            slots[-1] = (slots[-2][0] + 1, slots[-1][1])
+        elif state == "high":
+            slots[-1] = (slots[-1][0] + 10**6, slots[-1][1])
+        elif state == "falling":
+            slots = slots[::-1]
+        elif state == "zeros":
+            slots = [(0, 0)] * 3
+        data = b"".join(struct.pack(">qi", *slot) for slot in slots)
+        if state == "torn":
+            data = data[:-1]
+        (path / f"{base:020}.timeindex").write_bytes(data)
+
+
+@pytest.mark.parametrize("state", ["sound", "short", "low", "high", "falling", "zeros", "torn"])
+def test_time_ranges_whatever_the_time_index_says(partition: Path, state: str) -> None:
+    every, _ = dumped(partition)
+    write_time_indexes(partition, state)
+    for start in range(TIME + 9_500, TIME + 13_000, 125):
+        rows, found = dumped(partition, from_time_ms=start)
+        assert rows == [row for row in every if times(row) >= start], start - TIME
+        assert found == []
+
+
+def test_a_sound_time_index_leaves_segments_out(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_time_indexes(partition, "sound")
+    later = max(times(row) for row in dumped(partition)[0]) - 10
+    walked: list[str] = []
+    plain = SegmentReader.items
+
+    def items(self: SegmentReader, position: int = 0) -> Any:
+        walked.append(self._source.path)
+        return plain(self, position)
+
+    monkeypatch.setattr(SegmentReader, "items", items)
+    dumped(partition, from_time_ms=later)
+    assert walked == [str(max(partition.glob("*.log")))]
+
+
 def text(value: str | None) -> bytes:
     return b"" if value is None else bytes.fromhex(value)
 
@@ -202,8 +255,10 @@ FILTERS: list[tuple[dict[str, Any], Callable[[Json], bool]]] = [
     ({"key": b"nobody"}, lambda row: False),
     (
         {"grep": re.compile(rb"e-1.*7$")},
-        lambda row: re.search(rb"e-1.*7$", text(row["key"])) is not None
-        or re.search(rb"e-1.*7$", text(row["value"])) is not None,
+        lambda row: (
+            re.search(rb"e-1.*7$", text(row["key"])) is not None
+            or re.search(rb"e-1.*7$", text(row["value"])) is not None
+        ),
     ),
     ({"producer_id": 7}, lambda row: row["producer_id"] == 7),
     ({"producer_id": 8}, lambda row: False),
@@ -234,7 +289,7 @@ def test_limit(partition: Path, mode: str, limit: int) -> None:
 def test_limit_counts_over_all_paths(partition: Path) -> None:
     logs = sorted(partition.glob("*.log"))
     asked = [str(log) for log in logs[:2]]
-    first = sum(len(item) for item in dump(asked[:1], DumpOptions()) if len_of(item))
+    first = sum(map(len_of, dump(asked[:1], DumpOptions())))
     both = [len_of(item) for item in dump(asked, DumpOptions(limit=first + 2))]
     assert sum(both) == first + 2
 
@@ -265,9 +320,7 @@ def test_header_times_where_the_field_holds_no_time(tmp_path: Path) -> None:
     )
     data += builders.batch(base_offset=1, base_timestamp=far, max_timestamp=far)
     appended = builders.LOG_APPEND_TIME
-    data += builders.batch(
-        base_offset=2, base_timestamp=0, max_timestamp=far, attributes=appended
-    )
+    data += builders.batch(base_offset=2, base_timestamp=0, max_timestamp=far, attributes=appended)
     (path / f"{0:020}.log").write_bytes(data)
     rows, _ = dumped(path, mode="batches", to_time_ms=TIME + 1)
     assert [row["base_offset"] for row in rows] == [0]
@@ -338,7 +391,7 @@ def test_range_over_wrappers_ends_early(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_damage_outside_the_range_is_not_told(partition: Path) -> None:
-    log = sorted(partition.glob("*.log"))[0]
+    log = min(partition.glob("*.log"))
     data = log.read_bytes()
     log.write_bytes(damage.flip(data, len(data) - 1))
     os.utime(log, (1_700_000_000, 1_700_000_000))
@@ -353,7 +406,7 @@ def test_damage_outside_the_range_is_not_told(partition: Path) -> None:
 
 
 def test_findings_do_not_count_as_rows(partition: Path) -> None:
-    log = sorted(partition.glob("*.log"))[0]
+    log = min(partition.glob("*.log"))
     log.write_bytes(b"garbage" * 20 + log.read_bytes())
     rows, found = dumped(partition, limit=4)
     assert len(rows) == 4
@@ -429,7 +482,7 @@ def test_an_empty_partition_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_may_not_be_read(partition: Path) -> None:
-    log = sorted(partition.glob("*.log"))[0]
+    log = min(partition.glob("*.log"))
     log.chmod(0)
     items = list(dump([str(partition)], DumpOptions()))
     assert [type(item) for item in items if isinstance(item, KdumpError)] == [PathError]

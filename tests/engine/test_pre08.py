@@ -185,6 +185,7 @@ def test_an_unknown_magic(dump: Dump) -> None:
         (pre08_wrapper([pre08_message(b"x", magic=4), A]), "magic-unknown", [b"x", b"a"]),
         (pre08_message(b"\xff" * 30, attributes=SNAPPY), "over-decompress-limit", []),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_entries_with_a_right_sum(dump: Dump, entry: bytes, code: str, values: list[bytes]) -> None:
     data = A + entry + B

@@ -5,7 +5,6 @@ import errno
 import os
 import re
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -634,7 +633,7 @@ def test_batches_across_many_blocks(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def bad_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]:
+def bad_pages(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Pages of 4 KiB that the device does not give."""
     bad: set[int] = set()
     plain = Source._pread
@@ -646,7 +645,7 @@ def bad_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[int]]:
         return plain(self, view, position)
 
     monkeypatch.setattr(Source, "_pread", read)
-    yield bad
+    return bad
 
 
 def test_pages_the_device_does_not_give(tmp_path: Path, bad_pages: set[int]) -> None:

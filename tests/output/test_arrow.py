@@ -80,7 +80,7 @@ def form(request: pytest.FixtureRequest) -> str:
 def test_records(
     tmp_path: Path, form: str, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("gather", "gather_headers", "take", "take_batch"):
+    for name in ("gather", "gather_headers", "spread"):
         monkeypatch.setattr(kernels, name, getattr(kernel, name))
     chunks = [
         record_chunk(MIXED),

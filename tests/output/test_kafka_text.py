@@ -95,6 +95,15 @@ def test_wrong_checksum_is_printed_and_found(log: Path) -> None:
     assert [found.code for found in rest] == ["crc-mismatch"]  # type: ignore[attr-defined]
 
 
+def test_value_that_runs_past_its_message(log: Path) -> None:
+    body = builders.sized32(b"k") + (999).to_bytes(4, "big") + b"v"
+    log.write_bytes(builders.message(0, body=body) + builders.message(1))
+    lines, _, rest = printed(log)
+    assert "keySize: 1 valueSize: 999 isValid: true" in lines[3]
+    assert lines[5].endswith("key: key payload: value")
+    assert [found.code for found in rest] == ["records-undecodable"]  # type: ignore[attr-defined]
+
+
 def test_torn_tail_is_counted(log: Path) -> None:
     log.write_bytes(builders.batch() + builders.batch(base_offset=1)[:30])
     lines, _, rest = printed(log, "batches")

@@ -75,6 +75,7 @@ def test_numbers_for_people() -> None:
     assert counted(1, "record") == "1 record"
     assert counted(1234, "record") == "1,234 records"
     assert counted(2, "damage") == "2 damage"
+    assert counted(2, "batch") == "2 batches"
     assert size_text(999) == "999 bytes"
     assert size_text(1536) == "1.5 KiB"
     assert size_text(5 << 40) == "5.0 TiB"

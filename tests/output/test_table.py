@@ -139,7 +139,7 @@ def test_long_names_stand_on_two_lines() -> None:
 
 
 def test_hex_lines_pass_through_escaped() -> None:
-    assert drawn(HexText(PLACE, 0, ("+0  00", "  \x1b")))[1:] == [
+    assert drawn(HexText(PLACE, 0, ("+0  00", "  \x1b"))) == [
         "orders-7 · segment 0",
         "+0  00",
         "  \\x1b",

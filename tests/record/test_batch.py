@@ -157,6 +157,7 @@ def test_over_the_limit() -> None:
         (wrapper(INNER, 106, codec=SNAPPY), reasons.CODEC_FAILED),
         (wrapper(INNER, 106, codec=LZ4), reasons.CODEC_FAILED),
     ],
+    ids=lambda value: reasons.NAMES[value] if isinstance(value, int) else "",
 )
 def test_wrappers_brokers_refuse(entry: bytes, reason: int) -> None:
     found, why, _ = read(entry)

@@ -1,0 +1,93 @@
+"""Entries of a log file as `kafka-dump-log` sees them: framed by their lengths alone (D2, D4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.frames import Gap, Oversize, Run
+from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2
+from kdump.storage.file_records import BLOCK_BYTES, FileRecords
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.kernels.columns import Columns
+    from kdump.storage.source import Source
+
+_BATCHES_A_RUN = 4096
+
+
+def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Oversize | Gap]:
+    """Yield the entries of a file by their lengths alone, as FileLogInputStream does (S6).
+
+    The last item is a Gap where the file does not end with an entry. After a length that leads
+    nowhere the walk goes on at the next valid entry.
+    """
+    buffer = bytearray(min(BLOCK_BYTES, max(source.size - position, 1)))
+    while position < source.size:
+        filled = source.read_into(buffer, position, min(len(buffer), source.size - position))
+        if filled <= 0:
+            return
+        start, reason = 0, reasons.FULL
+        while reason == reasons.FULL:
+            batches, start, reason = kernels.walk(
+                buffer, start, filled, position, -1, True, _BATCHES_A_RUN
+            )
+            if batches.count:
+                yield Run(buffer, position, batches)
+        ends = position + filled >= source.size or source.shrank
+        size = int.from_bytes(buffer[start + 8 : start + LOG_OVERHEAD], "big", signed=True)
+        position += start
+        left = source.size - position
+        needed = LOG_OVERHEAD + size
+        if reason == reasons.LENGTH_TOO_SMALL:
+            gap = next(FileRecords(source, limit=limit).walk(position), None)
+            if not isinstance(gap, Gap):  # the file changed under the walk
+                return
+            yield gap
+            position += gap.size_bytes
+        elif reason == reasons.SHORT_TAIL and ends:
+            yield Gap(position, left, "short-tail", None, b"", to_end=True)
+            return
+        elif reason == reasons.CUT_SHORT and (ends or needed > left):
+            yield Gap(position, left, "cut-short", None, b"", to_end=True)
+            return
+        elif reason == reasons.CUT_SHORT and needed > limit:
+            for item in FileRecords(source, limit=limit).walk(position, position + needed):
+                header = item.header if isinstance(item, Gap) else item.batches
+                if header is not None:
+                    yield Oversize(header)
+            position += needed
+        elif reason == reasons.CUT_SHORT and needed > len(buffer):
+            buffer = bytearray(needed)
+        elif len(buffer) > BLOCK_BYTES:
+            buffer = bytearray(BLOCK_BYTES)
+
+
+def see_as_batch(batches: Columns, row: int, header: bytes) -> None:
+    """Put into the columns what a record batch's header at an entry's start would say."""
+    (
+        base_offset, _, leader_epoch, _, crc, attributes, delta, base_timestamp, max_timestamp,
+        producer_id, producer_epoch, base_sequence, count,
+    ) = BATCH_HEADER_V2.unpack(header)  # fmt: skip
+    flags = c.CRC_BAD | c.TOO_SMALL
+    for column, value in (
+        (c.B_ATTRIBUTES, attributes & 0xFFFF),
+        (c.B_BASE_OFFSET, base_offset),
+        (c.B_LAST_OFFSET, base_offset + delta),
+        (c.B_RECORDS_COUNT, count),
+        (c.B_CRC, crc),
+        (c.B_LEADER_EPOCH, leader_epoch),
+        (c.B_BASE_TIMESTAMP, base_timestamp),
+        (c.B_MAX_TIMESTAMP, max_timestamp),
+        (c.B_PRODUCER_ID, producer_id),
+        (c.B_PRODUCER_EPOCH, producer_epoch),
+        (c.B_BASE_SEQUENCE, base_sequence),
+        (c.B_FLAGS, flags),
+        (c.B_LAYOUT, MAGIC_V2),
+    ):
+        batches.block[column * batches.stride + row] = value
+    batches.flags |= flags

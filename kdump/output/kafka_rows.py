@@ -1,0 +1,120 @@
+"""Lines of kafka-dump-log for batch headers, index entries, producers, and its closing reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.kafka_dump import Reports
+    from kdump.engine.rows import BatchRow, Row
+
+
+def batch_text(batch: BatchRow) -> str:
+    """Write the line of one log entry."""
+    if batch.leader_epoch is None:
+        line = f"offset: {batch.last_offset}"
+    else:
+        horizon = batch.delete_horizon_ms
+        line = (
+            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
+            f"count: {batch.records_count} baseSequence: {batch.base_sequence} "
+            f"lastSequence: {batch.last_sequence} producerId: {batch.producer_id} "
+            f"producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.leader_epoch} "
+            f"isTransactional: {_bool(batch.transactional)} isControl: {_bool(batch.control)} "
+            f"deleteHorizonMs: {_optional(horizon)}"
+        )
+    timestamp = -1 if batch.max_timestamp_ms is None else batch.max_timestamp_ms
+    return (
+        f"{line} position: {batch.position} {batch.timestamp_type or 'NoTimestampType'}: "
+        f"{timestamp} size: {batch.size_bytes} magic: {batch.magic} "
+        f"compresscodec: {batch.codec} crc: {batch.crc} isvalid: {_bool(batch.crc_valid)}"
+    )
+
+
+def broken_text(batch: BatchRow, key_size: int, value_size: int) -> str:
+    """Write what the tool prints of a message before it dies of its value's size."""
+    timestamp = -1 if batch.max_timestamp_ms is None else batch.max_timestamp_ms
+    return (
+        f"| offset: {batch.last_offset} {batch.timestamp_type or 'NoTimestampType'}: {timestamp} "
+        f"keySize: {key_size} valueSize: {value_size} "
+        f"isValid: {_bool(batch.crc_valid)} crc: {batch.crc}}}"
+    )
+
+
+def row_text(row: Row) -> str:
+    """Write the line of one index entry or producer."""
+    fields = row.fields
+    if row.row == "offset-index-entry":
+        return f"offset: {fields['offset']} position: {fields['position']}"
+    if row.row == "time-index-entry":
+        return f"timestamp: {fields['timestamp_ms']} offset: {fields['offset']}"
+    if row.row == "aborted-transaction":
+        return (
+            f"version: {fields['version']} producerId: {fields['producer_id']} "
+            f"firstOffset: {fields['first_offset']} lastOffset: {fields['last_offset']} "
+            f"lastStableOffset: {fields['last_stable_offset']}"
+        )
+    return _producer_text(fields)
+
+
+def _producer_text(fields: dict[str, object]) -> str:
+    first = fields["current_txn_first_offset"]
+    last_sequence, delta = fields["last_sequence"], fields["offset_delta"]
+    assert isinstance(first, int)
+    assert isinstance(last_sequence, int)
+    assert isinstance(delta, int)
+    line = (
+        f"producerId: {fields['producer_id']} producerEpoch: {fields['producer_epoch']} "
+        f"coordinatorEpoch: {fields['coordinator_epoch']} "
+        f"currentTxnFirstOffset: {_optional(None if first < 0 else first)} "
+        f"lastTimestamp: {fields['last_timestamp_ms']} "
+    )
+    last_offset = fields["last_offset"]
+    if isinstance(last_offset, int) and last_offset < 0:
+        return line
+    first_sequence = last_sequence - delta
+    if first_sequence < 0:  # sequence numbers wrap at 2^31-1
+        first_sequence += 1 << 31
+    return (
+        f"{line}firstSequence: {first_sequence} lastSequence: {last_sequence} "
+        f"lastOffset: {last_offset} offsetDelta: {delta} "
+        f"timestamp: {fields['last_timestamp_ms']}"
+    )
+
+
+def report_lines(reports: Reports) -> Iterator[str]:
+    """Yield the lines printed to standard error at the end of a run, in the tool's order."""
+    for path, found in reports.mismatches:
+        if found.index:
+            yield f"Mismatches in :{path}"
+            for offset, last_offset in reversed(found.index):
+                yield f"  Index offset: {offset}, log offset: {last_offset}"
+    for path, found in reports.mismatches:
+        if found.timestamp:
+            yield f"Found timestamp mismatch in :{path}"
+            for stored, seen in found.timestamp:
+                yield f"  Index timestamp: {stored}, log timestamp: {seen}"
+    for path, found in reports.mismatches:
+        if found.order:
+            yield f"Found out of order timestamp in :{path}"
+            for stored, previous in found.order:
+                yield f"  Index timestamp: {stored}, Previously indexed timestamp: {previous}"
+    for _, found in reports.mismatches:
+        if found.not_found:
+            yield "The following indexed offsets are not found in the log."
+            for offset, last_offset in found.not_found:
+                yield f"Indexed offset: {offset}, found log offset: {last_offset}"
+    for path, pairs in reports.gaps:
+        yield f"Non-consecutive offsets in {path}"
+        for offset, following in reversed(pairs):
+            yield f"  {offset} is followed by {following}"
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _optional(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"

@@ -1,0 +1,109 @@
+"""The command line as a whole: what starting costs, help, version, completion."""
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from kdump import __version__, kernels
+from kdump.cli import LazyGroup, cli
+
+HEAVY = {
+    *("rich", "pyarrow", "lz4", "zstandard", "snappy", "isal", "crcmod", "crc32c"),
+    *("asyncio", "concurrent", "importlib.metadata", "logging", "multiprocessing"),
+}
+
+
+def modules_after(*args: str) -> set[str]:
+    """Return the modules imported by a run of the command line in a fresh interpreter."""
+    code = (
+        "import json, sys\n"
+        "from kdump.cli import main\n"
+        "try: main(sys.argv[1:])\n"
+        "except SystemExit: pass\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, check=True
+    )
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def heavy_of(modules: set[str]) -> set[str]:
+    return {name for name in modules if name in HEAVY or name.partition(".")[0] in HEAVY}
+
+
+def test_help_imports_next_to_nothing() -> None:
+    modules = modules_after("--help")
+    assert heavy_of(modules) == set()
+    ours = {name for name in modules if name.startswith("kdump")}
+    assert ours == {"kdump", "kdump.cli", "kdump.errors"}
+
+
+def test_help_of_dump_imports_no_engine() -> None:
+    modules = modules_after("dump", "--help")
+    assert heavy_of(modules) == set()
+    assert "kdump.kernels" not in modules
+
+
+def test_json_lines_import_no_codec_and_no_table(tmp_path: object) -> None:
+    modules = modules_after("dump", str(tmp_path))
+    assert heavy_of(modules) == set()
+
+
+def test_group_help_lists_what_is_there() -> None:
+    result = CliRunner().invoke(cli, ["--help"])
+    assert result.exit_code == 0
+    assert "dump  Show the records" in result.output
+
+
+def test_lines_of_the_group_help_are_the_commands_own() -> None:
+    group = cli
+    assert isinstance(group, LazyGroup)
+    context = click.Context(group)
+    formatter = click.HelpFormatter(width=200)
+    group.format_commands(context, formatter)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        assert command.short_help in formatter.getvalue()
+
+
+def test_version_names_the_kernel() -> None:
+    result = CliRunner().invoke(cli, ["--version"])
+    assert result.output == f"kdump {__version__} ({kernels.NAME} kernel)\n"
+
+
+@pytest.mark.parametrize("args", [["nonesuch"], ["dump", "--nonesuch"], ["--nonesuch"]])
+def test_wrong_usage_is_2(args: list[str]) -> None:
+    assert CliRunner().invoke(cli, args).exit_code == 2
+
+
+def test_module_runs_as_the_command() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "kdump", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("kdump ")
+
+
+@pytest.mark.parametrize(("words", "wanted"), [("du", "dump"), ("dump --form", "--format")])
+def test_completion(words: str, wanted: str) -> None:
+    line = f"kdump {words}"
+    environment = {
+        **os.environ,
+        "_KDUMP_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(line.split()) - 1),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "kdump"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"plain,{wanted}" in done.stdout

@@ -1,0 +1,76 @@
+"""Sizes, times and numbers as people write them."""
+
+import re
+
+import pytest
+
+from kdump.cli.options import read_int64, read_pattern, read_size, read_time
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("0", 0),
+        ("1000000", 1_000_000),
+        ("64MiB", 64 << 20),
+        ("1GiB", 1 << 30),
+        ("1.5 KiB", 1536),
+        ("2k", 2048),
+        ("3MB", 3_000_000),
+        ("7B", 7),
+    ],
+)
+def test_size(text: str, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1XB", "1 2", "0x10"])
+def test_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="is no size"):
+        read_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "timestamp_ms"),
+    [
+        ("0", 0),
+        ("-1", -1),
+        ("1700000000123", 1_700_000_000_123),
+        ("1970-01-01", 0),
+        ("1970-01-01T00:00:01", 1000),
+        ("1970-01-01T00:00:00.123456Z", 123),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("2026-11-19T10:00:00Z", 1_795_082_400_000),
+    ],
+)
+def test_time(text: str, timestamp_ms: int) -> None:
+    assert read_time(text) == timestamp_ms
+
+
+@pytest.mark.parametrize(
+    ("text", "back_ms"),
+    [("now", 0), ("now-30m", 1_800_000), ("now-7d", 604_800_000), ("now-1h30s", 3_630_000)],
+)
+def test_time_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, back_ms: int) -> None:
+    monkeypatch.setattr("time.time_ns", lambda: 1_700_000_000_123_456_789)
+    assert read_time(text) == 1_700_000_000_123 - back_ms
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "now-", "now-5", "now-5y", "now+5m", "12:00"])
+def test_no_time(text: str) -> None:
+    with pytest.raises(ValueError, match="is no time"):
+        read_time(text)
+
+
+@pytest.mark.parametrize("text", ["9223372036854775808", "-9223372036854775809", "x", "1.0", ""])
+def test_no_int64(text: str) -> None:
+    with pytest.raises(ValueError, match=r"64 bits|whole number"):
+        read_int64(text)
+
+
+def test_pattern_is_over_bytes() -> None:
+    assert read_pattern(r"\x00k").search(b"a\x00k")
+    with pytest.raises(ValueError, match="is no regular expression"):
+        read_pattern("(")
+    assert isinstance(read_pattern("a"), re.Pattern)

@@ -1,0 +1,41 @@
+"""When several statuses apply, one stands."""
+
+import pytest
+
+from kdump.cli.status import FAIL_ON, fails, first_of
+from kdump.engine.findings import Severity
+
+
+@pytest.mark.parametrize(
+    ("statuses", "stands"),
+    [
+        ((), 0),
+        ((0, 4), 4),
+        ((4, 1), 1),
+        ((1, 3), 3),
+        ((3, 5), 5),
+        ((5, 2, 3, 1, 4, 0), 2),
+    ],
+)
+def test_precedence(statuses: tuple[int, ...], stands: int) -> None:
+    assert first_of(*statuses) == stands
+
+
+@pytest.mark.parametrize(
+    ("worst", "fail_on", "failed"),
+    [
+        (None, "note", False),
+        (Severity.NOTE, "note", True),
+        (Severity.NOTE, "rebuild", False),
+        (Severity.REBUILD, "rebuild", True),
+        (Severity.REBUILD, "damage", False),
+        (Severity.DAMAGE, "damage", True),
+        (Severity.DAMAGE, "never", False),
+    ],
+)
+def test_fail_on(worst: Severity | None, fail_on: str, failed: bool) -> None:
+    assert fails(worst, fail_on) is failed
+
+
+def test_words_of_fail_on() -> None:
+    assert ("never", *(severity.value for severity in Severity)) == FAIL_ON
