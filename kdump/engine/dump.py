@@ -227,7 +227,7 @@ def _log(
         if ends_before(source, file, filters.from_time_ms):
             return
     position = 0
-    if aborted is None and file.name.kind is Kind.LOG and filters.from_offset is not None:
+    if file.name.kind is Kind.LOG and filters.from_offset is not None:
         from kdump.engine.seek import start_position
 
         position = start_position(source, file, filters.from_offset)

@@ -158,7 +158,7 @@ class RecordChunk:
         seen = -1
         for number in range(self.records.count) if self.rows is None else self.rows:
             (
-                at, _, _, offset, timestamp, key, key_size, value, value_size, headers, count, _,
+                at, _, _, offset, timestamp, key, key_size, value, value_size, headers, count, flags,
             ) = self.records.row(number)  # fmt: skip
             if at != seen:
                 seen = at
@@ -166,8 +166,10 @@ class RecordChunk:
                 layout, attributes = batch[c.B_LAYOUT], batch[c.B_ATTRIBUTES]
                 modern = layout == 2
                 base_sequence = batch[c.B_BASE_SEQUENCE]
-                kind = timestamp_type_name(layout, attributes)
+                wrapper = batch[c.B_FLAGS] & c.WRAPPER
                 codec = codec_name(attributes)
+            # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
+            timed = flags >> c.INNER_MAGIC_SHIFT & 3 == 1 if wrapper else layout > 0
             yield RecordRow(
                 place.topic,
                 place.partition,
@@ -176,8 +178,8 @@ class RecordChunk:
                 batch[c.B_MAGIC],
                 codec,
                 offset,
-                timestamp if layout else None,
-                kind,
+                timestamp if timed else None,
+                timestamp_type_name(1, attributes) if timed else None,
                 batch[c.B_LEADER_EPOCH] if modern else None,
                 batch[c.B_PRODUCER_ID] if modern else None,
                 batch[c.B_PRODUCER_EPOCH] if modern else None,

@@ -2028,6 +2028,8 @@ def spread(object batches, object records, object rows):
                 timestamps[i] = cell(&columns, R_TIMESTAMP, row)
                 types[i] = attributes >> 3 & 1
                 layouts[i] = <int8_t>cell(&of, B_LAYOUT, batch)
+                if layouts[i] < 2 and cell(&of, B_FLAGS, batch) & WRAPPER:
+                    layouts[i] = (cell(&columns, R_FLAGS, row) >> INNER_MAGIC_SHIFT & 3) == 1
                 if layouts[i] == 2:
                     leader_epochs[i] = <int32_t>cell(&of, B_LEADER_EPOCH, batch)
                     producers[i] = cell(&of, B_PRODUCER_ID, batch)

@@ -1103,7 +1103,8 @@ def spread(batches: Columns, records: Columns, rows: Rows) -> tuple[bool, tuple[
     Returns (modern, buffers). Each buffer holds one number for each row, in memory order:
     position int64, magic int8, codec int32, offset int64, timestamp int64, timestamp type int32 (0
     CreateTime, 1 LogAppendTime), leader epoch int32, producer id int64, producer epoch int16,
-    sequence int32 (-1 for none, F24), transactional int8, layout int8. Where the layout is not 2
+    sequence int32 (-1 for none, F24), transactional int8, layout int8 (of a message in a wrapper:
+    1 if its own magic is 1, else 0, since that decides on its timestamp). Where it is not 2
     the fields that only magic 2 has are -1 and 0; `modern` says that it is 2 everywhere.
     """
     columns = [array(code) for code in SPREAD_CODES]
@@ -1112,6 +1113,8 @@ def spread(batches: Columns, records: Columns, rows: Rows) -> tuple[bool, tuple[
         batch = _batch_row(batches, records.value(c.R_BATCH, row))
         offset, attributes = records.value(c.R_OFFSET, row), batch[c.B_ATTRIBUTES]
         layout = batch[c.B_LAYOUT]
+        if layout < 2 and batch[c.B_FLAGS] & c.WRAPPER:
+            layout = int(not _is_magic_0(batch, records.value(c.R_FLAGS, row)))
         of_v2: tuple[int, ...] = (-1, -1, -1, -1, 0)
         if layout == 2:
             of_v2 = (

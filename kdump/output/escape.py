@@ -7,51 +7,42 @@ passed on as they are: a terminal would obey them.
 
 from __future__ import annotations
 
-from itertools import chain
+import re
+from functools import cache
 
-#: What reorders or breaks a line without being seen.
-_UNSEEN = (0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
-#: Halves of UTF-16 pairs stand for bytes of file names that are no UTF-8; they cannot be encoded.
-_SURROGATES = range(0xD800, 0xE000)
+#: What reorders or breaks a line without being seen, and the halves of UTF-16 pairs that stand for
+#: bytes of file names that are no UTF-8 and cannot be encoded.
+_UNSEEN = "\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
-def _visible(number: int) -> str:
+@cache
+def _terminal() -> re.Pattern[str]:
+    """Compile what a terminal would act upon; most runs meet none of it and need no pattern."""
+    return re.compile(f"[\x00-\x1f\x7f-\x9f\u061c{_UNSEEN}]")
+
+
+@cache
+def _json() -> re.Pattern[str]:
+    """Compile what JSON leaves as it is; the kernel's formatter has the same set."""
+    return re.compile(f"[\x7f-\x9f{_UNSEEN}]")
+
+
+def _spelled(match: re.Match[str]) -> str:
+    character = match.group()
+    if character in _SHORT:
+        return _SHORT[character]
+    number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:
         return f"\\x{number - 0xDC00:02x}"
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
 
-class _Table(dict[int, str]):
-    """A table for `str.translate` that spells out the surrogates without holding them."""
-
-    def __missing__(self, number: int) -> str:
-        if number in _SURROGATES:
-            return self.spell(number)
-        raise LookupError
-
-    def spell(self, number: int) -> str:
-        return _visible(number)
-
-
-class _JsonTable(_Table):
-    def spell(self, number: int) -> str:
-        return f"\\u{number:04x}"
-
-
-_TERMINAL = _Table(
-    (number, _SHORT.get(chr(number)) or _visible(number))
-    for number in chain(range(0x20), range(0x7F, 0xA0), (0x061C,), _UNSEEN)
-)
-#: What JSON leaves as it is and a terminal would act upon; the kernel's formatter has the same set.
-_JSON = _JsonTable((number, f"\\u{number:04x}") for number in chain(range(0x7F, 0xA0), _UNSEEN))
-
-
 def visible(text: str) -> str:
     """Return the text with every hostile character spelled out, fit for one line of a terminal."""
-    if text.isprintable() and text.isascii():
+    if text.isascii() and text.isprintable():
         return text
-    return text.translate(_TERMINAL)
+    return _terminal().sub(_spelled, text)
 
 
 def visible_bytes(data: bytes) -> str:
@@ -63,4 +54,4 @@ def escape_json(text: str) -> str:
     """Escape in finished JSON text what `json` leaves raw; only strings can hold it."""
     if text.isascii() and "\x7f" not in text:
         return text
-    return text.translate(_JSON)
+    return _json().sub(lambda match: f"\\u{ord(match.group()):04x}", text)

@@ -181,6 +181,32 @@ class FileRecords:
                 position += one.value(c.B_SIZE, 0)
                 yield one
 
+    def runs_as_is(self, position: int, end: int | None = None) -> Iterator[Run]:
+        """Yield entries from `position` on with their bytes, as a broker's read meets them (L2).
+
+        Like `headers`, no sum is checked and the first thing that is no entry ends it; an entry
+        larger than the limit does, too.
+        """
+        limit = self.source.size if end is None else min(end, self.source.size)
+        buffer = bytearray(HEADER_BLOCK_BYTES)
+        self.stopped_by = reasons.END
+        while position < limit:
+            filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
+            if filled <= 0:
+                return
+            batches, stop, reason = kernels.walk(
+                buffer, 0, filled, position, -1, False, BATCHES_A_RUN
+            )
+            if batches.count:
+                yield Run(buffer, position, batches)
+                position += stop
+                continue
+            size = LOG_OVERHEAD + int.from_bytes(buffer[8:12], "big", signed=True)
+            if reason != reasons.CUT_SHORT or size > min(limit - position, self.limit):
+                self.stopped_by = reason
+                return
+            buffer = bytearray(size)
+
     def valid_at(self, position: int, limit: int, last_offset: int) -> Columns | None:
         """Return the header of a valid, believable entry at `position`, or None."""
         head = self.source.read(position, 12)

@@ -154,13 +154,10 @@ def test_aborted_transactions_and_last_stable_offset(
     theirs = asked.ask("aborted", dir=directory, offset=0)
     end = theirs["logEndOffset"] if view.end is None else view.end
     assert end == theirs["lastStableOffset"]
-    ours = [
-        (entry.producer_id, entry.first_offset)
-        for entry in view.aborted
-        if entry.first_offset < theirs["lastStableOffset"]
-    ]
+    ours = [(entry.producer_id, entry.first_offset, entry.last_offset) for entry in view.aborted]
     assert sorted(ours) == sorted(
-        (entry["producerId"], entry["firstOffset"]) for entry in theirs["aborted"]
+        (entry["producerId"], entry["firstOffset"], entry["lastOffset"])
+        for entry in theirs["aborted"]
     )
 
 
