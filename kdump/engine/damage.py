@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from kdump.engine.findings import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels.second_opinion import second_opinion
-from kdump.record import bitflip
 from kdump.record.layout import (
     CRC_POSITION_LEGACY,
     CRC_POSITION_V2,
@@ -147,13 +145,13 @@ def _count_if_believable(header: Columns, last_offset: int, next_offset: int | N
 
 def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
     if most is None:
-        return f"At least {least:,} records lost, from offset {first:,} on; nothing follows here."
+        return f"At least {least:,} {'record' if least == 1 else 'records'} lost, from offset {first:,} on; nothing follows here."
     if most == 0:
         return f"No offset is missing before the next good one, {next_offset:,}."
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     span = f"offset {first:,}" if most == 1 else f"offsets {first:,}-{first + most - 1:,}"
-    return f"{count} records lost, {span}. Next good offset: {next_offset:,}."
+    return f"{count} {'record' if most == 1 else 'records'} lost, {span}. Next good offset: {next_offset:,}."
 
 
 def _crc_words(gap: Gap) -> str:
@@ -166,6 +164,8 @@ def _crc_words(gap: Gap) -> str:
     words = f"stored {stored:08x}, computed {computed:08x}"
     size = header.value(c.B_SIZE, 0)
     if len(gap.data) >= size > start:
+        from kdump.kernels.second_opinion import second_opinion
+
         covered = memoryview(gap.data)[start:size]
         second = second_opinion("crc-32c" if modern else "crc-32", covered)
         if second == computed:
@@ -174,6 +174,8 @@ def _crc_words(gap: Gap) -> str:
             words += f" (crcmod differs: {second:08x}; please report this)."
     else:
         words += " (too large for a second opinion)."
+    from kdump.record import bitflip
+
     polynomial = bitflip.CRC32C_POLYNOMIAL if modern else bitflip.CRC32_POLYNOMIAL
     flip = bitflip.find_flip(stored, computed, max(size - start, 0), polynomial)
     if flip is None:

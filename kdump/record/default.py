@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record import compression
 from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
 
 if TYPE_CHECKING:
@@ -36,6 +35,8 @@ def read(
     count = batches.value(c.B_RECORDS_COUNT, index)
     failure, detail = reasons.END, ""
     if codec and count:
+        from kdump.record import compression
+
         plain = compression.decompress(codec, memoryview(data)[position:end], limit)
         if plain.data is None:
             yield empty_piece(b"", plain.reason, plain.detail)

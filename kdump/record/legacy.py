@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record import compression
-from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1
+from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1, ZSTD
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
@@ -73,9 +72,11 @@ def read_wrapper(
         yield empty_piece(data, reason)
         return
     codec = batches.value(c.B_ATTRIBUTES, index) & CODEC_MASK
-    if codec == compression.ZSTD:
+    if codec == ZSTD:
         yield empty_piece(data, reasons.ZSTD_IN_LEGACY)
         return
+    from kdump.record import compression
+
     plain = compression.decompress(
         codec, memoryview(data)[first:last], limit, broken_lz4_header=layout == 0
     )

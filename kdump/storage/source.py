@@ -12,7 +12,6 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
@@ -56,7 +55,7 @@ class Source:
         self._fd = -1
         try:
             # Asked first, because opening some devices is already an act.
-            _refuse_irregular(self.path, Path(self.path).stat())
+            _refuse_irregular(self.path, os.stat(self.path))
             self._fd = _open(self.path)
             status = os.fstat(self._fd)
             _refuse_irregular(self.path, status)
