@@ -40,7 +40,8 @@ CATALOGUE: dict[str, Code] = {
     "crc-mismatch": Code(
         _D,
         "The stored checksum of a batch is not the checksum of its bytes.",
-        "Look at the batch with dump --hex; consumers get past it by seeking to the next good offset.",
+        "Look at the batch with dump --hex; a consumer gets past it by seeking to the next good "
+        "offset.",
     ),
     "batch-length": Code(
         _D,
@@ -242,7 +243,7 @@ CATALOGUE: dict[str, Code] = {
 
 
 class Finding(NamedTuple):
-    """One thing wrong, or worth knowing. `size_bytes` from `position` on is the range it is about."""
+    """One thing wrong, or worth knowing, about `size_bytes` bytes from `position` on."""
 
     code: str
     severity: Severity

@@ -158,7 +158,8 @@ class RecordChunk:
         seen = -1
         for number in range(self.records.count) if self.rows is None else self.rows:
             (
-                at, _, _, offset, timestamp, key, key_size, value, value_size, headers, count, flags,
+                at, _, _, offset, timestamp, key, key_size, value, value_size,
+                headers, count, flags,
             ) = self.records.row(number)  # fmt: skip
             if at != seen:
                 seen = at

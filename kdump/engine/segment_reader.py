@@ -209,9 +209,7 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.value(c.R_OFFSET, 0)
                 count += piece.records.count
-                told = decode_finding(
-                    piece.reason, piece.detail, self._place, batches, row, count
-                )
+                told = decode_finding(piece.reason, piece.detail, self._place, batches, row, count)
                 if told is not None:
                     yield told
             if first is not None:
@@ -227,7 +225,7 @@ class SegmentReader:
                 row = admitted.find(1, row)
                 if row < 0:
                     return
-            records, following, stop, reason = kernels.decode_run(
+            records, following, _, reason = kernels.decode_run(
                 run.data, run.base, batches, row, RECORDS_A_CHUNK
             )
             if records.count:
@@ -235,9 +233,7 @@ class SegmentReader:
             if reason >= reasons.COUNT_NEGATIVE:
                 inside = _count_of(records, following)
                 if admitted is None or admitted[following]:
-                    told = decode_finding(
-                        reason, "", self._place, batches, following, inside
-                    )
+                    told = decode_finding(reason, "", self._place, batches, following, inside)
                     if told is not None:
                         yield told
                 following += 1
