@@ -1491,6 +1491,39 @@ cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     return 0
 
 
+cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
+    """Add a short text with its quotes if it is UTF-8; else add nothing and return False.
+
+    One pass over the bytes: nearly all that is tried is valid.
+    """
+    cdef const uint8_t *end = p + size
+    cdef char *at
+    cdef size_t plain
+    cdef int step
+    room(out, 6 * size + 8 + KD_TEXT_SLACK)
+    at = out.text + out.used
+    at[0] = b'"'
+    at += 1
+    while True:
+        plain = kd_copy_plain(at, p, end - p)
+        p += plain
+        at += plain
+        if p == end:
+            break
+        if p[0] < 0x80:
+            at = add_ascii_special(at, p[0])
+            p += 1
+            continue
+        step = utf8_step(p, end - p)
+        if step < 0:
+            return False
+        at = add_multibyte(at, p, step)
+        p += step
+    at[0] = b'"'
+    out.used = at + 1 - out.text
+    return True
+
+
 cdef int put_hex(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
     cdef char *at
     cdef Py_ssize_t part, i
@@ -1541,7 +1574,12 @@ cdef int put_base64(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
 cdef int put_bytes(Out *out, const uint8_t *p, Py_ssize_t size, int mode) except -1 nogil:
     """Add bytes as a JSON string, or as the base64 object of BYTES_AUTO."""
     if mode == BYTES_AUTO:
-        mode = BYTES_UTF8 if is_utf8(p, size) else BYTES_OBJECT
+        if size <= STRING_BLOCK:
+            if put_valid(out, p, size):
+                return 0
+            mode = BYTES_OBJECT
+        else:
+            mode = BYTES_UTF8 if is_utf8(p, size) else BYTES_OBJECT
     if mode == BYTES_OBJECT:
         put(out, b'{"base64":"', 11)
     else:

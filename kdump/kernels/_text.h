@@ -66,10 +66,30 @@ static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
         done += 8;
     }
 #endif
+#ifdef KD_TEXT_SSE2
+    if (done < n) { /* fewer than 16 left: as a block with zeros, which are special, behind them */
+        unsigned bits;
+        __m128i bytes;
+        if (done) { /* the last 16 bytes, of which the first are done already */
+            size_t again = 16 - (n - done);
+            bytes = _mm_loadu_si128((const __m128i *)(p + n - 16));
+            _mm_storeu_si128((__m128i *)(at + n - 16), bytes);
+            bits = kd_specials(bytes) >> again;
+        } else {
+            uint8_t block[16] = {0};
+            memcpy(block, p, n);
+            bytes = _mm_loadu_si128((const __m128i *)block);
+            _mm_storeu_si128((__m128i *)at, bytes);
+            bits = kd_specials(bytes) & ((1u << n) - 1);
+        }
+        return bits ? done + kd_lowest_bit(bits) : n;
+    }
+#else
     while (done < n && !kd_is_special(p[done])) {
         at[done] = (char)p[done];
         done++;
     }
+#endif
     return done;
 }
 

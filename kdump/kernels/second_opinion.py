@@ -6,13 +6,23 @@ on the way through sound data.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 _POLYNOMIALS = {"crc-32c": 0x11EDC6F41, "crc-32": 0x104C11DB7}
 
 
 def second_opinion(name: str, data: bytes | memoryview) -> int:
     """Compute `crc-32c` or `crc-32` of some bytes with crcmod."""
+    return _function(name)(bytes(data))
+
+
+@cache
+def _function(name: str) -> Callable[[bytes], int]:
+    """Make the function once: its table costs as much as summing a batch of some kilobytes."""
     import crcmod
 
-    compute = crcmod.mkCrcFun(_POLYNOMIALS[name], initCrc=0, xorOut=0xFFFFFFFF)
-    result: int = compute(bytes(data))
-    return result
+    function: Callable[[bytes], int] = crcmod.mkCrcFun(
+        _POLYNOMIALS[name], initCrc=0, xorOut=0xFFFFFFFF
+    )
+    return function

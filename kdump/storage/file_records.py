@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Small enough to stay in the cache between reading and summing; measured against 1 MiB.
 BLOCK_BYTES = 1 << 18
 BATCHES_A_RUN = 4096
+# What a walk looks at behind a broken entry, at first: what lies behind the next broken one would
+# be walked over again.
+BATCHES_BEHIND_DAMAGE = 8
 DEFAULT_LIMIT = 64 << 20
 MAX_OFFSET = (1 << 63) - 1
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
@@ -69,6 +72,7 @@ class FileRecords:
         self._wasted = 0
         limit = self.source.size if end is None else min(end, self.source.size)
         buffer = bytearray(min(BLOCK_BYTES, max(limit - position, 1)))
+        most = BATCHES_A_RUN
         while position < limit:
             filled = self.source.read_into(buffer, position, min(len(buffer), limit - position))
             if filled <= 0:
@@ -78,9 +82,10 @@ class FileRecords:
             needed = 0
             while True:
                 batches, stop, reason = kernels.walk(
-                    buffer, start, filled, base, last_offset, True, BATCHES_A_RUN
+                    buffer, start, filled, base, last_offset, True, most
                 )
                 broken = first_broken(batches)
+                most = BATCHES_BEHIND_DAMAGE if broken >= 0 else min(4 * most, BATCHES_A_RUN)
                 if broken >= 0:
                     sound = _part(batches, 0, broken)
                     if sound.count:

@@ -90,11 +90,14 @@ class Extent(NamedTuple):
 class EntryFile:
     """The slots of a file of equal entries, in memory or, if it is too large for that, on disk.
 
+    `slotwise` leaves any file on disk: a lookup compares a few slots of many.
     Total on any bytes: a part of an entry at the end is counted in `trailing_bytes` and left out.
     """
 
-    def __init__(self, data: bytes | Source, layout: struct.Struct) -> None:
-        if isinstance(data, Source) and data.size <= SMALL_FILE_LIMIT:
+    def __init__(
+        self, data: bytes | Source, layout: struct.Struct, *, slotwise: bool = False
+    ) -> None:
+        if isinstance(data, Source) and data.size <= SMALL_FILE_LIMIT and not slotwise:
             data = data.whole()
         self.data = data
         self.layout = layout
@@ -147,8 +150,15 @@ class Index(EntryFile):
     value_floor = 0
     value_rises = staticmethod(lt)  # `le` where a value may repeat
 
-    def __init__(self, data: bytes | Source, base_offset: int, layout: struct.Struct) -> None:
-        super().__init__(data, layout)
+    def __init__(
+        self,
+        data: bytes | Source,
+        base_offset: int,
+        layout: struct.Struct,
+        *,
+        slotwise: bool = False,
+    ) -> None:
+        super().__init__(data, layout, slotwise=slotwise)
         self.base_offset = base_offset
         self._codes = layout.format.lstrip(">")
 

@@ -30,8 +30,8 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(Index):
     """The entries of one `.index` file; total on any bytes."""
 
-    def __init__(self, data: bytes | Source, base_offset: int) -> None:
-        super().__init__(data, base_offset, OFFSET_INDEX_ENTRY)
+    def __init__(self, data: bytes | Source, base_offset: int, *, slotwise: bool = False) -> None:
+        super().__init__(data, base_offset, OFFSET_INDEX_ENTRY, slotwise=slotwise)
 
     def entry(self, slot: int) -> OffsetPosition:
         """Give one slot with its absolute offset, written or not."""

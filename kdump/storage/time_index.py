@@ -33,8 +33,8 @@ class TimeIndex(Index):
 
     value_rises = staticmethod(le)  # an offset may repeat under a later timestamp (I13)
 
-    def __init__(self, data: bytes | Source, base_offset: int) -> None:
-        super().__init__(data, base_offset, TIME_INDEX_ENTRY)
+    def __init__(self, data: bytes | Source, base_offset: int, *, slotwise: bool = False) -> None:
+        super().__init__(data, base_offset, TIME_INDEX_ENTRY, slotwise=slotwise)
 
     def entry(self, slot: int) -> TimestampOffset:
         """Give one slot with its absolute offset, written or not."""

@@ -7,7 +7,6 @@ KDUMP_FUZZ=long takes 20,000 lookups; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SE
 
 import os
 import random
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -125,7 +124,9 @@ DAMAGES: tuple[Callable[[bytearray, int, random.Random], None], ...] = (
 
 def damage_indexes(directory: Path, rng: random.Random) -> None:
     """Break one to most of the index files of a directory, each in one way."""
-    files = [path for kind in ("index", "timeindex") for path in sorted(directory.glob(f"*.{kind}"))]
+    files = [
+        path for kind in ("index", "timeindex") for path in sorted(directory.glob(f"*.{kind}"))
+    ]
     files = [path for path in files if path.stat().st_size]
     for path in rng.sample(files, min(len(files), rng.choice((1, 2, 4, len(files))))):
         data = bytearray(path.read_bytes())
@@ -147,13 +148,18 @@ def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, str]:
     state = STATES[number // len(PROFILES) % len(STATES)] if _COUNT >= 8000 else rng.choice(STATES)
     options: Json = {
         "indexIntervalBytes": str(INTERVAL),
-        "segmentBytes": str(rng.choice((3000, 12000, 60000))),
+        "segmentBytes": str(rng.choice((32 << 10, 64 << 10, 1 << 20))),
         "batches": str(rng.choice((20, 60, 120))),
     }
-    if state == "crashed":
-        options["crash"] = "true"
-    parent.mkdir(parents=True, exist_ok=True)
-    directory = asked.make(profile, number, parent / f"{profile}-0", **options)
+    directory = parent / f"{profile}-0"
+    asked.ask(
+        "make",
+        profile=profile,
+        seed=number,
+        dir=directory,
+        options=options,
+        close="crash" if state == "crashed" else "clean",
+    )
     if state in ("damaged", "both"):
         damage_indexes(directory, rng)
     if state in ("missing", "both"):
@@ -231,6 +237,110 @@ def fetch_of_theirs(answer: Json, where: str) -> Json:
         "size": first and first["sizeInBytes"],
         "last": first and first["lastOffset"],
         "entry": entry and [entry["offset"], entry["position"]],
-        "record": fetch.get("firstRecordOffset")
-        and (fetch["firstRecordOffset"], fetch["firstRecordTimestamp"]),
+        "record": None
+        if fetch.get("firstRecordOffset") is None
+        else (fetch["firstRecordOffset"], fetch["firstRecordTimestamp"]),
     }
+
+
+def same_fetch(ours: Json, theirs: Json) -> bool:
+    """Whether the same entry is found; a record, too, unless it is one a consumer is not given."""
+    if "error" in theirs or "found" in theirs:
+        return ours.keys() == theirs.keys()
+    names = ("segment", "position", "size", "last") + (("entry",) if theirs["entry"] else ())
+    if any(ours.get(name) != theirs[name] for name in names):
+        return False
+    given = theirs["record"]
+    return (
+        ours["record"] == given
+        or given is None
+        or ours["record"] is None
+        or (ours["record"][0] > given[0])
+    )
+
+
+def time_of_ours(view: PartitionView, target: int) -> Json:
+    try:
+        answer = list_offsets(view, target)
+    except BrokerError as error:
+        return {"error": str(error)}
+    ours: Json = {"answer": answer_of(answer)}
+    if view.as_is:
+        ours["segment"] = answer.segment
+        if answer.segment is not None:
+            ours["times"] = list(answer.time_index_entry or (-1, answer.segment))
+            ours["entry"] = list(answer.index_entry or (answer.segment, 0))
+    return ours
+
+
+def answer_of(answer: TimeAnswer) -> list[int | None] | None:
+    if answer.offset < 0:
+        return None
+    return [answer.offset, answer.timestamp_ms, answer.leader_epoch]
+
+
+def time_of_theirs(answer: Json, where: str) -> Json:
+    side = answer[where]
+    if "error" in side:
+        return {"error": side["error"]}
+    found = side["answer"]
+    if where == "unified" and found and found["offset"] >= side["logEndOffset"]:
+        found = None if found["timestamp"] >= 0 else found  # left to the broker's next layer
+    theirs: Json = {
+        "answer": found and [found["offset"], found["timestamp"], found["leaderEpoch"]],
+    }
+    if where == "segments":
+        theirs["segment"] = side["segment"]
+        if side["segment"] is not None:
+            theirs["times"] = [side["timeindexEntry"][name] for name in ("timestamp", "offset")]
+            theirs["entry"] = [side["indexEntry"][name] for name in ("offset", "position")]
+    return theirs
+
+
+def same_time(ours: Json, theirs: Json) -> bool:
+    if "error" in theirs:
+        return "error" in ours
+    return ours == theirs
+
+
+def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str]]:
+    """Look up in directory `number`; give how many answers were equal, and the others."""
+    directory, name = made(asked, parent, number)
+    rng = random.Random(f"lookups {number}")
+    offsets, times = truth(asked, directory)
+    modes = (False, True) if "damaged" in name or "sound" in name else (False,)
+    found: list[str] = []
+    equal = 0
+    for as_is in modes:
+        where = "segments" if as_is else "unified"
+        with closing(view_of(directory, as_is=as_is)) as view:
+            for offset in targets(rng, offsets, LOOKUPS // 2 // len(modes)):
+                answer = asked.ask(
+                    "find_offset", dir=directory, offset=offset, indexIntervalBytes=INTERVAL
+                )
+                theirs = fetch_of_theirs(answer, where)
+                ours = fetch_of_ours(view, offset)
+                if same_fetch(ours, theirs):
+                    equal += 1
+                else:
+                    found.append(f"{name} {where} offset {offset}:\n  {ours}\n  {theirs}")
+            for time in [*targets(rng, times, LOOKUPS // 2 // len(modes) - 3), -1, -2, -3]:
+                if as_is and time < 0:
+                    continue
+                answer = asked.ask(
+                    "find_time", dir=directory, timestamp=time, indexIntervalBytes=INTERVAL
+                )
+                theirs = time_of_theirs(answer, where)
+                ours = time_of_ours(view, time)
+                if same_time(ours, theirs):
+                    equal += 1
+                else:
+                    found.append(f"{name} {where} time {time}:\n  {ours}\n  {theirs}")
+    return equal, found
+
+
+@pytest.mark.parametrize("number", range(_FIRST, _FIRST + DIRECTORIES))
+def test_lookups_equal_the_broker(tmp_path: Path, number: int) -> None:
+    equal, found = differences(oracle(), tmp_path, number)
+    assert found == []
+    assert equal >= LOOKUPS // 2

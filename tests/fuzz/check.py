@@ -19,6 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fuzz.cases import Case, Run
+from fuzz.seeds import LIMIT
+
 from kdump import kernels
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.findings import Finding
@@ -31,12 +34,10 @@ from kdump.output.messages import Messages
 from kdump.output.progress import Tally
 from kdump.output.sink import Sink, pour
 from kdump.record import compression
-from kdump.record.frames import Gap, Run as WalkRun
+from kdump.record.frames import Gap
+from kdump.record.frames import Run as WalkRun
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
-
-from fuzz.cases import Case, Run
-from fuzz.seeds import LIMIT
 
 SECONDS_A_MIB = 2.0
 #: The pure kernel is held to the same shape of growth, not to the same speed.
@@ -275,7 +276,7 @@ class Checker:
             if ignored:
                 wrong = ignored[0]
                 where = f"traceback {where}"
-        except BaseException:  # noqa: BLE001 - a panic of a codec written in Rust is no Exception
+        except BaseException:
             yield Failure(case.number, case.family, "traceback", where, traceback.format_exc())
         else:
             if wrong:

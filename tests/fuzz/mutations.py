@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import builders
-
 from fuzz.seeds import CODECS, unpacked
 
 LARGEST = 96 << 10

@@ -114,7 +114,7 @@ def unpacked(codec: int, packed: bytes) -> bytes | None:
         if codec == builders.ZSTD:
             with zstandard.ZstdDecompressor().stream_reader(packed) as stream:
                 return stream.read(LIMIT)
-    except Exception:  # noqa: BLE001 - each library has exceptions of its own
+    except Exception:
         return None
     return None
 

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Callable
 
 import builders
-
 from fuzz import seeds
 
 Trap = Callable[[random.Random, int], bytes]
