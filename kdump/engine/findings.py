@@ -199,6 +199,21 @@ CATALOGUE: dict[str, Code] = {
         "An untrimmed time index holds old entries behind its end, as after a truncation.",
         "Nothing; the broker does not look at them.",
     ),
+    "offset-lookup-differs": Code(
+        _R,
+        "The offset index leads a fetch to another record than a scan of the log finds.",
+        "Rebuild it: delete the .index file before a start, or let the broker recover the segment.",
+    ),
+    "time-lookup-differs": Code(
+        _R,
+        "The indexes lead a lookup by time to another record than a scan of the log finds.",
+        "Rebuild them: delete the .timeindex and .index files before a start.",
+    ),
+    "time-lookup-passes-over": Code(
+        _N,
+        "A lookup by time answers otherwise than a scan, by the broker's own rules.",
+        "Nothing; the indexes are sound. scan_offset says where the record is.",
+    ),
     "transaction-index-size": Code(
         _R,
         "The transaction index ends in a piece of an entry, which brokers pass over.",

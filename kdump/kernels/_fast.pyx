@@ -35,7 +35,7 @@ from kdump.kernels.columns import Columns
 cdef extern from "_text.h" nogil:
     enum:
         KD_TEXT_SLACK
-    size_t kd_copy_plain(char *at, const uint8_t *p, size_t n)
+    char *kd_copy_escaped(char *at, const uint8_t **p, size_t n)
 
 
 cdef extern from "_crc.h" nogil:
@@ -1414,28 +1414,6 @@ cdef inline char *add_escape(char *at, int code) noexcept nogil:
     return at + 6
 
 
-cdef inline char *add_ascii_special(char *at, int code) noexcept nogil:
-    """Add one character below 0x80 that JSON, or a terminal, does not take as it is."""
-    cdef char short = 0
-    if code == 0x22 or code == 0x5C:
-        short = <char>code
-    elif code == 0x0A:
-        short = b"n"
-    elif code == 0x09:
-        short = b"t"
-    elif code == 0x0D:
-        short = b"r"
-    elif code == 0x08:
-        short = b"b"
-    elif code == 0x0C:
-        short = b"f"
-    else:
-        return add_escape(at, code)
-    at[0] = b"\\"
-    at[1] = short
-    return at + 2
-
-
 cdef inline char *add_multibyte(char *at, const uint8_t *p, int size) noexcept nogil:
     """Add one valid character of two to four bytes, escaped where it steers a terminal."""
     cdef int code
@@ -1464,20 +1442,17 @@ cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     cdef const uint8_t *end = p + size
     cdef const uint8_t *stop
     cdef char *at
-    cdef size_t plain
     cdef int step
     while p < end:
         stop = p + min(end - p, <Py_ssize_t>STRING_BLOCK)
         room(out, 6 * (stop - p) + 8 + KD_TEXT_SLACK)
         at = out.text + out.used
         while p < stop:
-            plain = kd_copy_plain(at, p, stop - p)
-            p += plain
-            at += plain
+            at = kd_copy_escaped(at, &p, stop - p)
             if p == stop:
                 break
             if p[0] < 0x80:
-                at = add_ascii_special(at, p[0])
+                at = add_escape(at, p[0])
                 p += 1
                 continue
             step = utf8_step(p, end - p)
@@ -1498,20 +1473,17 @@ cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     """
     cdef const uint8_t *end = p + size
     cdef char *at
-    cdef size_t plain
     cdef int step
     room(out, 6 * size + 8 + KD_TEXT_SLACK)
     at = out.text + out.used
     at[0] = b'"'
     at += 1
     while True:
-        plain = kd_copy_plain(at, p, end - p)
-        p += plain
-        at += plain
+        at = kd_copy_escaped(at, &p, end - p)
         if p == end:
             break
         if p[0] < 0x80:
-            at = add_ascii_special(at, p[0])
+            at = add_escape(at, p[0])
             p += 1
             continue
         step = utf8_step(p, end - p)

@@ -93,4 +93,62 @@ static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
     return done;
 }
 
+/* The letter behind the backslash for bytes that have a short escape, 0 for others. */
+static inline char kd_short_escape(uint8_t byte) {
+    static const char letters[256] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
+        ['"'] = '"', ['\\'] = '\\',
+    };
+    return letters[byte];
+}
+
+/* Copies text from *from up to n bytes, with short escapes, and returns the end of what it wrote.
+ * Stops before a byte that needs more than a short escape; *from is moved to where it stopped.
+ * Writes at most 2 n + KD_TEXT_SLACK bytes; reads nothing at or past *from + n. */
+static inline char *kd_copy_escaped(char *at, const uint8_t **from, size_t n) {
+    const uint8_t *p = *from, *end = p + n;
+    for (;;) {
+        char letter;
+#ifdef KD_TEXT_SSE2
+        /* Specials of a block are found once and taken one by one: the next does not wait for a
+         * new comparison. What lies between them is copied by 16 bytes too many, which is why 32
+         * have to be left. */
+        while (end - p >= 32) {
+            __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+            unsigned bits = kd_specials(bytes);
+            size_t start = 0;
+            _mm_storeu_si128((__m128i *)at, bytes);
+            while (bits) {
+                size_t k = kd_lowest_bit(bits);
+                letter = kd_short_escape(p[k]);
+                at += k - start;
+                if (!letter) {
+                    *from = p + k;
+                    return at;
+                }
+                at[0] = '\\';
+                at[1] = letter;
+                at += 2;
+                start = k + 1;
+                _mm_storeu_si128((__m128i *)at, _mm_loadu_si128((const __m128i *)(p + start)));
+                bits &= bits - 1;
+            }
+            at += 16 - start;
+            p += 16;
+        }
+#endif
+        n = kd_copy_plain(at, p, (size_t)(end - p));
+        p += n;
+        at += n;
+        if (p == end || !(letter = kd_short_escape(*p))) {
+            *from = p;
+            return at;
+        }
+        at[0] = '\\';
+        at[1] = letter;
+        at += 2;
+        p++;
+    }
+}
+
 #endif

@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from kdump.kernels import reasons
 from kdump.record import lz4_frame, salvage
 from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kdump.record.pieces import add as _add
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
+_FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
 _zstd_opener: Any = None
 
@@ -60,20 +62,26 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     except ImportError:
         import zlib as inflater
     failure: type[Exception] = inflater.error
-    pieces: list[bytes] = []
+    pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP
-    rest: Any = packed
-    member, sound = packed, 0  # the member being read, and how many pieces lie before it
+    # A decoder hands back a copy of all that it was given too much of, and members may be as small
+    # as twenty bytes; so only the first is fed in large slices from the start.
+    position, feed = 0, _FIRST_SLICE
+    sound, sound_bytes = 0, 0  # where the member being read starts, and the plain text before it
     try:
         while left > 0:
-            member, sound = memoryview(rest), len(pieces)
+            sound, sound_bytes = position, limit + 1 - left
             stream = inflater.decompressobj(31)
             while not stream.eof and left > 0:
+                rest = stream.unconsumed_tail
+                if not rest:
+                    rest = packed[position : position + feed]
+                    position += len(rest)
+                    feed = min(feed * 4, _LARGEST_STEP)
                 piece = stream.decompress(rest, min(step, left))
-                pieces.append(piece)
+                _add(pieces, piece)
                 left -= len(piece)
                 step = min(step * 4, _LARGEST_STEP)
-                rest = stream.unconsumed_tail
                 if not piece and not rest:
                     break
             if not stream.eof:
@@ -82,16 +90,16 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
                         _join(pieces), reasons.CODEC_FAILED, "the gzip stream is cut short"
                     )
                 break
-            rest = stream.unused_data
-            if rest[:2] != b"\x1f\x8b":  # bytes behind the last member are ignored
+            position -= len(stream.unused_data)
+            feed = _NEXT_SLICE
+            if packed[position : position + 2] != b"\x1f\x8b":  # what is no member is ignored
                 break
     except failure as error:
-        del pieces[sound:]
-        before = sum(map(len, pieces))
-        pieces.append(salvage.gzip_member(member, limit - before))
-        if before + len(pieces[-1]) > limit:
+        plain = _join(pieces)[:sound_bytes]
+        plain += salvage.gzip_member(packed[sound:], limit - sound_bytes)
+        if len(plain) > limit:
             return Plain(None, reasons.OVER_LIMIT)
-        return Plain(_join(pieces), reasons.CODEC_FAILED, f"gzip: {error}")
+        return Plain(plain, reasons.CODEC_FAILED, f"gzip: {error}")
     if left <= 0:
         return Plain(None, reasons.OVER_LIMIT)
     return Plain(_join(pieces))
@@ -99,43 +107,40 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
 
 def _snappy(packed: memoryview, limit: int) -> Plain:
     """The xerial stream of Java clients, or one raw block as other clients write it (F32)."""
+    pieces: list[bytes | bytearray] = []
     if len(packed) < _XERIAL_HEADER_SIZE or bytes(packed[:8]) != _XERIAL_MAGIC:
-        return _snappy_blocks([packed], limit)
-    blocks: list[memoryview] = []
-    position, end, cut = _XERIAL_HEADER_SIZE, len(packed), False
+        return _snappy_block(packed, pieces, limit)[1] or Plain(_join(pieces))
+    position, end, left = _XERIAL_HEADER_SIZE, len(packed), limit
     while position < end:
-        if bytes(packed[position : position + 8]) == _XERIAL_MAGIC:  # concatenated streams
+        if packed[position : position + 8] == _XERIAL_MAGIC:  # concatenated streams
             position += _XERIAL_HEADER_SIZE
             continue
         size = int.from_bytes(packed[position : position + 4], "big", signed=True)
         position += 4
         if size < 0 or size > end - position:
-            cut = True
-            break
-        blocks.append(packed[position : position + size])
+            return Plain(_join(pieces), reasons.CODEC_FAILED, "a snappy block is cut short")
+        left, failed = _snappy_block(packed[position : position + size], pieces, left)
+        if failed is not None:
+            return failed
         position += size
-    plain = _snappy_blocks(blocks, limit)
-    if cut and plain.reason == reasons.END:
-        return Plain(plain.data, reasons.CODEC_FAILED, "a snappy block is cut short")
-    return plain
+    return Plain(_join(pieces))
 
 
-def _snappy_blocks(blocks: list[memoryview], limit: int) -> Plain:
+def _snappy_block(
+    block: memoryview, pieces: list[bytes | bytearray], left: int
+) -> tuple[int, Plain | None]:
+    """Add the plain text of one block; return what is left of the limit, and a failure if any."""
     from snappy import uncompress
 
-    pieces: list[bytes] = []
-    total = 0
-    for block in blocks:
-        total += _snappy_plain_size(block)
-        if total > limit:
-            return Plain(None, reasons.OVER_LIMIT)
-        try:
-            pieces.append(uncompress(block))
-        except Exception as error:
-            return Plain(
-                _join(pieces), reasons.CODEC_FAILED, f"snappy: {str(error) or 'corrupt block'}"
-            )
-    return Plain(_join(pieces))
+    left -= _snappy_plain_size(block)
+    if left < 0:
+        return left, Plain(None, reasons.OVER_LIMIT)
+    try:
+        _add(pieces, uncompress(block))
+    except Exception as error:
+        told = f"snappy: {str(error) or 'corrupt block'}"
+        return left, Plain(_join(pieces), reasons.CODEC_FAILED, told)
+    return left, None
 
 
 def _snappy_plain_size(block: memoryview) -> int:
@@ -152,7 +157,7 @@ def _snappy_plain_size(block: memoryview) -> int:
 def _zstd(packed: memoryview, limit: int) -> Plain:
     import zstandard
 
-    pieces: list[bytes] = []
+    pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP
     global _zstd_opener
     if _zstd_opener is None:
@@ -162,7 +167,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
             while left > 0:
                 asked = min(step, left)
                 piece = stream.read(asked)
-                pieces.append(piece)
+                _add(pieces, piece)
                 left -= len(piece)
                 if len(piece) < asked:
                     break
@@ -184,7 +189,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     from lz4.frame import create_decompression_context, decompress_chunk
 
     if not broken_header:
-        pieces: list[bytes] = []
+        pieces: list[bytes | bytearray] = []
         # The binding allocates what it is allowed to give at once: small steps, then larger ones.
         left, step = limit + 1, _STEP
         rest = packed
@@ -192,7 +197,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
             context = create_decompression_context()
             while left > 0 and len(rest):
                 piece, used, ended = decompress_chunk(context, rest, max_length=min(step, left))
-                pieces.append(piece)
+                _add(pieces, piece)
                 left -= len(piece)
                 if ended and left > 0:
                     return Plain(_join(pieces))
@@ -211,7 +216,7 @@ def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     return Plain(_join(found), reasons.CODEC_FAILED if detail else reasons.END, detail)
 
 
-def _join(pieces: list[bytes]) -> bytes:
+def _join(pieces: list[bytes | bytearray]) -> bytes | bytearray:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

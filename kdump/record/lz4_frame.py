@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from kdump.record.pieces import add
+
 MAGIC = 0x184D2204
 _BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}
 _INDEPENDENT, _BLOCK_CHECKSUM, _CONTENT_SIZE, _CONTENT_CHECKSUM = 0x20, 0x10, 0x08, 0x04
@@ -15,7 +17,9 @@ _STRIPE = 16
 _SUMMED_BYTES = 8 << 20
 
 
-def read(packed: memoryview, limit: int, *, check_header: bool) -> tuple[list[bytes] | None, str]:
+def read(
+    packed: memoryview, limit: int, *, check_header: bool
+) -> tuple[list[bytes | bytearray] | None, str]:
     """Return (pieces of plain text, what is wrong or nothing); None for the pieces: over `limit`.
 
     Stops at the end mark. The content checksum must be there and is not looked at, the block
@@ -23,7 +27,7 @@ def read(packed: memoryview, limit: int, *, check_header: bool) -> tuple[list[by
     """
     from lz4 import block as lz4_block
 
-    pieces: list[bytes] = []
+    pieces: list[bytes | bytearray] = []
     end = len(packed)
     if end < 7 or int.from_bytes(packed[:4], "little") != MAGIC:
         return pieces, "no LZ4 frame"
@@ -67,7 +71,7 @@ def read(packed: memoryview, limit: int, *, check_header: bool) -> tuple[list[by
         left -= len(plain)
         if left < 0:
             return None, ""
-        pieces.append(plain)
+        add(pieces, plain)
     if flags & _CONTENT_CHECKSUM and end - position < 4:
         return pieces, "the LZ4 frame is cut short in its content checksum"
     return pieces, wrong_header

@@ -224,6 +224,8 @@ def fetch_of_theirs(answer: Json, where: str) -> Json:
     side = answer[where]
     if "error" in side:
         return {"error": side["error"]}
+    if "floorSegment" in side and side["floorSegment"] is None:
+        return {"error": "below the first segment"}
     fetch = side.get("fetch")
     if fetch is None or not fetch["size"]:
         return {"found": None}

@@ -1,0 +1,186 @@
+"""`--check`: the answer of a scan from the first byte on, beside the one the indexes led to.
+
+A scan and a lookup may lawfully differ for times: a broker searches one segment only, and says
+"none" where that one has nothing (L18). Any other difference means that an index lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.findings import Finding, finding
+from kdump.engine.visibility import AbortFilter
+from kdump.kernels import columns as c
+from kdump.record.batch import read_batch
+from kdump.storage.file_records import MAX_OFFSET, FileRecords
+
+if TYPE_CHECKING:
+    from kdump.engine.lookup import PartitionView, Segment
+    from kdump.engine.time_lookup import TimeAnswer
+    from kdump.record.frames import Run
+
+_LATEST, _MAX_TIMESTAMP = -1, -3
+_EXACT_MAXIMUM = (3, 8)  # before, -3 was answered with a batch's last offset (KAFKA-16310)
+
+
+class Hit(NamedTuple):
+    """A record that a scan found."""
+
+    offset: int
+    timestamp_ms: int
+    segment: int
+
+
+def check_offset(
+    view: PartitionView, offset: int, answered: int | None
+) -> tuple[int | None, list[Finding]]:
+    """Return the offset that a scan finds, and a finding if it is another."""
+    hit = _first_from(view, offset) if offset >= view.log_start else None
+    scanned = hit.offset if hit else None
+    if scanned == answered:
+        return scanned, []
+    message = (
+        f"For offset {offset:,} the index leads to {_words(answered)}, a scan of the log finds "
+        f"{_words(scanned)}."
+    )
+    return scanned, [_differs("offset-lookup-differs", view, hit, scanned, answered, message)]
+
+
+def check_time(
+    view: PartitionView, target_ms: int, answer: TimeAnswer
+) -> tuple[int | None, list[Finding]]:
+    """Return the offset that a scan finds for a time, and a finding if it is another."""
+    answered = answer.offset if answer.offset >= 0 else None
+    hit: Hit | None = None
+    if target_ms == _LATEST:
+        scanned: int | None = _scanned_end(view)
+    elif target_ms == _MAX_TIMESTAMP:
+        hit = _greatest(view)
+        scanned = hit.offset if hit else None
+    elif target_ms >= 0:
+        hit = _first_at(view, target_ms)
+        scanned = hit.offset if hit else None
+    else:
+        return answered, []
+    if scanned == answered:
+        return scanned, []
+    what = f"time {target_ms}" if target_ms >= 0 else f"the special time {target_ms}"
+    message = (
+        f"For {what} the broker answers {_words(answered)}, a scan of the log finds "
+        f"{_words(scanned)}."
+    )
+    lawful = hit is not None and _lawful(view, target_ms, answer, hit)
+    code = "time-lookup-passes-over" if lawful else "time-lookup-differs"
+    return scanned, [_differs(code, view, hit, scanned, answered, message)]
+
+
+def _words(offset: int | None) -> str:
+    return "none" if offset is None else f"offset {offset:,}"
+
+
+def _differs(
+    code: str,
+    view: PartitionView,
+    hit: Hit | None,
+    scanned: int | None,
+    answered: int | None,
+    message: str,
+) -> Finding:
+    return finding(
+        code,
+        path=view.target.path,
+        topic=view.target.topic,
+        partition=view.target.partition,
+        segment=hit.segment if hit else None,
+        offset=scanned,
+        expected=scanned,
+        actual=answered,
+        message=message,
+    )
+
+
+def _end(view: PartitionView) -> int:
+    """The first offset no consumer is handed, as far as no index is asked."""
+    return MAX_OFFSET if view.high_watermark is None else view.high_watermark
+
+
+def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
+    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(0, segment.end())
+
+
+def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int]]:
+    for piece in read_batch(run.data, run.base, run.batches, row, limit=view.limit):
+        for at in range(piece.records.count):
+            yield piece.records.value(c.R_OFFSET, at), piece.records.value(c.R_TIMESTAMP, at)
+
+
+def _first_from(view: PartitionView, offset: int) -> Hit | None:
+    """Scan for the first record at or after an offset that a consumer is handed."""
+    end = _end(view)
+    aborted = AbortFilter(view.view.aborted_from(offset)) if view.committed else None
+    for segment in view.segments[max(view.floor(offset), 0) :]:
+        for run in _runs(view, segment):
+            for row, last in enumerate(run.batches.column(c.B_LAST_OFFSET)):
+                if aborted is not None and aborted.skips(run, row):
+                    continue
+                if last < offset or run.batches.value(c.B_FLAGS, row) & c.CONTROL:
+                    continue
+                for record, timestamp_ms in _records(view, run, row):
+                    if record >= end:
+                        return None
+                    if record >= offset:
+                        return Hit(record, timestamp_ms, segment.base_offset)
+    return None
+
+
+def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
+    """Scan all segments for the first visible record at or after a time."""
+    end = _end(view)
+    for segment in view.segments:
+        for run in _runs(view, segment):
+            for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
+                if greatest < target_ms:
+                    continue
+                for record, timestamp_ms in _records(view, run, row):
+                    if timestamp_ms >= target_ms and record >= view.log_start:
+                        visible = record < end
+                        return Hit(record, timestamp_ms, segment.base_offset) if visible else None
+    return None
+
+
+def _greatest(view: PartitionView) -> Hit | None:
+    """Scan for the first record that has the greatest time of all."""
+    best: Hit | None = None
+    for segment in view.segments:
+        for run in _runs(view, segment):
+            for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
+                if greatest <= (best.timestamp_ms if best else -1):
+                    continue
+                for record, timestamp_ms in _records(view, run, row):
+                    if timestamp_ms > (best.timestamp_ms if best else -1):
+                        best = Hit(record, timestamp_ms, segment.base_offset)
+    return None if best is None or best.offset >= _end(view) else best
+
+
+def _scanned_end(view: PartitionView) -> int:
+    """The end of the log by its entries alone, cut to the high watermark."""
+    last = view.segments[-1].base_offset - 1 if view.segments else view.log_start - 1
+    for segment in view.segments[-1:]:
+        for batches in segment.headers(0):
+            last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+    return min(last + 1, _end(view))
+
+
+def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -> bool:
+    """Whether the broker's own rule makes the difference, not an index (L15, L18)."""
+    if target_ms == _MAX_TIMESTAMP:
+        return view.broker < _EXACT_MAXIMUM
+    if answer.offset >= 0 or answer.segment is None or hit.segment <= answer.segment:
+        return False
+    chosen = next(at for at in view.segments if at.base_offset == answer.segment)
+    greatest = max(
+        (max(run.batches.column(c.B_MAX_TIMESTAMP), default=-1) for run in _runs(view, chosen)),
+        default=-1,
+    )
+    return greatest < 0 or greatest >= target_ms
