@@ -26,6 +26,16 @@ _COMMANDS = {
         "dump",
         "Show the records, batch headers or index entries that lie on disk.",
     ),
+    "find-offset": (
+        "kdump.cli.find_offset",
+        "find_offset",
+        "Find an offset as a broker does, and what a consumer is given.",
+    ),
+    "find-time": (
+        "kdump.cli.find_time",
+        "find_time",
+        "Find the first record at or after a time as a broker does.",
+    ),
 }
 
 
@@ -103,7 +113,7 @@ def cli() -> None:
 
     \b
     Exit status: 0 done, 1 not done or not finished, 2 wrong usage,
-    3 findings at or above --fail-on, 5 refused.
+    3 findings at or above --fail-on, 4 a lookup had no answer, 5 refused.
     """
 
 

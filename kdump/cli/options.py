@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -95,6 +95,14 @@ def read_pattern(text: str) -> re.Pattern[bytes]:
         raise ValueError(f"is no regular expression: {error}") from None
 
 
+def read_version(text: str) -> tuple[int, ...]:
+    """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
+    match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
+    if match is None:
+        raise ValueError("is no version: give one as in 2.8 or 0.10.2.1")
+    return tuple(map(int, match[1].split(".")))
+
+
 class Read(ParamType):
     """A value read by a function that raises ValueError with the end of a sentence."""
 
@@ -115,29 +123,40 @@ class Read(ParamType):
 SIZE = Read("size", read_size)
 INT64 = Read("integer", read_int64)
 TIME = Read("time", read_time)
+VERSION = Read("version", read_version)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
+LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
 
 
 def output_options(command: Command) -> Command:
-    """Add what every command has: where results go, in which form, and what counts as failure."""
+    """Add what dump has: where results go, in which form, and what counts as failure."""
+    return _output_options(command, FORMATS, bytes_too=True)
+
+
+def lookup_output_options(command: Command) -> Command:
+    """Add the same for lookups, whose rows hold no bytes and can become an offset reset."""
+    return _output_options(command, LOOKUP_FORMATS, bytes_too=False)
+
+
+def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
     from kdump.cli.status import FAIL_ON
     from kdump.output.values import BYTES_MODES
 
-    for option in reversed((
+    binary = " parquet and arrow need it." if "parquet" in forms else ""
+    options = (
         click.option(
             "--format",
             "form",
-            type=click.Choice(FORMATS),
+            type=click.Choice(forms),
             help="Form of the results. Default: table on a terminal, jsonl in a pipe.",
         ),
         click.option(
             "--output",
             metavar="FILE",
             type=click.Path(),
-            help="Write the results to FILE, which appears when it is whole. "
-            "parquet and arrow need it.",
+            help="Write the results to FILE, which appears when it is whole." + binary,
         ),
         click.option(
             "--bytes",
@@ -156,9 +175,73 @@ def output_options(command: Command) -> Command:
             show_default=True,
             help="Exit with 3 when a finding is at least this severe.",
         ),
+    )
+    bytes_option = options[2]
+    for option in reversed(options):
+        if bytes_too or option is not bytes_option:
+            command = option(command)
+    return command
+
+
+def lookup_options(command: Command) -> Command:
+    """Add what both lookups have: whose answer is asked for, and how much is said about it."""
+    for option in reversed((
+        click.option(
+            "--isolation",
+            type=click.Choice(("read_uncommitted", "read_committed")),
+            default="read_uncommitted",
+            show_default=True,
+            help="read_committed: as if aborted data and what lies from the last stable offset on "
+            "were not there.",
+        ),
+        click.option(
+            "--as-is",
+            is_flag=True,
+            help="Answer from the files exactly as they lie, without what a start would mend.",
+        ),
+        click.option(
+            "--broker-version",
+            type=VERSION,
+            metavar="X.Y[.Z]",
+            help="Answer as this version does. Default: the newest.",
+        ),
+        click.option(
+            "--message-format",
+            type=VERSION,
+            metavar="X.Y[.Z]",
+            help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
+            "lookups by time.",
+        ),
+        click.option(
+            "--explain",
+            is_flag=True,
+            help="Say how the answer is found, step by step; in JSON as `steps`.",
+        ),
+        click.option(
+            "--check",
+            is_flag=True,
+            help="Scan the log as well; a finding where an index leads elsewhere.",
+        ),
     )):  # fmt: skip
         command = option(command)
     return command
+
+
+class LookupCommand(click.Command):
+    """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.ignore_unknown_options = True
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Let a number pass that looks like an option, and refuse every other unknown one."""
+        literal = args[args.index("--") + 1 :] if "--" in args else []
+        rest = super().parse_args(ctx, args)
+        for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():
+            if re.match(r"-[^\d]", word) and word not in literal:
+                raise click.NoSuchOption(word.partition("=")[0], ctx=ctx)
+        return rest
 
 
 def path_options(command: Command) -> Command:
@@ -184,7 +267,7 @@ def path_options(command: Command) -> Command:
             "--jobs",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Workers. dump keeps the log's order and reads with one.",
+            help="Workers. dump and lookups read with one, in order.",
         ),
         click.option(
             "--decompress-limit",

@@ -28,12 +28,17 @@ _ONE_KIND = ("csv", "parquet", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
-def form_of(form: str | None, output: str | None) -> str:
-    """Return the form of the results: as asked for, else by the file's name, else by who reads."""
+def form_of(form: str | None, output: str | None, forms: tuple[str, ...] = ()) -> str:
+    """Return the form of the results: as asked for, else by the file's name, else by who reads.
+
+    `forms` are those the command has, if it has not all.
+    """
     if form is None and output is not None:
         form = _SUFFIXES.get(output[output.rfind(".") :], "jsonl")
     if form is None:
         form = "table" if is_terminal(sys.stdout) else "jsonl"
+    if forms and form not in forms:
+        raise UsageError(f"--output {output}: there is no {form} form of these rows")
     if form in _BINARY_FORMS and output is None:
         raise UsageError(f"--format {form} needs --output FILE")
     return form
@@ -105,6 +110,10 @@ class Results:
             sink = arrow_sink(form, self._file.file)
             self._file.before_drop = sink.abandon
             return sink
+        if form == "reset-csv":
+            from kdump.output.reset_csv import ResetCsv
+
+            return ResetCsv(write, self.messages.line)
         if form == "kafka":
             from kdump.output.kafka_text import KafkaText
 

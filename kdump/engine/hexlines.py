@@ -6,6 +6,7 @@ columns; long fields are shown by their ends, and a line says how much lies betw
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from textwrap import wrap
 
@@ -17,6 +18,7 @@ _ROW_BYTES = 16
 _SHOWN_WHOLE = 128
 _SHOWN_HEAD, _SHOWN_TAIL = 64, 32
 _OWN_MARKS = frozenset("✓✗…·→")
+_PLAIN_LINE = re.compile(r"[!-~✓✗…·→](?:[ -~✓✗…·→]*[!-~✓✗…·→])?\Z")
 _DOT = ord(".")
 _ASCII = bytes(byte if 0x20 <= byte < 0x7F else _DOT for byte in range(256))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,9 +53,9 @@ class Lines:
         """Write one field of up to ten bytes."""
         if self.muted:
             return
-        head = f"{self._start(position)}{bytes(raw).hex(' '):<23}   {name:<20}  "
+        head = f"  {self._mark}{position:<{self._digits}}  {raw.hex(' '):<23}   {name:<20}  "
         if not remark:
-            self._add(head + value)
+            self.lines.append(head + value)
             return
         column = len(head) + max(len(value) + 2, 14)
         if column + len(remark) <= WIDTH:
@@ -104,6 +106,9 @@ class Lines:
 
     def text(self, words: str) -> None:
         """Write a sentence of ours; what it quotes is made harmless."""
+        if len(words) <= WIDTH - 2 and _PLAIN_LINE.match(words):
+            self._add("  " + words)
+            return
         for line in wrap(plain(words), WIDTH - 2) or [""]:
             self._add("  " + line)
 

@@ -18,6 +18,7 @@ from kdump.engine.kafka_indexes import (
     transaction_index,
 )
 from kdump.engine.kafka_log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
+from kdump.engine.kafka_pairs import Pairs, Room
 from kdump.engine.rows import BatchChunk, RecordChunk, Row
 from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError, UsageError
@@ -49,7 +50,7 @@ class Reports(NamedTuple):
     """What was found wrong, file by file in the order of the run; printed at its end."""
 
     mismatches: tuple[tuple[str, Mismatches], ...]
-    gaps: tuple[tuple[str, list[tuple[int, int]]], ...]
+    gaps: tuple[tuple[str, Pairs], ...]
 
 
 KafkaItem = (
@@ -78,7 +79,8 @@ class KafkaDump:
         self._left = options.limit
         self._filters = options.filters
         self._mismatches: dict[str, Mismatches] = {}
-        self._gaps: dict[str, list[tuple[int, int]]] = {}
+        self._gaps: dict[str, Pairs] = {}
+        self._room = Room(options.decompress_limit)
 
     def run(self, targets: Iterable[Target | KdumpError]) -> Iterator[Yielded]:
         """Yield what is printed, in order. A file that cannot be opened is an error for it."""
@@ -104,9 +106,10 @@ class KafkaDump:
         absolute = str(Path.cwd() / path)
         if name.kind not in LOG_KINDS or name.suffix:
             yield FileStart(path, "")
-            found = self._mismatches.setdefault(absolute, Mismatches())
+            found = self._mismatches.setdefault(absolute, Mismatches(self._room))
             yield from _entries(path, name, self._decompress_limit, found)
             return
+        gaps = Pairs(self._room)
         with Source(path) as source:
             yield FileStart(path, _heading(name))
             log = ToolLog(
@@ -115,10 +118,11 @@ class KafkaDump:
                 deep=self._deep,
                 limit=self._decompress_limit,
                 filters=self._filters,
+                gaps=gaps,
             )
             yield from log.walk()
-        if log.gaps_in_offsets.pairs:
-            self._gaps.setdefault(absolute, []).extend(log.gaps_in_offsets.pairs)
+        if gaps.left_out or len(gaps):
+            self._gaps.setdefault(absolute, Pairs(self._room)).extend(gaps)
 
     def _limited(self, items: Iterator[Yielded]) -> Iterator[Yielded]:
         """Yield items until as many records, or lines where none are printed, have gone by."""

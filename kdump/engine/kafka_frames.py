@@ -8,7 +8,7 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2
+from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2, int64
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
     nowhere the walk goes on at the next valid entry.
     """
     buffer = bytearray(min(BLOCK_BYTES, max(source.size - position, 1)))
+    beside = FileRecords(source, limit=limit)
     while position < source.size:
         filled = source.read_into(buffer, position, min(len(buffer), source.size - position))
         if filled <= 0:
@@ -44,7 +45,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
         left = source.size - position
         needed = LOG_OVERHEAD + size
         if reason == reasons.LENGTH_TOO_SMALL:
-            gap = next(FileRecords(source, limit=limit).walk(position), None)
+            gap = next(beside.walk(position, anew=False), None)
             if not isinstance(gap, Gap):  # the file changed under the walk
                 return
             yield gap
@@ -56,7 +57,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
             yield Gap(position, left, "cut-short", None, b"", to_end=True)
             return
         elif reason == reasons.CUT_SHORT and needed > limit:
-            for item in FileRecords(source, limit=limit).walk(position, position + needed):
+            for item in beside.walk(position, position + needed, anew=False):
                 header = item.header if isinstance(item, Gap) else item.batches
                 if header is not None:
                     yield Oversize(header)
@@ -77,7 +78,7 @@ def see_as_batch(batches: Columns, row: int, header: bytes) -> None:
     for column, value in (
         (c.B_ATTRIBUTES, attributes & 0xFFFF),
         (c.B_BASE_OFFSET, base_offset),
-        (c.B_LAST_OFFSET, base_offset + delta),
+        (c.B_LAST_OFFSET, int64(base_offset + delta)),
         (c.B_RECORDS_COUNT, count),
         (c.B_CRC, crc),
         (c.B_LEADER_EPOCH, leader_epoch),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.kafka_frames import framed
+from kdump.engine.kafka_pairs import Pairs, Room
 from kdump.engine.rows import Row
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -18,6 +19,7 @@ from kdump.record.layout import (
     LOG_OVERHEAD,
     MAGIC_V2,
     SMALLEST_MESSAGE,
+    int64,
 )
 from kdump.storage.names import Kind, file_name
 from kdump.storage.offset_index import OffsetIndex
@@ -57,11 +59,11 @@ class ToolComplaint(NamedTuple):
 class Mismatches:
     """What the tool found wrong in one file, to be printed at the end of the run."""
 
-    def __init__(self) -> None:
-        self.index: list[tuple[int, int]] = []
-        self.timestamp: list[tuple[int, int]] = []
-        self.order: list[tuple[int, int]] = []
-        self.not_found: list[tuple[int, int]] = []
+    def __init__(self, room: Room) -> None:
+        self.index = Pairs(room)
+        self.timestamp = Pairs(room)
+        self.order = Pairs(room)
+        self.not_found = Pairs(room)
 
 
 IndexItem = Row | EmptyIndex | ToolDeath | ToolComplaint
@@ -83,7 +85,7 @@ class _Log:
         head = self._source.read(position, BATCH_OVERHEAD_V2)
         length = int.from_bytes(head[8:12], "big", signed=True)
         left = window - position
-        if left <= HEADER_SIZE_UP_TO_MAGIC:
+        if min(left, len(head)) <= HEADER_SIZE_UP_TO_MAGIC:
             raise _Death(f"no batch at position {position} (NoSuchElementException)")
         if length < SMALLEST_MESSAGE:
             raise _Death(f"record size {length} at position {position} (CorruptRecordException)")
@@ -92,7 +94,7 @@ class _Log:
         offset = int.from_bytes(head[:8], "big", signed=True)
         if head[16] < MAGIC_V2 or head[16] > 127:  # a signed byte
             return offset
-        return offset + int.from_bytes(head[23:27], "big", signed=True)
+        return int64(offset + int.from_bytes(head[23:27], "big", signed=True))
 
     def batch_reaching(self, position: int, offset: int) -> tuple[int, int] | None:
         """Find the first batch from a position on that ends at or behind an offset.
@@ -161,7 +163,7 @@ def offset_index(
                     yield ToolDeath(path, f"slot {slot}: {death}")
                     continue
                 if last_offset != entry.offset:
-                    mismatches.index.append((entry.offset, last_offset))
+                    mismatches.index.append(entry.offset, last_offset)
                 yield _index_row(slot, entry)
 
 
@@ -208,12 +210,12 @@ def _check_time(
     timestamp_ms, offset = entry
     found = log.batch_reaching(offsets.lookup(offset).position, offset)
     if found is None or found[0] != offset:
-        mismatches.not_found.append((offset, -1 if found is None else found[0]))
+        mismatches.not_found.append(offset, -1 if found is None else found[0])
         return
     if found[1] != timestamp_ms:
-        mismatches.timestamp.append((timestamp_ms, found[1]))
+        mismatches.timestamp.append(timestamp_ms, found[1])
     if previous >= timestamp_ms:
-        mismatches.order.append((timestamp_ms, previous))
+        mismatches.order.append(timestamp_ms, previous)
 
 
 def _time_row(slot: int, entry: tuple[int, int]) -> Row:

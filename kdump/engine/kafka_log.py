@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.filters import Filters
+    from kdump.engine.kafka_pairs import Pairs
     from kdump.kernels.columns import Columns
     from kdump.record.batch import Decoded
     from kdump.storage.source import Source
@@ -69,17 +70,27 @@ LogItem = ToolChunk | InvalidTail | BrokenMessage | Finding
 
 
 class ToolLog:
-    """A walk over one `.log` or `.checkpoint` file; `limit` bounds what is held in memory."""
+    """A walk over one `.log` or `.checkpoint` file; `limit` bounds what is held in memory.
+
+    Where the next record's offset is not the last one's plus one, both are added to `gaps`.
+    """
 
     def __init__(
-        self, source: Source, segment: int | None, *, deep: bool, limit: int, filters: Filters
+        self,
+        source: Source,
+        segment: int | None,
+        *,
+        deep: bool,
+        limit: int,
+        filters: Filters,
+        gaps: Pairs,
     ) -> None:
         self._source = source
         self._filters = filters
         self._place = Place(None, None, segment, source.path)
         self._deep = deep
         self._limit = limit
-        self.gaps_in_offsets = OffsetGaps()
+        self._gaps_in_offsets = OffsetGaps(gaps)
 
     def walk(self) -> Iterator[LogItem]:
         """Yield what the tool prints, and findings for what is damaged or would kill it."""
@@ -112,7 +123,7 @@ class ToolLog:
             failed = reason >= reasons.COUNT_NEGATIVE
             behind += failed
             if behind > first:
-                self.gaps_in_offsets.note(records)
+                self._gaps_in_offsets.note(records)
                 yield self._chunk(batches, first, behind, run.data, records)
             if failed:
                 yield from self._broken(run, behind - 1, reason)
@@ -159,7 +170,7 @@ class ToolLog:
         behind = row + 1
         for piece in self._pieces(run, row):
             controls = _controls(piece) if is_control else None
-            self.gaps_in_offsets.note(piece.records)
+            self._gaps_in_offsets.note(piece.records)
             yield self._chunk(batches, row, behind, piece.data, piece.records, controls)
             behind = row
             if controls and any("malformed" in told for told in controls if told):
@@ -275,8 +286,8 @@ class ToolLog:
 class OffsetGaps:
     """Pairs of neighbouring record offsets where the second is not the first plus one (D3)."""
 
-    def __init__(self) -> None:
-        self.pairs: list[tuple[int, int]] = []
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
         self._last = -1
 
     def note(self, records: Columns) -> None:
@@ -290,7 +301,7 @@ class OffsetGaps:
             return
         for offset in offsets:
             if last != -1 and offset != last + 1:
-                self.pairs.append((last, offset))
+                self._pairs.append(last, offset)
             last = offset
 
 

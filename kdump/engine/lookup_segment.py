@@ -7,6 +7,7 @@ lookup in a large partition touches a few pages of it.
 from __future__ import annotations
 
 import os
+import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +15,8 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.storage.file_records import DEFAULT_LIMIT, HEADER_BLOCK_BYTES, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from kdump.record.frames import Run
     from kdump.storage.index import Index
 
+ENTRY_START = struct.Struct(">qi")  # offset, size
 # An index that a start would rebuild is proved whole up to this many bytes, else its end only.
 _PROVED_BYTES = 1 << 18
 _PROVED_SLOTS = 4096
@@ -52,10 +55,19 @@ class Segment:
 
     `rebuilt` says that a start would rebuild its indexes (R6.4, R5). Of an index that is there
     only the written entries are believed then, and each only where the log bears it out; with no
-    `.index` none is, since the time index is rebuilt with it.
+    `.index` none is, since the time index is rebuilt with it. `ends_silently`: a size that no
+    entry can have ends a walk of the log as its end does, as before 0.10.2 (S2, S3).
     """
 
-    def __init__(self, base_offset: int, files: dict[Kind, str], *, rebuilt: bool) -> None:
+    def __init__(
+        self,
+        base_offset: int,
+        files: dict[Kind, str],
+        *,
+        rebuilt: bool,
+        ends_silently: bool = False,
+    ) -> None:
+        self.ends_silently = ends_silently
         self.base_offset = base_offset
         self.files = files
         self.rebuilt = rebuilt
@@ -91,10 +103,10 @@ class Segment:
         if not self.rebuilt:
             return self.log().size
         if self._cut is None:
-            self._cut = sound_end(self.log(), self._sound_start())
+            self._cut = sound_end(self.log(), self.sound_start())
         return self._cut
 
-    def _sound_start(self) -> int:
+    def sound_start(self) -> int:
         """From where on the log's soundness has to be looked at: behind what the index proves."""
         index = self.offset_index()
         for slot in range(len(index) - 1, max(-1, len(index) - 1 - _STEPS_BACK), -1):
@@ -114,6 +126,19 @@ class Segment:
             first = self.base_offset
         return self.base_offset <= first <= entry.offset
 
+    def start_for(self, offset: int) -> int:
+        """Where a scan for an offset starts, by an index that a start would rebuild."""
+        entry = self.offset_index().lookup(offset)
+        return entry.position if self.bears_out(entry) else 0
+
+    def bears_out_time(self, entry: TimestampOffset) -> bool:
+        """Whether the batch that reaches an entry's offset has its time for a maximum (I14)."""
+        for batches in self.headers(self.start_for(entry.offset)):
+            for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
+                if last >= entry.offset:
+                    return batches.value(c.B_MAX_TIMESTAMP, row) == entry.timestamp_ms
+        return False
+
     def offset_index(self) -> OffsetIndex:
         """The offset index as the broker believes it; empty where there is none."""
         if self._offset_index is None:
@@ -129,7 +154,7 @@ class Segment:
             data = b"" if self._none_believed else self._open(Kind.TIME_INDEX)
             self._time_index = TimeIndex(data, self.base_offset, slotwise=True)
             if self.rebuilt:
-                self._time_index.entries = written_slots(self._time_index)
+                self._time_index.entries = self._time_slots(self._time_index)
         return self._time_index
 
     def last_time(self) -> TimestampOffset:
@@ -142,6 +167,14 @@ class Segment:
                 with Source(path) as source:
                     self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last
         return self._last_time
+
+    def _time_slots(self, index: TimeIndex) -> int:
+        """Count the entries of a time index, without those at its end that the log belies."""
+        end = written_slots(index)
+        for slot in range(end - 1, max(-1, end - 1 - _STEPS_BACK), -1):
+            if self.bears_out_time(index.entry(slot)):
+                return slot + 1
+        return 0
 
     @property
     def _none_believed(self) -> bool:
@@ -163,8 +196,27 @@ class Segment:
             raise BrokerError(f"IllegalArgumentException: negative position in {self.path}")
         records = FileRecords(self.log())
         yield from records.headers(position, self.end())
-        if records.stopped_by == reasons.LENGTH_TOO_SMALL:
+        if records.stopped_by == reasons.LENGTH_TOO_SMALL and not self.ends_silently:
             raise BrokerError(f"CorruptRecordException in {self.path}")
+
+    def old_entries(self, position: int) -> Iterator[tuple[int, int, int]]:
+        """(offset, position, size) of entries as lookups before 0.10.2 met them (L2).
+
+        They read twelve bytes of an entry, judged no magic, and looked at the offset before the
+        size: whoever takes an entry does not hear that it cannot be one.
+        """
+        end = self.end()
+        block, start = b"", 0
+        while position + LOG_OVERHEAD < end:
+            if not start <= position <= start + len(block) - LOG_OVERHEAD:
+                block, start = self.log().read(position, HEADER_BLOCK_BYTES), position
+            if len(block) < LOG_OVERHEAD:
+                return
+            offset, size = ENTRY_START.unpack_from(block, position - start)
+            yield offset, position, LOG_OVERHEAD + size
+            if size < SMALLEST_MESSAGE:
+                raise BrokerError(f"IllegalStateException: invalid message size in {self.path}")
+            position += LOG_OVERHEAD + size
 
     def records(self, position: int, limit: int) -> Iterator[tuple[int, int]]:
         """(offset, timestamp_ms) of the records of the one entry at a position.

@@ -7,7 +7,7 @@ asked for: the buffer behind them is used again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
@@ -51,7 +51,7 @@ class RecordRow(NamedTuple):
     control: dict[str, object] | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[bytes, bytes | None], ...]
+    headers: Sequence[tuple[bytes, bytes | None]]
 
 
 class Pre08Row(NamedTuple):
@@ -74,7 +74,7 @@ class Pre08Row(NamedTuple):
     control: dict[str, object] | None
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[bytes, bytes | None], ...]
+    headers: Sequence[tuple[bytes, bytes | None]]
     format: str
     next_offset: int
 
@@ -158,7 +158,7 @@ class RecordChunk:
         seen = -1
         for number in range(self.records.count) if self.rows is None else self.rows:
             (
-                at, _, _, offset, timestamp, key, key_size, value, value_size,
+                at, start, size, offset, timestamp, key, key_size, value, value_size,
                 headers, count, flags,
             ) = self.records.row(number)  # fmt: skip
             if at != seen:
@@ -189,7 +189,7 @@ class RecordChunk:
                 self.controls[number] if self.controls is not None else None,
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
-                headers_of(data, headers, count) if count else (),
+                headers_of(data, headers, count, start + size) if count else (),
             )
 
 

@@ -83,11 +83,12 @@ def resolve(
     server_properties: str | None = None,
     *,
     loose: bool = False,
+    listed: bool = True,
 ) -> Iterator[Target | KdumpError]:
     """Yield what lies under the paths, or an error for each path that cannot be read.
 
     Nothing at all is an error too. `loose`: the files of a data directory that belong to no
-    partition are asked for as well.
+    partition are asked for as well. `listed`: the files of a partition are asked for one by one.
     """
     found = failed = False
     every = list(paths)
@@ -95,7 +96,7 @@ def resolve(
         every.extend(data_directories(server_properties))
     for path in every:
         try:
-            for item in _one(path, selection, loose=loose):
+            for item in _one(path, selection, loose=loose, listed=listed):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 yield item
@@ -131,7 +132,9 @@ def _narrowed(selection: Selection) -> str:
     return f" that matches {' and '.join(asked)}" if asked else ""
 
 
-def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | KdumpError]:
+def _one(
+    path: str, selection: Selection, *, loose: bool, listed: bool
+) -> Iterator[Target | KdumpError]:
     if not os.path.isdir(path):
         yield _file(path)
         return
@@ -142,11 +145,11 @@ def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | K
     log = LocalLog(path, entries)
     if looks_like_partition(entries):
         if selection.admits(log.topic, log.partition):
-            yield _partition(log, selection)
+            yield _partition(log, selection, listed=listed)
         return
     directory = LogDir.open(path)
     if not directory.partitions and log.name is not None:
-        yield _partition(log, selection)
+        yield _partition(log, selection, listed=listed)
         return
     if loose and directory.files and selection.topic is None and selection.partition is None:
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
@@ -156,7 +159,7 @@ def _one(path: str, selection: Selection, *, loose: bool) -> Iterator[Target | K
         if not selection.admits(name.topic, name.partition):
             continue
         try:
-            yield _partition(LocalLog.open(at), selection)
+            yield _partition(LocalLog.open(at), selection, listed=listed)
         except PathError as error:
             if os.path.lexists(at):
                 yield error  # else it vanished between listing and looking
@@ -170,9 +173,11 @@ def _loose(files: list[str]) -> Iterator[LogFile]:
             yield LogFile(path, name, None, None, None, active=False)
 
 
-def _partition(log: LocalLog, selection: Selection) -> Target:
+def _partition(log: LocalLog, selection: Selection, *, listed: bool) -> Target:
     files: list[LogFile] = []
     topic, partition = log.topic, log.partition
+    if not listed:
+        return Target(topic, partition, log.path, log, (), whole=True)
     logs = log.logs
     for number, segment in enumerate(log.segments):
         at = logs.index(segment) if segment.log is not None else -1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
 #: Offsets in it are int32, so the second must stay well below 1 GiB.
-ROWS_A_BATCH = 64 * 1024
+ROWS_A_BATCH = 32 * 1024
 BYTES_A_BATCH = 64 * 1024 * 1024
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.rows import Place, RecordChunk
@@ -80,7 +81,7 @@ class GatheredRows:
 
 def _fit(word: str, value: object) -> object:
     """Return a value in the form its column takes."""
-    if word == "headers" and isinstance(value, tuple):
+    if word == "headers" and isinstance(value, Sequence):
         return [{"key": key.decode("utf-8", "replace"), "value": data} for key, data in value]
     if word == "string" and value is not None and not isinstance(value, str):
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else json_text(value)

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
-from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
+from kdump.output.large import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
+from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from kdump.output.sink import Item
 
 _QUOTED = re.compile('[",\r\n]')
+_GATHERED = 1 << 16  # characters written at once
 
 
 class Delimited:
@@ -58,8 +60,14 @@ class Delimited:
     def _chunk(self, chunk: RecordChunk) -> None:
         """Write a chunk's records; what they share with their batch is written out once."""
         self._header_of("record", RecordRow._fields)
-        cell, lines, at = self._cell, [], -1
+        cell, at = self._cell, -1
+        lines: list[str] = []
+        size = 0
         for record in chunk.iter_records():
+            if is_large(record):
+                self._flush(lines)
+                write_pieces(self._write, self._pieces(record))
+                continue
             if record.position != at:
                 at = record.position
                 head = ",".join(["record", *map(cell, record[:6])])
@@ -68,9 +76,22 @@ class Delimited:
             rest = ",".join(map(cell, record[12:17]))
             headers = cell(headers_json(record.headers, self._mode)) if record.headers else "[]"
             lines.append(f"{head},{record.offset},{timestamp},{middle},{rest},{headers}\r\n")
-        self._write("".join(lines).encode("utf-8", "surrogateescape"))
+            size += len(lines[-1])
+            if size > _GATHERED:
+                self._flush(lines)
+                size = 0
+        self._flush(lines)
+
+    def _flush(self, lines: list[str]) -> None:
+        if lines:
+            self._write("".join(lines).encode("utf-8", "surrogateescape"))
+            lines.clear()
 
     def _record(self, record: RecordRow | Pre08Row) -> None:
+        if is_large(record):
+            self._header_of("record", record._fields)
+            write_pieces(self._write, self._pieces(record))
+            return
         headers: object = headers_json(record.headers, self._mode) if record.headers else []
         self._line("record", record._fields, record._replace(headers=headers))  # type: ignore[arg-type]
 
@@ -85,6 +106,37 @@ class Delimited:
         cells = [row, *map(self._cell, values)]
         self._write(",".join(cells).encode("utf-8", "surrogateescape") + b"\r\n")
 
+    def _pieces(self, record: RecordRow | Pre08Row) -> Iterator[str]:
+        """Write a large record's line in pieces."""
+        yield "record"
+        for name, value in zip(record._fields, record, strict=True):
+            yield ","
+            if name == "headers":
+                yield '"' if record.headers else ""
+                for piece in headers_pieces(record.headers, self._mode, json_text):
+                    yield self._shown(piece).replace('"', '""')
+                yield '"' if record.headers else ""
+            elif isinstance(value, bytes) and value:
+                mode, before = self._mode, ""
+                if mode == AUTO:
+                    mode = UTF8
+                    if not is_utf8(value):
+                        mode, before = BASE64, "base64:"
+                quote = any(_QUOTED.search(piece) for piece in self._text_pieces(value, mode))
+                yield '"' * quote + before
+                for piece in self._text_pieces(value, mode):
+                    yield piece.replace('"', '""')
+                yield '"' * quote
+            else:
+                yield self._cell(value)
+        yield "\r\n"
+
+    def _text_pieces(self, data: bytes, mode: int) -> Iterator[str]:
+        return map(self._shown, text_pieces(data, mode))
+
+    def _shown(self, text: str) -> str:
+        return visible(text) if self._terminal else text
+
     def _cell(self, value: object) -> str:
         if value is None:
             return ""
@@ -98,8 +150,7 @@ class Delimited:
             text = value
         else:
             text = json_text(value)
-        if self._terminal:
-            text = visible(text)
+        text = self._shown(text)
         if not text or _QUOTED.search(text):
             return '"' + text.replace('"', '""') + '"'
         return text

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
+from kdump.output.large import is_large, json_pieces, write_pieces
 from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class JsonLines:
         elif isinstance(item, BatchRow):
             self._write(json_line(batch_members(item)))
         elif isinstance(item, (RecordRow, Pre08Row)):
-            self._write(json_line(record_members(item, self._mode)))
+            self._record(item)
 
     def settle(self) -> None:
         """Nothing is held back."""
@@ -107,12 +108,18 @@ class JsonLines:
     def _records(self, chunk: RecordChunk) -> None:
         if chunk.controls is not None:
             for record in chunk.iter_records():
-                self._write(json_line(record_members(record, self._mode)))
+                self._record(record)
             return
         head = self._head_of(chunk.place)
         kernels.format_records(
             self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, head, self._mode
         )
+
+    def _record(self, record: RecordRow | Pre08Row) -> None:
+        if is_large(record):
+            write_pieces(self._write, json_pieces(record, self._mode, json_text))
+        else:
+            self._write(json_line(record_members(record, self._mode)))
 
     def _head_of(self, place: Place) -> bytes:
         if place != self._place:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.kafka_dump import Reports
+    from kdump.engine.kafka_pairs import Pairs
     from kdump.engine.rows import BatchRow, Row
 
 
@@ -91,25 +92,36 @@ def report_lines(reports: Reports) -> Iterator[str]:
             yield f"Mismatches in :{path}"
             for offset, last_offset in reversed(found.index):
                 yield f"  Index offset: {offset}, log offset: {last_offset}"
+            yield from _left_out(found.index)
     for path, found in reports.mismatches:
         if found.timestamp:
             yield f"Found timestamp mismatch in :{path}"
             for stored, seen in found.timestamp:
                 yield f"  Index timestamp: {stored}, log timestamp: {seen}"
+            yield from _left_out(found.timestamp)
     for path, found in reports.mismatches:
         if found.order:
             yield f"Found out of order timestamp in :{path}"
             for stored, previous in found.order:
                 yield f"  Index timestamp: {stored}, Previously indexed timestamp: {previous}"
+            yield from _left_out(found.order)
     for _, found in reports.mismatches:
         if found.not_found:
             yield "The following indexed offsets are not found in the log."
             for offset, last_offset in found.not_found:
                 yield f"Indexed offset: {offset}, found log offset: {last_offset}"
+            yield from _left_out(found.not_found)
     for path, pairs in reports.gaps:
         yield f"Non-consecutive offsets in {path}"
         for offset, following in reversed(pairs):
             yield f"  {offset} is followed by {following}"
+        yield from _left_out(pairs)
+
+
+def _left_out(pairs: Pairs) -> Iterator[str]:
+    """The one line that is not the tool's own; it would have run out of memory."""
+    if pairs.left_out:
+        yield f"  and {pairs.left_out:,} more, too many to hold; raise --decompress-limit"
 
 
 def _bool(value: bool) -> str:

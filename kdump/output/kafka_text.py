@@ -12,11 +12,15 @@ from kdump.kernels import columns as c
 from kdump.output.escape import visible
 from kdump.output.java_text import camel_case, jackson, java_text
 from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
+from kdump.output.large import cut_text, is_large, write_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from kdump.output.sink import Item
+
+    #: A line without its end; that of a large record comes in pieces.
+    Line = str | Iterator[str]
 
 #: How the tool names the values of control records, and whether it puts a colon behind.
 _CONTROL_WORDS = {
@@ -26,6 +30,9 @@ _CONTROL_WORDS = {
     "KRAFT_VERSION": "KRaftVersion",
     "KRAFT_VOTERS": "KRaftVoters",
 }
+
+
+_NO_LINE: tuple[int, Line] = -1, ""
 
 
 class KafkaText:
@@ -76,26 +83,24 @@ class KafkaText:
     def finish(self) -> None:
         """Nothing is held back: the reports are an item of their own."""
 
-    def _lines(self, lines: Iterator[str] | tuple[str, ...]) -> None:
-        text = "\n".join(lines)
-        if text:
-            self._write(text.encode("utf-8", "surrogateescape") + b"\n")
+    def _lines(self, lines: Iterable[Line]) -> None:
+        write_pieces(self._write, _with_ends(lines))
 
-    def _chunk(self, chunk: ToolChunk) -> Iterator[str]:
+    def _chunk(self, chunk: ToolChunk) -> Iterator[Line]:
         """Yield the lines of some entries, each followed by its records."""
         records = self._records(chunk.records) if chunk.records is not None else iter(())
         if chunk.batches is None:
             for _, line in records:
                 yield line
             return
-        position, line = next(records, (-1, ""))
+        position, line = next(records, _NO_LINE)
         for batch in chunk.batches.iter_batches():
             yield batch_text(batch)
             while position == batch.position:
                 yield line
-                position, line = next(records, (-1, ""))
+                position, line = next(records, _NO_LINE)
 
-    def _records(self, chunk: RecordChunk) -> Iterator[tuple[int, str]]:
+    def _records(self, chunk: RecordChunk) -> Iterator[tuple[int, Line]]:
         """Yield the position of each record's batch, and its line."""
         crcs = _legacy_crcs(chunk)
         rows = range(chunk.records.count) if chunk.rows is None else chunk.rows
@@ -105,7 +110,9 @@ class KafkaText:
             else:
                 yield record.position, self._line(record)
 
-    def _line(self, record: RecordRow) -> str:
+    def _line(self, record: RecordRow) -> Line:
+        if is_large(record):
+            return self._large(record, None)
         text = self._text
         names = ",".join([text(key) for key, _ in record.headers])
         line = f"{_start(record)} sequence: {record.sequence} headerKeys: [{names}]"
@@ -113,14 +120,48 @@ class KafkaText:
             return f"{line} {control_text(record.control)}"
         return line + self._content(record)
 
-    def _legacy_line(self, record: RecordRow, crc: tuple[int, bool]) -> str:
-        valid = "true" if crc[1] else "false"
-        # The brace is the tool's own.
-        return f"{_start(record)} isValid: {valid} crc: {crc[0]}}}{self._content(record)}"
+    def _legacy_line(self, record: RecordRow, crc: tuple[int, bool]) -> Line:
+        if is_large(record):
+            return self._large(record, crc)
+        return f"{_start(record)} {_legacy_sum(crc)}{self._content(record)}"
 
     def _content(self, record: RecordRow) -> str:
         key = "" if record.key is None else f" key: {self._text(record.key)}"
         return key if record.value is None else f"{key} payload: {self._text(record.value)}"
+
+    def _large(self, record: RecordRow, crc: tuple[int, bool] | None) -> Iterator[str]:
+        """Yield a line in pieces; `crc` is that of a v0 or v1 message."""
+        yield _start(record)
+        if crc is not None:
+            yield f" {_legacy_sum(crc)}"
+        else:
+            before = f" sequence: {record.sequence} headerKeys: ["
+            for key, _ in record.headers:
+                yield before
+                yield from map(self._text, cut_text(key))
+                before = ","
+            yield "]" if record.headers else f"{before}]"
+            if record.control is not None:
+                yield f" {control_text(record.control)}"
+                return
+        for word, data in ((" key: ", record.key), (" payload: ", record.value)):
+            if data is not None:
+                yield word
+                yield from map(self._text, cut_text(data))
+
+
+def _with_ends(lines: Iterable[Line]) -> Iterator[str]:
+    for line in lines:
+        if isinstance(line, str):
+            yield line
+        else:
+            yield from line
+        yield "\n"
+
+
+def _legacy_sum(crc: tuple[int, bool]) -> str:
+    # The brace is the tool's own.
+    return f"isValid: {'true' if crc[1] else 'false'} crc: {crc[0]}}}"
 
 
 def _shown(data: bytes) -> str:
@@ -139,12 +180,15 @@ def _start(record: RecordRow) -> str:
 def _legacy_crcs(chunk: RecordChunk) -> list[tuple[int, bool]]:
     """Return the stored checksum of each v0 or v1 message and whether it is right."""
     batches, records = chunk.batches, chunk.records
-    if all(layout == 2 for layout in batches.column(c.B_LAYOUT)):
+    of = records.column(c.R_BATCH)
+    if not records.count or all(
+        layout == 2 for layout in batches.column(c.B_LAYOUT)[of[0] : of[-1] + 1]
+    ):
         return []
     data = memoryview(chunk.data)
     crcs = []
     for row, position, flags in zip(
-        records.column(c.R_BATCH),
+        of,
         records.column(c.R_POSITION),
         records.column(c.R_FLAGS),
         strict=True,

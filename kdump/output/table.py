@@ -130,8 +130,24 @@ class Table:
             return
         self._draw(place, columns_of.BATCH_COLUMNS, map(columns_of.batch_cells, batches))
 
+    def _draw_explained(self, row: Row) -> None:
+        """Draw a lookup that explains itself: the answer, then numbered steps."""
+        from kdump.output.explained import answer_line, step_lines
+
+        if self._started:
+            self._line("")
+        self._started = True
+        self._line(self._styled("columns", answer_line(row)))
+        self._line("")
+        for line in step_lines(row, self._width):
+            self._line(line)
+
     def _draw_entry(self, row: Row) -> None:
         """Hold an entry until there are enough to see how wide they are, or others come."""
+        if "steps" in row.fields:
+            self.settle()
+            self._draw_explained(row)
+            return
         held = self._held
         if held and (
             held[0].row != row.row
@@ -144,9 +160,12 @@ class Table:
 
     def _draw_hex(self, item: HexText) -> None:
         self._begin(item.place, "")
-        for line in item.lines:
-            text = visible(line)
-            self._line(self._styled("bad", text) if "✗" in text else text)
+        self._line(
+            "\n".join(
+                self._styled("bad", visible(line)) if "✗" in line else visible(line)
+                for line in item.lines
+            )
+        )
 
     def _draw(
         self,

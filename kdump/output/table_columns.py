@@ -40,6 +40,67 @@ BATCH_COLUMNS = (
 )
 
 
+_LOOKUP_COLUMNS = (
+    Column("partition", cuts=True, least=20),
+    Column("offset", right=True),
+    Column("time"),
+    Column("segment", right=True),
+    Column("position", right=True, rank=1),
+)
+LOOKUP_COLUMNS = {
+    "offset-lookup": (
+        *_LOOKUP_COLUMNS,
+        Column("batch", right=True, rank=2),
+        Column("note", cuts=True, least=8),
+    ),
+    "time-lookup": (
+        *_LOOKUP_COLUMNS,
+        Column("epoch", right=True, rank=2),
+        Column("note", cuts=True, least=8),
+    ),
+}
+
+
+def lookup_cells(row: Row) -> tuple[str, ...]:
+    """Return the cells of a lookup, in the order of LOOKUP_COLUMNS."""
+    fields = row.fields
+    offset, last = fields["offset"], fields.get("last_offset")
+    notes = []
+    if fields.get("error"):
+        notes.append(str(fields["error"]))
+    if "scan_offset" in fields and fields["scan_offset"] != offset:
+        scanned = fields["scan_offset"]
+        notes.append(f"a scan finds {'none' if scanned is None else scanned}")
+    offsets = fields.get("offsets")
+    if isinstance(offsets, list) and len(offsets) > 1:
+        notes.append("then " + " ".join(map(str, offsets[1:])))
+    time_ms = fields["timestamp_ms"]
+    first = fields.get("base_offset")
+    return (
+        visible(partition_text(row)),
+        "none" if offset is None else str(offset),
+        _time_cell(time_ms if isinstance(time_ms, int) else None),
+        _number_cell(fields["segment"]),
+        _number_cell(fields["position"]),
+        _number_cell(fields["leader_epoch"])
+        if row.row == "time-lookup"
+        else ABSENT
+        if last is None
+        else f"{UNREADABLE if first is None else first}\N{EN DASH}{last}",
+        visible("; ".join(notes)),
+    )
+
+
+def partition_text(row: Row) -> str:
+    """Name a row's partition."""
+    topic = row.fields["topic"]
+    return UNREADABLE if topic is None else f"{topic}-{row.fields['partition']}"
+
+
+def _number_cell(value: object) -> str:
+    return ABSENT if value is None else str(value)
+
+
 def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     """Write a key or a value for a cell `width` wide; what cannot be seen is not looked at."""
     if data is None:
@@ -127,6 +188,8 @@ _PLACE = ("topic", "partition", "segment")
 def place_of_row(row: Row) -> Place | None:
     """Return the place that goes above an entry row: its file, or its partition and segment."""
     fields = row.fields
+    if row.row in LOOKUP_COLUMNS:
+        return None
     file = fields.get("file")
     if isinstance(file, str):
         return Place(None, None, None, file)
@@ -149,6 +212,8 @@ def _shown(row: Row) -> list[tuple[str, object]]:
 
 def row_columns(row: Row) -> tuple[Column, ...]:
     """Return the columns of an entry row: its own members, numbers to the right."""
+    if row.row in LOOKUP_COLUMNS:
+        return LOOKUP_COLUMNS[row.row]
     columns = []
     for name, value in _shown(row):
         text = value is not None and not isinstance(value, int)
@@ -161,6 +226,8 @@ def row_columns(row: Row) -> tuple[Column, ...]:
 
 def row_cells(row: Row, mode: int) -> tuple[str, ...]:
     """Return the cells of an entry row, in the order of its `row_columns`."""
+    if row.row in LOOKUP_COLUMNS:
+        return lookup_cells(row)
     return tuple(
         _time_cell(value)
         if name.endswith("_ms") and (value is None or isinstance(value, int))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 AUTO, UTF8, HEX, BASE64 = range(4)
 
 #: The words of `--bytes`, at the numbers the kernel's formatter takes.
@@ -46,7 +48,7 @@ def header_key(key: bytes, mode: int) -> str:
     return bytes_text(key, UTF8 if mode == AUTO else mode)
 
 
-def headers_json(headers: tuple[tuple[bytes, bytes | None], ...], mode: int) -> list[object]:
+def headers_json(headers: Sequence[tuple[bytes, bytes | None]], mode: int) -> list[object]:
     """Write headers as the list that stands in the `record` row."""
     return [
         {"key": header_key(key, mode), "value": bytes_json(value, mode)} for key, value in headers

@@ -14,6 +14,7 @@ from kdump.record import lz4_frame, salvage
 from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kdump.record.pieces import add as _add
 
+_GZIP_MAGIC = b"\x1f\x8b"
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
@@ -92,8 +93,8 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
                 break
             position -= len(stream.unused_data)
             feed = _NEXT_SLICE
-            if packed[position : position + 2] != b"\x1f\x8b":  # what is no member is ignored
-                break
+            if bytes(packed[position : position + 2]) != _GZIP_MAGIC:
+                break  # bytes behind the last member are ignored
     except failure as error:
         plain = _join(pieces)[:sound_bytes]
         plain += salvage.gzip_member(packed[sound:], limit - sound_bytes)
@@ -112,7 +113,7 @@ def _snappy(packed: memoryview, limit: int) -> Plain:
         return _snappy_block(packed, pieces, limit)[1] or Plain(_join(pieces))
     position, end, left = _XERIAL_HEADER_SIZE, len(packed), limit
     while position < end:
-        if packed[position : position + 8] == _XERIAL_MAGIC:  # concatenated streams
+        if bytes(packed[position : position + 8]) == _XERIAL_MAGIC:  # concatenated streams
             position += _XERIAL_HEADER_SIZE
             continue
         size = int.from_bytes(packed[position : position + 4], "big", signed=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, overload
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -13,6 +14,9 @@ from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
     from kdump.record.batch import Decoded
+
+Header = tuple[bytes, bytes | None]
+_MANY_HEADERS = 512
 
 
 def read(
@@ -72,12 +76,49 @@ def read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
     return (raw >> 1) ^ -(raw & 1), position
 
 
-def headers_of(
-    data: memoryview, position: int, count: int
-) -> tuple[tuple[bytes, bytes | None], ...]:
-    """Return `count` record headers that a kernel found sound, from their first byte on (F24)."""
+def headers_of(data: memoryview, position: int, count: int, end: int) -> Sequence[Header]:
+    """Return `count` record headers that a kernel found sound, from their first byte on (F24).
+
+    `end` is where the record ends. Two bytes may be a header, and as an object it takes a hundred:
+    very many are read anew from a copy of their bytes each time they are gone over.
+    """
+    if count > _MANY_HEADERS:
+        return Headers(bytes(data[position:end]), count)
+    return tuple(_headers(data, position, count))
+
+
+class Headers(Sequence[Header]):
+    """Very many headers, as their bytes."""
+
+    def __init__(self, data: bytes, count: int) -> None:
+        self._data = data
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Header]:
+        return _headers(memoryview(self._data), 0, self._count)
+
+    @overload
+    def __getitem__(self, index: int) -> Header: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Header, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> Header | tuple[Header, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        return next(islice(self, range(self._count)[index], None))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _headers(data: memoryview, position: int, count: int) -> Iterator[Header]:
     end = len(data)
-    headers: list[tuple[bytes, bytes | None]] = []
     for _ in range(count):
         size, position = read_varint(data, position, end)
         key = bytes(data[position : position + size])
@@ -87,5 +128,4 @@ def headers_of(
         if size >= 0:
             value = bytes(data[position : position + size])
             position += size
-        headers.append((key, value))
-    return tuple(headers)
+        yield key, value

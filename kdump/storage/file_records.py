@@ -62,14 +62,21 @@ class FileRecords:
         self.stopped_by = reasons.END
 
     def walk(
-        self, position: int = 0, end: int | None = None, last_offset: int = -1
+        self,
+        position: int = 0,
+        end: int | None = None,
+        last_offset: int = -1,
+        *,
+        anew: bool = True,
     ) -> Iterator[Run | Oversize | Gap]:
         """Yield what lies in [position, end), in order.
 
         `last_offset` is that of the entry before (-1: none). Not the highest of all before: one
-        base offset that flipped upwards must not make all that follows unbelievable.
+        base offset that flipped upwards must not make all that follows unbelievable. `anew` False:
+        what may be spent on searches is what earlier walks left of it, for many walks of one file.
         """
-        self._wasted = 0
+        if anew:
+            self._wasted = 0
         limit = self.source.size if end is None else min(end, self.source.size)
         buffer = bytearray(min(BLOCK_BYTES, max(limit - position, 1)))
         most = BATCHES_A_RUN

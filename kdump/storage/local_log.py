@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from kdump.storage.names import DirectoryName, FileName
 
 
+_OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
+
+
 class LocalLog:
     """One partition directory.
 
@@ -28,14 +31,17 @@ class LocalLog:
         self.retired: list[tuple[FileName, str]] = []
         self.others: list[tuple[FileName, str]] = []
         found: dict[int, LogSegment] = {}
+        prefix = os.path.join(path, "")  # once: a directory may hold many thousands of files
         for entry in sorted(entries):
             name = names.parse(entry)
-            at = os.path.join(path, entry)
+            at = prefix + entry
             if name.retired:
                 self.retired.append((name, at))
-            elif name.kind in names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}:
+            elif name.kind in _OF_A_SEGMENT:
                 assert name.base_offset is not None
-                segment = found.setdefault(name.base_offset, LogSegment(name.base_offset))
+                segment = found.get(name.base_offset)
+                if segment is None:
+                    segment = found[name.base_offset] = LogSegment(name.base_offset)
                 segment.files.setdefault(name.kind, at)
             elif name.kind is not Kind.UNKNOWN:
                 self.others.append((name, at))

@@ -64,6 +64,8 @@ class Kind(Enum):
     REMOTE_LOG_SNAPSHOT = "remote-log-snapshot"
     UNKNOWN = "unknown"
 
+    __hash__ = object.__hash__  # Enum's own is Python, and members are keys everywhere
+
 
 _EXTENSIONS = {
     "log": Kind.LOG,
@@ -124,6 +126,11 @@ class FileName(NamedTuple):
 
 def parse(name: str) -> FileName:
     """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
+    digits, _, extension = name.partition(".")
+    if len(digits) == 20 and digits.isascii() and digits.isdigit() and extension in _EXTENSIONS:
+        # Nearly every name in a data directory, told apart without a pattern.
+        if (base_offset := int(digits)) <= OFFSET_MAX:
+            return FileName(name, _EXTENSIONS[extension], base_offset)
     found = _SUFFIX.search(name)
     suffix = found[1] if found else ""
     stem = name[: len(name) - len(suffix)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.record.layout import int64
 from kdump.storage.index import Extent, Index
 from kdump.storage.layout import OFFSET_INDEX_ENTRY
 
@@ -36,13 +37,13 @@ class OffsetIndex(Index):
     def entry(self, slot: int) -> OffsetPosition:
         """Give one slot with its absolute offset, written or not."""
         relative, position = self.raw(slot)
-        return OffsetPosition(self.base_offset + relative, position)
+        return OffsetPosition(int64(self.base_offset + relative), position)
 
     def slots(self, start: int = 0, end: int | None = None) -> Iterator[tuple[int, OffsetPosition]]:
         """Yield slots in file order, each with its number."""
         base = self.base_offset
         for slot, relative, position in self.pairs(start, end):
-            yield slot, OffsetPosition(base + relative, position)
+            yield slot, OffsetPosition(int64(base + relative), position)
 
     def lookup_slot(self, offset: int, *, two_section: bool = True) -> int:
         """Find the slot a broker finds for an offset, or -1 (I4)."""

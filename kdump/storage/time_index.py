@@ -12,6 +12,7 @@ from __future__ import annotations
 from operator import le
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.record.layout import int64
 from kdump.storage.index import Extent, Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
 
@@ -39,7 +40,7 @@ class TimeIndex(Index):
     def entry(self, slot: int) -> TimestampOffset:
         """Give one slot with its absolute offset, written or not."""
         timestamp_ms, relative = self.raw(slot)
-        return TimestampOffset(timestamp_ms, self.base_offset + relative)
+        return TimestampOffset(timestamp_ms, int64(self.base_offset + relative))
 
     def slots(
         self, start: int = 0, end: int | None = None
@@ -47,7 +48,7 @@ class TimeIndex(Index):
         """Yield slots in file order, each with its number."""
         base = self.base_offset
         for slot, timestamp_ms, relative in self.pairs(start, end):
-            yield slot, TimestampOffset(timestamp_ms, base + relative)
+            yield slot, TimestampOffset(timestamp_ms, int64(base + relative))
 
     def lookup_slot(self, timestamp_ms: int, *, two_section: bool = True) -> int:
         """Find the slot a broker finds for a timestamp, or -1 (I4)."""

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -55,10 +56,21 @@ def test_json_lines_import_no_codec_and_no_table(tmp_path: object) -> None:
     assert heavy_of(modules) == set()
 
 
+@pytest.mark.parametrize("command", ["find-offset", "find-time"])
+def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(command: str) -> None:
+    modules = modules_after(command, "--help")
+    assert heavy_of(modules) == set()
+    assert "kdump.engine.lookup" not in modules
+    sample = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/users.compact-0"
+    modules = modules_after(command, str(sample), "5")
+    assert "kdump.engine.lookup" in modules
+    assert heavy_of(modules) == set()
+
+
 def test_group_help_lists_what_is_there() -> None:
     result = CliRunner().invoke(cli, ["--help"])
     assert result.exit_code == 0
-    assert "dump  Show the records" in result.output
+    assert "Show the records" in result.output
 
 
 def test_lines_of_the_group_help_are_the_commands_own() -> None:
@@ -90,7 +102,10 @@ def test_module_runs_as_the_command() -> None:
     assert done.stdout.startswith("kdump ")
 
 
-@pytest.mark.parametrize(("words", "wanted"), [("du", "dump"), ("dump --form", "--format")])
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [("du", "dump"), ("dump --form", "--format"), ("find-time -1 --expl", "--explain")],
+)
 def test_completion(words: str, wanted: str) -> None:
     line = f"kdump {words}"
     environment = {

@@ -1,0 +1,52 @@
+"""`kdump find-offset`: where an offset is, and what a consumer is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from kdump.cli.lookups import run, split_target
+from kdump.cli.options import (
+    LookupCommand,
+    lookup_options,
+    lookup_output_options,
+    path_options,
+    read_int64,
+)
+
+
+@click.command(
+    "find-offset",
+    cls=LookupCommand,
+    short_help="Find an offset as a broker does, and what a consumer is given.",
+)
+@click.argument("paths", nargs=-1, metavar="PATHS... OFFSET")
+@lookup_options
+@path_options
+@lookup_output_options
+def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
+    """Find OFFSET in each partition under PATHS as a broker does: segment, index entry, batch, and
+    the first record at or after it that a consumer is handed.
+
+    PATHS are segment files, which stand for their partition, topic-partition directories or data
+    directories; the last argument is the offset. One row for each partition. Opened are the files
+    of the segment that may hold it, the newest segment's index and tail, and the checkpoints;
+    read_committed also reads headers from the newest usable producer snapshot on. No checksum is
+    looked at, as a broker looks at none: what is damaged is for dump to say.
+
+    Of a 0.7 partition, where an offset is a byte position, the entry that holds the byte is named.
+
+    The exit status is 4 when no partition had an answer.
+
+    \b
+    Examples:
+        kdump find-offset /var/lib/kafka/orders-7 48301220
+        kdump find-offset --explain --check /var/lib/kafka/orders-7 48301220
+        kdump find-offset --isolation read_committed 00000000000048230114.log 48301220
+    """
+    elsewhere = asked["server_properties"] is not None
+    paths, target = split_target(paths, "OFFSET", read_int64, elsewhere=elsewhere)
+    from kdump.engine.find import find_offset as find
+
+    raise SystemExit(run(find, paths, target, **asked))

@@ -1,0 +1,84 @@
+"""`kdump find-time`: the first record at or after a time, as a broker answers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import click
+
+from kdump.cli.lookups import run, split_target
+from kdump.cli.options import (
+    LookupCommand,
+    lookup_options,
+    lookup_output_options,
+    path_options,
+    read_time,
+)
+
+_WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+
+
+def read_target(text: str) -> int:
+    """Read TIME: a time, a word for one of the protocol's special values, or such a value."""
+    if text in _WORDS:
+        return _WORDS[text]
+    time_ms = read_time(text)
+    if time_ms < 0 and not re.fullmatch(r"\s*-\d+\s*", text):
+        raise ValueError("lies before 1970, where no broker looks anything up")
+    return time_ms
+
+
+@click.command(
+    "find-time",
+    cls=LookupCommand,
+    short_help="Find the first record at or after a time as a broker does.",
+)
+@click.argument("paths", nargs=-1, metavar="PATHS... TIME")
+@click.option(
+    "--list-offsets-version",
+    type=click.IntRange(0, 10),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="0: answer as the old request does, by modification times of files.",
+)
+@click.option(
+    "--max-offsets",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="With --list-offsets-version 0: how many offsets to give.",
+)
+@lookup_options
+@path_options
+@lookup_output_options
+def find_time(paths: tuple[str, ...], **asked: Any) -> None:
+    """Find the first record at or after TIME in each partition under PATHS, as a broker answers a
+    ListOffsets request.
+
+    PATHS are segment files, which stand for their partition, topic-partition directories or data
+    directories; the last argument is the time: epoch milliseconds, ISO 8601 (UTC unless it says
+    otherwise), now, a distance back as in now-30m, earliest, latest, max-timestamp, or the
+    protocol's -2, -1, -3. One row for each partition.
+
+    The first segment whose last time index entry reaches TIME is searched, and no other: a broker
+    then answers "none" even where a later segment has such a record. --check scans the log and
+    says where that, or a wrong index, makes a difference.
+
+    The exit status is 4 when no partition had an answer.
+
+    \b
+    Examples:
+        kdump find-time --explain /var/lib/kafka/orders-7 2026-11-19T10:00:00Z
+        kdump find-time /var/lib/kafka -1
+        kdump find-time /var/lib/kafka now-30m --topic 'orders*' --format reset-csv
+    """
+    elsewhere = asked["server_properties"] is not None
+    paths, target_ms = split_target(paths, "TIME", read_target, elsewhere=elsewhere)
+    if asked["check"] and asked["list_offsets_version"] == 0:
+        raise click.UsageError("--check has no index to check with --list-offsets-version 0")
+    from kdump.engine.find import find_time as find
+
+    raise SystemExit(run(find, paths, target_ms, **asked))

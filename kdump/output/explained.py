@@ -1,0 +1,113 @@
+"""A lookup that explains itself: the answer on one line, then how it was found, step by step."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kdump.output.cells import pad, width_of
+from kdump.output.escape import visible
+from kdump.output.table_columns import partition_text
+from kdump.output.times import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.rows import Row
+
+    Steps = list[dict[str, object]]
+
+#: Of segments passed over one after another so many are shown, the last one among them.
+_PASSED_SHOWN = 2
+
+
+def answer_line(row: Row) -> str:
+    """Write the answer on one line."""
+    fields = row.fields
+    parts = [partition_text(row)]
+    offset = fields["offset"]
+    parts.append("none" if offset is None else f"offset {_number(offset)}")
+    if isinstance(time_ms := fields["timestamp_ms"], int):
+        parts.append(time_text(time_ms))
+    if fields["segment"] is not None:
+        parts.append(f"segment {fields['segment']}")
+    if fields["position"] is not None:
+        parts.append(f"position {_number(fields['position'])}")
+    if fields.get("leader_epoch") is not None:
+        parts.append(f"leader epoch {fields['leader_epoch']}")
+    offsets = fields.get("offsets")
+    if isinstance(offsets, list) and len(offsets) > 1:
+        parts.append("offsets " + " ".join(map(_number, offsets)))
+    return visible("   ".join(parts))
+
+
+def _scan_words(row: Row) -> str:
+    scanned = row.fields["scan_offset"]
+    if scanned == row.fields["offset"]:
+        return "a scan of the log finds the same"
+    found = "none" if scanned is None else f"offset {_number(scanned)}"
+    return f"a scan of the log finds {found} instead"
+
+
+def step_lines(row: Row, width: int) -> Iterator[str]:
+    """Write the steps, numbered; long ones go on below, segments passed over are drawn together."""
+    from textwrap import wrap
+
+    steps = row.fields["steps"]
+    assert isinstance(steps, list)
+    if "scan_offset" in row.fields:
+        steps = [*steps, {"step": "check", "file": "", "text": _scan_words(row)}]
+    number = 0
+    previous = None
+    for step in _shortened(steps):
+        name, text = str(step["step"]), _told(step)
+        if name == previous == "segment":
+            head = " " * 15
+        else:
+            number += 1
+            head = f"{number:>2}  {pad(visible(name), 10)} "
+        previous = name
+        lines = wrap(visible(text), max(width - len(head), 30)) or [""]
+        yield head + lines[0]
+        for line in lines[1:]:
+            yield " " * width_of(head) + line
+
+
+def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
+    """Leave out most of a long run of segments that only say that they come too early."""
+    run: Steps = []
+    for step in steps:
+        if step["step"] == "segment":
+            run.append(step)
+            continue
+        yield from _run(run)
+        run = []
+        yield step
+    yield from _run(run)
+
+
+def _run(run: Steps) -> Iterator[dict[str, object]]:
+    left_out = len(run) - _PASSED_SHOWN
+    if left_out <= 1:
+        yield from run
+        return
+    words = f"{left_out:,} older segments: passed over likewise"
+    yield {"step": "segment", "file": "", "text": words}
+    yield from run[left_out:]
+
+
+def _told(step: dict[str, object]) -> str:
+    """Write a step's text with its file in front, and its times as people write them."""
+    text = str(step["text"])
+    entry = step.get("entry")
+    times = [step, entry] if isinstance(entry, dict) else [step]
+    for members in times:
+        for name, value in members.items():
+            if name.endswith("_ms") and isinstance(value, int) and value >= 0:
+                text = text.replace(str(value), time_text(value), 1)
+    file = os.path.basename(str(step["file"]))
+    return f"{file}: {text}" if file else text
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)

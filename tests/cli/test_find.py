@@ -1,0 +1,203 @@
+"""`kdump find-offset` and `kdump find-time` from the outside: arguments, forms, statuses."""
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import builders
+import pytest
+from click.testing import CliRunner, Result
+
+from kdump.cli import cli
+from kdump.cli.find_time import read_target
+
+TIME = 1_700_000_000_000
+STEM = "00000000000000000000"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give a partition with offsets 0 to 5, a record a millisecond."""
+    directory = tmp_path / "data" / "orders-7"
+    directory.mkdir(parents=True)
+    (directory / f"{STEM}.log").write_bytes(
+        b"".join(
+            builders.batch(
+                [builders.record(n, n, b"k", b"v") for n in range(2)],
+                base_offset=base,
+                base_timestamp=TIME + base,
+                max_timestamp=TIME + base + 1,
+            )
+            for base in (0, 2, 4)
+        )
+    )
+    (directory / f"{STEM}.index").write_bytes(b"")
+    (directory / f"{STEM}.timeindex").write_bytes((TIME + 5).to_bytes(8) + (5).to_bytes(4))
+    (directory.parent / "replication-offset-checkpoint").write_text("0\n1\norders 7 6\n")
+    return directory
+
+
+def run(command: str, *args: object) -> Result:
+    return CliRunner().invoke(cli, [command, *map(str, args)])
+
+
+def row_of(result: Result) -> dict[str, object]:
+    row = json.loads(result.stdout)
+    assert isinstance(row, dict)
+    return row
+
+
+def test_offset_in_a_pipe_is_one_line(partition: Path) -> None:
+    result = run("find-offset", partition, 3)
+    row = row_of(result)
+    assert (result.exit_code, row["row"], row["offset"]) == (0, "offset-lookup", 3)
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "offset"),
+    [
+        ("-2", 0),
+        ("-1", 6),
+        ("-3", 5),
+        ("earliest", 0),
+        ("latest", 6),
+        ("max-timestamp", 5),
+        (str(TIME + 3), 3),
+        ("2023-11-14T22:13:20.004Z", 4),
+        ("2023-11-14T22:13:20.004", 4),
+    ],
+)
+def test_times(partition: Path, target: str, offset: int) -> None:
+    result = run("find-time", partition, target)
+    assert (result.exit_code, row_of(result)["offset"]) == (0, offset)
+
+
+def test_options_may_follow_a_negative_target(partition: Path) -> None:
+    result = run("find-time", partition.parent, "-2", "--topic", "ord*", "--format", "reset-csv")
+    assert (result.exit_code, result.stdout) == (0, "orders,7,0\n")
+
+
+def test_negative_offset_is_out_of_range_not_an_option(partition: Path) -> None:
+    result = run("find-offset", partition, "-15")
+    assert result.exit_code == 4
+    assert "OFFSET_OUT_OF_RANGE" in str(row_of(result)["error"])
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("find-offset", []),
+        ("find-offset", ["5"]),
+        ("find-offset", ["orders-7"]),
+        ("find-offset", ["orders-7", "now"]),
+        ("find-offset", ["orders-7", "--nonesuch", "5"]),
+        ("find-offset", ["-x", "orders-7", "5"]),
+        ("find-offset", ["orders-7", "99999999999999999999"]),
+        ("find-offset", ["orders-7", "5", "--output", "rows.parquet"]),
+        ("find-offset", ["orders-7", "5", "--broker-version", "new"]),
+        ("find-time", ["orders-7", "tomorrow"]),
+        ("find-time", ["orders-7", "1969-12-31T23:59:59.999Z"]),
+        ("find-time", ["orders-7", "now", "--format", "parquet"]),
+        ("find-time", ["orders-7", "now", "--check", "--list-offsets-version", "0"]),
+    ],
+)
+def test_wrong_usage_is_2(command: str, args: list[str]) -> None:
+    assert run(command, *args).exit_code == 2
+
+
+def test_a_path_may_look_like_an_option_behind_the_marks(partition: Path) -> None:
+    assert run("find-offset", "--", "-nonesuch", "5").exit_code == 1
+
+
+def test_now_and_back() -> None:
+    now = time.time_ns() // 1_000_000
+    assert 0 <= now - 1_800_000 - read_target("now-30m") + 1000 < 60_000
+
+
+def test_none_is_4_only_where_no_partition_has_an_answer(partition: Path) -> None:
+    late = run("find-time", partition, TIME + 100)
+    assert (late.exit_code, row_of(late)["offset"]) == (4, None)
+    other = partition.parent / "audit-0"
+    other.mkdir()
+    (other / f"{STEM}.log").write_bytes(b"")
+    (other / f"{STEM}.index").write_bytes(b"")
+    result = run("find-offset", partition.parent, 3)
+    assert [json.loads(line)["offset"] for line in result.stdout.splitlines()] == [None, 3]
+    assert result.exit_code == 0
+
+
+def test_a_missing_path_is_1_and_the_others_are_answered_for(partition: Path) -> None:
+    result = run("find-offset", partition.parent / "nonesuch-0", partition, 3)
+    assert (result.exit_code, row_of(result)["offset"]) == (1, 3)
+    assert run("find-offset", partition.parent, 3, "--topic", "none*").exit_code == 1
+
+
+def test_old_message_format(partition: Path) -> None:
+    result = run("find-time", partition, TIME, "--message-format", "0.9.0")
+    assert result.exit_code == 4
+    assert "UNSUPPORTED_FOR_MESSAGE_FORMAT" in str(row_of(result)["error"])
+
+
+def test_an_index_that_lies_is_found_and_fails(partition: Path) -> None:
+    size = (partition / f"{STEM}.log").stat().st_size // 3
+    entry = (1).to_bytes(4) + (2 * size).to_bytes(4)
+    (partition / f"{STEM}.index").write_bytes(entry)
+    assert run("find-offset", partition, 2).exit_code == 0
+    result = run("find-offset", partition, 2, "--check", "--fail-on", "rebuild")
+    row, found = row_of(result), json.loads(result.stderr)
+    assert result.exit_code == 3
+    assert (row["offset"], row["scan_offset"]) == (4, 2)
+    assert (found["code"], found["expected"], found["actual"]) == ("offset-lookup-differs", 2, 4)
+    assert "offset 4" in found["message"]
+    assert "offset 2" in found["message"]
+
+
+def test_reset_csv_leaves_out_what_has_no_answer(partition: Path) -> None:
+    result = run("find-time", partition, TIME + 100, "--format", "reset-csv")
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "left out: orders-7: the answer is none" in result.stderr
+
+
+def test_csv_has_one_header(partition: Path) -> None:
+    result = run("find-time", partition, TIME + 1, "--format", "csv")
+    (row,) = csv.DictReader(result.stdout.splitlines())
+    assert (row["row"], row["offset"], row["error"]) == ("time-lookup", "1", "")
+
+
+def test_table(partition: Path) -> None:
+    heading, _, line = run("find-offset", partition, 3, "--format", "table").stdout.splitlines()
+    assert heading.split() == "partition offset time segment position batch note".split()
+    assert line.split()[:4] == ["orders-7", "3", "2023-11-14T22:13:20.003Z", "0"]
+
+
+def test_explained_table_has_the_answer_first_and_numbered_steps(partition: Path) -> None:
+    result = run("find-time", partition, TIME + 3, "--explain", "--check", "--format", "table")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("orders-7   offset 3   2023-11-14T22:13:20.003Z   segment 0 ")
+    numbered = [line.split()[1] for line in lines if line[:2].strip()][1:]
+    assert numbered == ["segment", "timeindex", "index", "scan", "record", "check"]
+    assert "a scan of the log finds the same" in lines[-1]
+
+
+def test_many_segments_passed_over_are_told_in_short(partition: Path) -> None:
+    for base in range(6, 30, 2):
+        stem = f"{base:020}"
+        (partition / f"{stem}.log").write_bytes(
+            builders.batch(base_offset=base, base_timestamp=TIME + base)
+        )
+        (partition / f"{stem}.index").write_bytes(b"")
+        time_index = (TIME + base).to_bytes(8) + (0).to_bytes(4)
+        (partition / f"{stem}.timeindex").write_bytes(time_index)
+    (partition.parent / "replication-offset-checkpoint").unlink()
+    args = ("find-time", partition, TIME + 28, "--explain")
+    assert "older segments" in run(*args, "--format", "table").stdout
+    steps = row_of(run(*args))["steps"]
+    assert isinstance(steps, list)
+    assert sum(step["step"] == "segment" for step in steps) == 13
+
+
+def test_quiet_prints_nothing_and_the_status_tells(partition: Path) -> None:
+    result = run("find-offset", partition, 77, "-q")
+    assert (result.exit_code, result.stdout) == (4, "")

@@ -1,0 +1,285 @@
+"""Rows of the lookups: one for each partition, errors in them, scans beside them."""
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import builders
+import pytest
+
+from kdump.engine.find import FindOptions, find_offset, find_time
+from kdump.engine.findings import Finding
+from kdump.engine.rows import Row
+from kdump.errors import NothingToDo, PathError
+
+Fields = dict[str, object]
+TIME = 1_700_000_000_000
+
+
+def batches(*bases: int, time_ms: int = TIME) -> bytes:
+    """Write a batch of two records at each of some offsets; the time is the offset's."""
+    return b"".join(
+        builders.batch(
+            [builders.record(n, n, b"k", b"v") for n in range(2)],
+            base_offset=base,
+            base_timestamp=time_ms + base,
+            max_timestamp=time_ms + base + 1,
+        )
+        for base in bases
+    )
+
+
+SIZE = len(batches(0))
+
+
+def write_segment(
+    directory: Path,
+    base: int,
+    log: bytes,
+    index: list[tuple[int, int]] | None = None,
+    times: list[tuple[int, int]] | None = None,
+) -> None:
+    stem = f"{base:020}"
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / f"{stem}.log").write_bytes(log)
+    if index is not None:
+        entries = b"".join(struct.pack(">ii", *entry) for entry in index)
+        (directory / f"{stem}.index").write_bytes(entries)
+    if times is not None:
+        entries = b"".join(struct.pack(">qi", *entry) for entry in times)
+        (directory / f"{stem}.timeindex").write_bytes(entries)
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give two segments, offsets 0 to 5 and 10 to 13, both with sound indexes."""
+    directory = tmp_path / "data" / "orders-7"
+    write_segment(directory, 0, batches(0, 2, 4), [(3, SIZE)], [(TIME + 5, 5)])
+    write_segment(directory, 10, batches(10, 12), [(3, SIZE)], [(TIME + 13, 3)])
+    return directory
+
+
+def split(items: Iterator[object]) -> tuple[list[Fields], list[str]]:
+    """Return the rows' members, and the codes of findings, notes on the high watermark aside."""
+    rows, codes = [], []
+    for item in items:
+        if isinstance(item, Row):
+            rows.append({"row": item.row, **item.fields})
+        elif isinstance(item, Finding):
+            codes.append(item.code)
+        else:
+            pytest.fail(f"no row and no finding: {item!r}")
+    return rows, [code for code in codes if code != "high-watermark-unknown"]
+
+
+def at_offset(path: Path, target: int, **options: object) -> Fields:
+    rows, _ = split(find_offset([str(path)], target, FindOptions(**options)))  # type: ignore[arg-type]
+    (row,) = rows
+    return row
+
+
+def at_time(path: Path, target: int, **options: object) -> Fields:
+    rows, _ = split(find_time([str(path)], target, FindOptions(**options)))  # type: ignore[arg-type]
+    (row,) = rows
+    return row
+
+
+def test_row_of_an_offset(partition: Path) -> None:
+    assert at_offset(partition, 5) == {
+        "row": "offset-lookup",
+        "topic": "orders",
+        "partition": 7,
+        "target": 5,
+        "segment": 0,
+        "index_entry": {"offset": 3, "position": SIZE},
+        "position": 2 * SIZE,
+        "size_bytes": SIZE,
+        "base_offset": 4,
+        "last_offset": 5,
+        "offset": 5,
+        "timestamp_ms": TIME + 5,
+        "batches_scanned": 2,
+        "error": None,
+    }
+
+
+def test_row_of_a_time(partition: Path) -> None:
+    assert at_time(partition, TIME + 4) == {
+        "row": "time-lookup",
+        "topic": "orders",
+        "partition": 7,
+        "target_ms": TIME + 4,
+        "segment": 0,
+        "time_index_entry": None,
+        "index_entry": None,
+        "position": 2 * SIZE,
+        "offset": 4,
+        "timestamp_ms": TIME + 4,
+        "leader_epoch": 0,
+        "batches_scanned": 3,
+        "error": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("target", "segment", "offset"),
+    [(0, 0, 0), (3, 0, 3), (6, 10, 10), (9, 10, 10), (13, 10, 13), (14, None, None)],
+)
+def test_offsets_in_gaps_and_at_the_end(
+    partition: Path, target: int, segment: int | None, offset: int | None
+) -> None:
+    row = at_offset(partition, target)
+    assert (row["segment"], row["offset"], row["error"]) == (segment, offset, None)
+
+
+@pytest.mark.parametrize("target", [-1, 15])
+def test_offset_out_of_range_is_an_error_in_the_row(partition: Path, target: int) -> None:
+    row = at_offset(partition, target)
+    assert row["offset"] is None
+    assert str(row["error"]).startswith("OFFSET_OUT_OF_RANGE")
+
+
+@pytest.mark.parametrize(
+    ("target", "offset"), [(-2, 0), (-1, 14), (-3, 13), (TIME + 14, None), (0, 0)]
+)
+def test_special_times_and_none(partition: Path, target: int, offset: int | None) -> None:
+    row = at_time(partition, target)
+    assert (row["offset"], row["error"]) == (offset, None)
+
+
+def test_negative_time_without_a_meaning(partition: Path) -> None:
+    assert str(at_time(partition, -30)["error"]).startswith("UNSUPPORTED_VERSION")
+
+
+def test_old_message_format_refuses_lookups_by_time(partition: Path) -> None:
+    refused = at_time(partition, TIME, message_format=(0, 9, 0))
+    assert str(refused["error"]).startswith("UNSUPPORTED_FOR_MESSAGE_FORMAT")
+    assert at_time(partition, -2, message_format=(0, 9, 0))["error"] is None
+    assert at_time(partition, TIME, message_format=(0, 10, 0))["offset"] == 0
+
+
+def test_version_0_answers_by_modification_time(partition: Path) -> None:
+    for stem, seconds in ((0, 1000), (10, 2000)):
+        os.utime(partition / f"{stem:020}.log", (seconds, seconds))
+    row = at_time(partition, 2_500_000, list_offsets_version=0, max_offsets=5)
+    assert (row["offset"], row["offsets"]) == (10, [10, 0])
+    assert at_time(partition, 500_000, list_offsets_version=0)["offsets"] == []
+
+
+def test_segment_files_stand_for_their_partition_once(partition: Path) -> None:
+    paths = [str(path) for path in sorted(partition.glob("*.log"))]
+    rows, _ = split(find_offset([*paths, str(partition)], 12, FindOptions()))
+    assert [row["offset"] for row in rows] == [12]
+
+
+def test_one_row_for_each_partition(partition: Path) -> None:
+    write_segment(partition.parent / "audit-0", 0, batches(0), [], [])
+    write_segment(partition.parent / "audit-1.0123456789abcdef0123456789abcdef-delete", 0, b"")
+    data = [str(partition.parent)]
+    rows, _ = split(find_offset(data, 1, FindOptions()))
+    assert [(row["topic"], row["partition"], row["offset"]) for row in rows] == [
+        ("audit", 0, 1),
+        ("orders", 7, 1),
+    ]
+    rows, _ = split(find_offset(data, 1, FindOptions(topic="ord*")))
+    assert [row["topic"] for row in rows] == ["orders"]
+    rows, _ = split(find_offset(data, 1, FindOptions(retired=True)))
+    assert len(rows) == 3
+    (nothing,) = find_offset(data, 1, FindOptions(topic="none*"))
+    assert isinstance(nothing, NothingToDo)
+
+
+def test_a_file_of_no_partition_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    (error,) = find_offset([str(tmp_path / "notes.txt")], 1, FindOptions())
+    assert isinstance(error, PathError)
+
+
+def test_steps_say_what_was_compared(partition: Path) -> None:
+    steps = at_offset(partition, 5, explain=True)["steps"]
+    assert isinstance(steps, list)
+    assert [step["step"] for step in steps] == ["segment", "index", "scan", "record"]
+    assert steps[1]["entry"] == {"offset": 3, "position": SIZE}
+    assert steps[1]["compared"]
+    assert steps[2]["bytes"] == 2 * SIZE
+    steps = at_time(partition, TIME + 12, explain=True)["steps"]
+    assert isinstance(steps, list)
+    assert [step["step"] for step in steps] == [
+        *("segment", "segment", "timeindex", "index", "scan", "record"),
+    ]
+
+
+def test_check_agrees_with_sound_indexes(partition: Path) -> None:
+    options = FindOptions(check=True)
+    for target in range(15):
+        (row,), codes = split(find_offset([str(partition)], target, options))
+        assert (row["scan_offset"], codes) == (row["offset"], [])
+    for target in (-3, -2, -1, *range(TIME - 1, TIME + 16)):
+        (row,), codes = split(find_time([str(partition)], target, options))
+        assert (row["scan_offset"], codes) == (row["offset"], [])
+
+
+def test_check_finds_an_offset_index_that_lies(partition: Path) -> None:
+    (partition / "00000000000000000000.index").write_bytes(struct.pack(">ii", 1, 2 * SIZE))
+    (row,), codes = split(find_offset([str(partition)], 2, FindOptions(check=True)))
+    assert (row["offset"], row["scan_offset"]) == (4, 2)
+    assert codes == ["offset-lookup-differs"]
+
+
+def test_check_finds_a_time_index_that_lies(partition: Path) -> None:
+    (partition / "00000000000000000000.timeindex").write_bytes(struct.pack(">qi", TIME - 5, 0))
+    (row,), codes = split(find_time([str(partition)], TIME + 2, FindOptions(check=True)))
+    assert (row["offset"], row["scan_offset"]) == (10, 2)
+    assert codes == ["time-lookup-differs"]
+
+
+def test_check_says_where_the_brokers_rule_passes_a_record_over(partition: Path) -> None:
+    """A kept batch without records raises the segment's greatest time above all its records."""
+    empty = builders.batch([], base_offset=2, last_offset_delta=1, base_timestamp=TIME + 9)
+    write_segment(partition, 0, batches(0) + empty, [], [(TIME + 9, 3)])
+    (row,), codes = split(find_time([str(partition)], TIME + 8, FindOptions(check=True)))
+    assert (row["offset"], row["scan_offset"]) == (None, 10)
+    assert codes == ["time-lookup-passes-over"]
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Give a 0.7 partition of two segments of two messages each."""
+    directory = tmp_path / "old-0"
+    directory.mkdir()
+    size = len(builders.pre08_message(b"aa"))
+    for base in (0, 2 * size):
+        data = builders.pre08_message(b"aa") * 2
+        (directory / f"{base:020}.kafka").write_bytes(data)
+    return directory
+
+
+def test_0_7_offset_is_a_byte_position(old: Path) -> None:
+    size = len(builders.pre08_message(b"aa"))
+    assert at_offset(old, size)["offset"] == size
+    inside = at_offset(old, 3 * size + 1, check=True)
+    assert (inside["segment"], inside["position"], inside["offset"]) == (2 * size, size, 3 * size)
+    assert inside["scan_offset"] == 3 * size
+    end = at_offset(old, 4 * size)
+    assert (end["offset"], end["error"]) == (None, None)
+    assert "OFFSET_OUT_OF_RANGE" in str(at_offset(old, 4 * size + 1)["error"])
+    assert "OFFSET_OUT_OF_RANGE" in str(at_offset(old, -1)["error"])
+
+
+def test_0_7_times_are_those_of_files(old: Path) -> None:
+    size = len(builders.pre08_message(b"aa"))
+    for base, seconds in ((0, 1000), (2 * size, 2000)):
+        os.utime(old / f"{base:020}.kafka", (seconds, seconds))
+    found = [at_time(old, target)["offset"] for target in (-2, -1, 999_999, 1_000_000, 2_000_001)]
+    assert found == [0, 4 * size, None, 0, 2 * size]
+
+
+def test_0_7_damage_is_named(old: Path) -> None:
+    path = old / "00000000000000000000.kafka"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 0xFF
+    path.write_bytes(data)
+    row = at_offset(old, len(data) - 1)
+    assert row["offset"] is None
+    assert "no entry can be read" in str(row["error"])
