@@ -126,11 +126,15 @@ class FileName(NamedTuple):
 
 def parse(name: str) -> FileName:
     """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
-    digits, _, extension = name.partition(".")
-    if len(digits) == 20 and digits.isascii() and digits.isdigit() and extension in _EXTENSIONS:
-        # Nearly every name in a data directory, told apart without a pattern.
-        if (base_offset := int(digits)) <= OFFSET_MAX:
-            return FileName(name, _EXTENSIONS[extension], base_offset)
+    stem, _, extension = name.partition(".")
+    if (
+        len(stem) == 20  # nearly every name in a data directory, told apart without a pattern
+        and extension in _EXTENSIONS
+        and stem.isascii()
+        and stem.isdigit()
+        and int(stem) <= OFFSET_MAX
+    ):
+        return FileName(name, _EXTENSIONS[extension], int(stem))
     found = _SUFFIX.search(name)
     suffix = found[1] if found else ""
     stem = name[: len(name) - len(suffix)]
