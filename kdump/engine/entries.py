@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.findings import CATALOGUE, Finding, finding
 from kdump.engine.rows import Row
 from kdump.errors import PathError
-from kdump.storage import checkpoints, properties
+from kdump.storage import checkpoints, producer_snapshot, properties
 from kdump.storage.names import DirectoryName, FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import ProducerSnapshot
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kdump.storage.problems import Problem
 
 TEXT_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
-SNAPSHOT_LIMIT = 256 << 20
 
 # Members of an index row before what the slot holds: topic, partition, segment, slot.
 PLACE_MEMBERS = 4
@@ -205,7 +204,7 @@ def _transaction_index(file: _File) -> Iterator[Item]:
 
 
 def _producer_snapshot(file: _File) -> Iterator[Item]:
-    snapshot = ProducerSnapshot(file.source.whole(SNAPSHOT_LIMIT))
+    snapshot = ProducerSnapshot(file.source.whole(producer_snapshot.SIZE_LIMIT))
     for state in snapshot:
         open_since = state.current_txn_first_offset
         yield file.row(
@@ -223,19 +222,19 @@ def _producer_snapshot(file: _File) -> Iterator[Item]:
 
 
 def _leader_epochs(file: _File) -> Iterator[Item]:
-    found = checkpoints.parse_leader_epochs(file.source.whole())
+    found = checkpoints.parse_leader_epochs(file.source.whole(checkpoints.SIZE_LIMIT))
     for epoch, start_offset in found.entries:
         yield file.row("leader-epoch", epoch=epoch, start_offset=start_offset)
     yield from file.report(found.problems)
 
 
 def _offset_checkpoint(file: _File) -> Iterator[Item]:
-    return _offset_rows(file, checkpoints.parse_offsets(file.source.whole()))
+    return _offset_rows(file, checkpoints.parse_offsets(file.source.whole(checkpoints.SIZE_LIMIT)))
 
 
 def _other_checkpoint(file: _File) -> Iterator[Item]:
     """A checkpoint of a name we do not know: offsets if they read as such, else just fields."""
-    data = file.source.whole()
+    data = file.source.whole(checkpoints.SIZE_LIMIT)
     offsets = checkpoints.parse_offsets(data)
     if not offsets.problems:
         yield from _offset_rows(file, offsets)

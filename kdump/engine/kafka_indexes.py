@@ -23,7 +23,7 @@ from kdump.record.layout import (
 )
 from kdump.storage.names import Kind, file_name
 from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.producer_snapshot import ProducerSnapshot
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import VERSION, TransactionIndex
@@ -239,7 +239,7 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
 def producer_snapshot(path: str) -> Iterator[IndexItem]:
     """Yield what is printed of a `.snapshot`."""
     with Source(path) as source:
-        snapshot = ProducerSnapshot(source.whole(1 << 30))
+        snapshot = ProducerSnapshot(source.whole(SIZE_LIMIT))
     complaint = _complaint(snapshot)
     if complaint is not None:
         yield ToolComplaint(complaint)

@@ -17,7 +17,7 @@ from kdump.record.frames import Oversize, Run
 from kdump.storage import names
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import ProducerSnapshot
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
@@ -140,7 +140,7 @@ def last_stable_offset(
             continue
         try:
             with Source(path) as source:
-                snapshot = ProducerSnapshot(source.whole())
+                snapshot = ProducerSnapshot(source.whole(SIZE_LIMIT))
         except PathError:
             continue
         if snapshot.problems():

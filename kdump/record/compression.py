@@ -59,9 +59,13 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     """Gzip members one after the other, as java.util.zip.GZIPInputStream reads them."""
     inflater: Any
     try:
-        from isal import isal_zlib as inflater
+        from isal import isal_zlib
+
+        inflater = isal_zlib
     except ImportError:
-        import zlib as inflater
+        import zlib
+
+        inflater = zlib
     failure: type[Exception] = inflater.error
     pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 0
+SIZE_LIMIT = 8 << 20  # a hundred thousand partitions and more; every line becomes an object
 _CODE = "checkpoint-malformed"
 _SHOWN = 200  # bytes of a bad line that a problem carries
 

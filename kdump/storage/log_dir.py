@@ -55,7 +55,9 @@ class LogDir:
             return {}
         try:
             with Source(path) as source:
-                found: Checkpoint[PartitionOffset] = checkpoints.parse_offsets(source.whole())
+                found: Checkpoint[PartitionOffset] = checkpoints.parse_offsets(
+                    source.whole(checkpoints.SIZE_LIMIT)
+                )
         except PathError:
             return None
         if found.problems:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERSION = 1
+SIZE_LIMIT = 96 << 20  # two million producers; it is read whole
 
 
 class ProducerState(NamedTuple):

@@ -126,7 +126,9 @@ def _number(text: str | None) -> int | None:
 
 # Java properties: `name=value`, `name:value` or `name value`; # and ! start comments, a backslash
 # escapes a character or, at the end of a line, joins the next.
-_SPLIT = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
+# The name is taken without a way back, which a line of a megabyte would take a hundred times its
+# size to remember.
+_SPLIT = re.compile(r"((?:\\.|[^\\=: \t\f]++)*+)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.?))", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
