@@ -39,21 +39,3 @@ class PathError(KdumpError):
 
 class NothingToDo(KdumpError):
     """No partition under the paths, or a glob that matches none."""
-
-
-class CodecMissing(KdumpError):
-    """The library for a compression codec is not installed."""
-
-    def __init__(self, codec: str, library: str) -> None:
-        super().__init__(codec, library)
-        self.codec = codec
-        self.library = library
-
-    def __str__(self) -> str:
-        return f"{self.codec} needs the Python package {self.library}, which is not installed"
-
-
-class Refused(KdumpError):
-    """Nothing was changed: a broker holds the directory, or the change would lose data."""
-
-    status = 5

@@ -97,7 +97,7 @@ def _records(found: Found, place: Place, limit: int) -> Iterator[Item]:
             continue
         count += 1
         sums_wrong += not item.crc_valid
-        if item.magic > 1:
+        if item.magic not in (0, 1):
             magics_unknown.add(item.magic)
         yield Pre08Row(
             place.topic,

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
-#: Offsets in it are int32, so the second must stay well below 1 GiB.
+#: Offsets in it are int32, so the second must stay well below 1 GiB; and it is held several times
+#: over while it is encoded.
 ROWS_A_BATCH = 32 * 1024
-BYTES_A_BATCH = 64 * 1024 * 1024
+BYTES_A_BATCH = 16 * 1024 * 1024
 
 
 class ArrowMissing(KdumpError):
@@ -49,6 +50,12 @@ class ArrowSink:
         self._writer: Any = None
         self._topics: dict[str, int] = {}
         self._gathered: GatheredRecords | GatheredBatches | GatheredRows | None = None
+
+    def __del__(self) -> None:
+        # A run that ended early has closed the file; PyArrow's Parquet writer would still write to
+        # it when it goes, and complain on standard error.
+        if self._form == "parquet" and self._writer is not None:
+            self._writer.is_open = False
 
     def write(self, item: Item) -> None:
         """Take one item."""

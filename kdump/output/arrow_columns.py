@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 Array = Any  # PyArrow has no types of its own
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
+# At the numbers since 0.8; then what 0.7 had no name for.
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", *(f"unknown-{n}" for n in (5, 6, 7, 3)))
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
 #: Columns of few words. An Arrow file may not change a dictionary, so each is whole from the start.
 WORDS = {"codec": _CODECS, "timestamp_type": _TIMESTAMP_TYPES, "format": ("0.6", "0.7")}
@@ -223,7 +224,10 @@ class BytesColumn:
 
         count = len(self._offsets) // 4 - 1
         validity = self._validity() if self._nulls else None
-        buffers = [validity, buffer(self._offsets), buffer(b"".join(self._values))]
+        values, self._values = self._values, []
+        whole = values[0] if len(values) == 1 else b"".join(values)
+        del values  # a value may be as large as the decompression limit; once is enough
+        buffers = [validity, buffer(self._offsets), buffer(whole)]
         return pa.Array.from_buffers(pa.binary(), count, buffers, self._nulls)
 
     def _validity(self) -> Array:

@@ -83,6 +83,8 @@ def _fit(word: str, value: object) -> object:
     """Return a value in the form its column takes."""
     if word == "headers" and isinstance(value, Sequence):
         return [{"key": key.decode("utf-8", "replace"), "value": data} for key, data in value]
+    if isinstance(value, int) and word == "int64" and not -(1 << 63) <= value < 1 << 63:
+        return None  # no field of a file is larger; sums of hostile ones can be
     if word == "string" and value is not None and not isinstance(value, str):
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else json_text(value)
     return value

@@ -100,8 +100,11 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
             if bytes(packed[position : position + 2]) != _GZIP_MAGIC:
                 break  # bytes behind the last member are ignored
     except failure as error:
-        plain = _join(pieces)[:sound_bytes]
-        plain += salvage.gzip_member(packed[sound:], limit - sound_bytes)
+        plain = bytearray()
+        for piece in pieces:
+            plain += piece[: sound_bytes - len(plain)]
+        pieces.clear()
+        salvage.gzip_member(packed[sound:], limit, plain)
         if len(plain) > limit:
             return Plain(None, reasons.OVER_LIMIT)
         return Plain(plain, reasons.CODEC_FAILED, f"gzip: {error}")
@@ -178,6 +181,7 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
                     break
                 step = min(step * 4, _LARGEST_STEP)
     except zstandard.ZstdError as error:
+        pieces.clear()
         plain = salvage.zstd_frames(packed, limit)
         if len(plain) > limit:
             return Plain(None, reasons.OVER_LIMIT)

@@ -68,6 +68,11 @@ class Message(NamedTuple):
     next_offset: int
 
 
+def signed_byte(value: int) -> int:
+    """Read a magic byte as Java does."""
+    return value - 256 if value > 127 else value
+
+
 def codec_name(codec: int) -> str:
     """Name a codec of 0.7, which had no number 3."""
     return ("none", "gzip", "snappy")[codec] if codec in _CODECS else f"unknown-{codec}"
@@ -86,7 +91,7 @@ def read_entry(data: memoryview, position: int, end: int) -> tuple[Entry | None,
     if length > left - PRE08_LENGTH.size:
         return None, reasons.CUT_SHORT
     size = PRE08_LENGTH.size + length
-    magic = data[position + 4]
+    magic = signed_byte(data[position + 4])
     at = position + 5
     attributes = 0
     if magic != _MAGIC_OF_06:

@@ -16,9 +16,8 @@ _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"  # behind a byte 50 to 5f
 _RLE_BLOCK, _RESERVED_BLOCK = 1, 3
 
 
-def gzip_member(packed: memoryview, limit: int) -> bytes:
-    """Inflate one broken gzip member as far as it goes, to little more than `limit` bytes."""
-    plain = bytearray()
+def gzip_member(packed: memoryview, limit: int, plain: bytearray) -> None:
+    """Add to `plain` what one broken gzip member gives, to little more than `limit` bytes."""
     sound = 0
     stream = zlib.decompressobj(31)
     try:
@@ -33,10 +32,9 @@ def gzip_member(packed: memoryview, limit: int) -> bytes:
                 plain += stream.decompress(packed[at : at + 1])
         except zlib.error:
             pass
-    return bytes(plain)
 
 
-def zstd_frames(packed: memoryview, limit: int) -> bytes:
+def zstd_frames(packed: memoryview, limit: int) -> bytearray:
     """Decode zstd frames as far as they go, to little more than `limit` bytes."""
     import zstandard
 
@@ -54,7 +52,7 @@ def zstd_frames(packed: memoryview, limit: int) -> bytes:
                     plain += piece
         except zstandard.ZstdError:
             pass
-    return bytes(plain)
+    return plain
 
 
 def zstd_is_whole(packed: memoryview) -> bool:

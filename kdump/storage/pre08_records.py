@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import reasons
 from kdump.record.layout import PRE08_LENGTH, PRE08_SMALLEST
-from kdump.record.pre08 import Entry, read_entry
+from kdump.record.pre08 import Entry, read_entry, signed_byte
 
 if TYPE_CHECKING:
     from kdump.storage.source import Source
@@ -122,7 +122,7 @@ class Pre08Records:
     def _read_large(self, position: int, size: int) -> Entry:
         """Sum an entry too large to hold, piece by piece."""
         head = memoryview(self.source.read(position, _HEADER_BYTES)).tobytes().ljust(_HEADER_BYTES)
-        magic = head[4]
+        magic = signed_byte(head[4])
         crc_at = 6 if magic else 5
         crc = int.from_bytes(head[crc_at : crc_at + 4], "big")
         computed = self._sum(position + crc_at + 4, position + size)

@@ -109,7 +109,7 @@ def make(all_seeds: Seeds, seed: int, number: int) -> Case:
         family, files, target = "file", *_file(rng, all_seeds)
     elif chance < 0.94:
         family, files, target = "directory", *_directory(rng, all_seeds)
-    elif chance < 0.97:
+    elif chance < 0.95:
         family, files, target = "bomb", *_bomb(rng)
     else:
         size = rng.choice((2_000, 10_000, 40_000))
@@ -168,14 +168,17 @@ def _directory(rng: random.Random, all_seeds: Seeds) -> tuple[dict[str, bytes], 
 
 def _renamed(rng: random.Random, path: str) -> str:
     directory, _, name = path.rpartition("/")
-    change = rng.choice((
-        lambda: name + rng.choice((".deleted", ".swap", ".cleaned", ".tmp", ".bak-20260101T000000Z")),
-        lambda: f"{rng.choice((0, 7, 50, 1 << 40, (1 << 63) - 1)):020d}.{name.rpartition('.')[2]}",
-        lambda: name[1:] or "x",
-        lambda: rng.choice(("99999999999999999999.log", "-1.log", "7.log", ".log", "ü.log", "a\nb.index",
-                            "00000000000000000616-0000000003.checkpoint", "remote_log_snapshot")),
+    number = rng.choice((0, 7, 50, 1 << 40, (1 << 63) - 1))
+    changed = rng.choice((
+        name + rng.choice((".deleted", ".swap", ".cleaned", ".tmp", ".bak-20260101T000000Z")),
+        f"{number:020d}.{name.rpartition('.')[2]}",
+        name[1:] or "x",
+        rng.choice((
+            "99999999999999999999.log", "-1.log", "7.log", ".log", "ü.log", "a\nb.index",
+            "00000000000000000616-0000000003.checkpoint", "remote_log_snapshot",
+        )),
     ))  # fmt: skip
-    return f"{directory}/{change()}"
+    return f"{directory}/{changed}"
 
 
 def _bomb(rng: random.Random) -> tuple[dict[str, bytes], str]:

@@ -81,7 +81,8 @@ def number(rng: random.Random, size: int, length: int = 0, present: int = 0) -> 
     value = rng.choice(
         (
             rng.choice(_EDGES), rng.choice(_EDGES), present + rng.choice((-1, 1, -2, 8, 1 << 16)),
-            length + rng.randrange(-20, 20), rng.getrandbits(size * 8), rng.randrange(max(1, length)),
+            length + rng.randrange(-20, 20), rng.getrandbits(size * 8),
+            rng.randrange(max(1, length)),
         )
     )  # fmt: skip
     return (value & (1 << size * 8) - 1).to_bytes(size, "big")
@@ -103,7 +104,9 @@ def sealed(path: str, data: bytes, only: int | None = None) -> bytes:
             if at + 4 <= end:
                 out[at : at + 4] = struct.pack(">I", builders.crc32(data[at + 4 : end]))
         elif magic >= 2 and magic < 128 and end - start > 21:
-            out[start + 17 : start + 21] = struct.pack(">I", builders.crc32c(data[start + 21 : end]))
+            out[start + 17 : start + 21] = struct.pack(
+                ">I", builders.crc32c(data[start + 21 : end])
+            )
         elif end - start > 16:
             out[start + 12 : start + 16] = struct.pack(">I", builders.crc32(data[start + 16 : end]))
     return bytes(out)
@@ -167,7 +170,7 @@ def set_attributes(rng: random.Random, path: str, data: bytes, other: bytes) -> 
     if not found:
         return flip_bit(rng, path, data, other)
     start, _, magic = rng.choice(found)
-    at = start + {7: 5, 2: 22}.get(magic, 17)
+    at = min(start + {7: 5, 2: 22}.get(magic, 17), len(data) - 1)
     if rng.random() < 0.3:
         return _put(data, start + (4 if magic == 7 else 16), bytes([rng.choice((0, 1, 2, 3, 255))]))
     if rng.random() < 0.5:
@@ -229,7 +232,9 @@ def repeat(rng: random.Random, path: str, data: bytes, other: bytes) -> bytes:
     else:
         start = rng.randrange(len(data))
         end = min(len(data), start + rng.choice((1, 8, 12, 34, 100, 1000)))
-    times = max(1, min(rng.choice((1, 1, 2, 10, 300)), (LARGEST - len(data)) // max(1, end - start)))
+    times = max(
+        1, min(rng.choice((1, 1, 2, 10, 300)), (LARGEST - len(data)) // max(1, end - start))
+    )
     return data[:end] + data[start:end] * times + data[end:]
 
 
@@ -244,7 +249,9 @@ def splice(rng: random.Random, path: str, data: bytes, other: bytes) -> bytes:
         one = rng.choice(foreign)
         piece = other[one.start : one.end]
     found = entries(path, data)
-    places = [entry.end for entry in found] if found and rng.random() < 0.5 else range(len(data) + 1)
+    places = (
+        [entry.end for entry in found] if found and rng.random() < 0.5 else range(len(data) + 1)
+    )
     at = rng.choice(places)
     if rng.random() < 0.3:
         return data[:at] + piece
@@ -267,7 +274,9 @@ def huge_length(rng: random.Random, path: str, data: bytes, other: bytes) -> byt
     found = entries(path, data) if is_log(path) else []
     at = rng.choice(found).start if found else rng.randrange(len(data) + 1)
     left = len(data) - at
-    size = rng.choice((left - 12, left, left + 1, left - 30, 1 << 20, 1 << 26, (1 << 31) - 1, 300_000))
+    size = rng.choice(
+        (left - 12, left, left + 1, left - 30, 1 << 20, 1 << 26, (1 << 31) - 1, 300_000)
+    )
     offset = rng.choice((0, 5, 1 << 40))
     head = struct.pack(">qiibI", offset, max(0, min(size, (1 << 31) - 1)), 0, rng.randrange(4), 0)
     return data[:at] + head + rng.randbytes(rng.choice((0, 0, 5, 40))) + data[at:]
@@ -355,7 +364,9 @@ def _entry(magic: int, head: bytes, codec: int, payload: bytes) -> bytes:
 
 def _break_plain(rng: random.Random, path: str, plain: bytes) -> bytes:
     inner = path if kind_of(path) == "kafka" else "x.log"
-    change = rng.choice((flip_bit, set_bytes, set_field, cut, repeat, garbage, set_attributes, swap))
+    change = rng.choice(
+        (flip_bit, set_bytes, set_field, cut, repeat, garbage, set_attributes, swap)
+    )
     plain = change(rng, inner, plain, b"")
     return sealed(inner, plain) if rng.random() < 0.5 else plain
 
@@ -365,8 +376,8 @@ def _set_varint(rng: random.Random, path: str, plain: bytes) -> bytes:
     at = rng.randrange(len(plain) + 1)
     value = rng.choice(_EDGES)
     varint = rng.choice(
-        (builders.varint(value), builders.varint(value), b"\xff" * 4 + b"\x0f", b"\xff" * 9 + b"\x01",
-         b"\x80" * rng.randrange(1, 12) + b"\x00")
+        (builders.varint(value), builders.varint(value), b"\xff" * 4 + b"\x0f",
+         b"\xff" * 9 + b"\x01", b"\x80" * rng.randrange(1, 12) + b"\x00")
     )  # fmt: skip
     return plain[:at] + varint + plain[at + rng.choice((0, 1, len(varint))) :]
 

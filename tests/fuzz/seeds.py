@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ LARGEST_FILE = 48 << 10
 LARGEST_DIRECTORY = 160 << 10
 
 #: What the command is given as --decompress-limit; bombs are measured by it.
-LIMIT = 4 << 20
+LIMIT = int(os.environ.get("KDUMP_FUZZ_LIMIT_MIB", "4")) << 20
 
 Codec = Callable[[bytes], bytes]
 
@@ -197,9 +198,12 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
     yield "zeros", bytes(4096)
     yield "transactions", _transactions()
     yield "controls", _controls()
-    yield "empty-batches", b"".join(
-        builders.batch([], base_offset=at * 3, last_offset_delta=2, attributes=at % 8)
-        for at in range(6)
+    yield (
+        "empty-batches",
+        b"".join(
+            builders.batch([], base_offset=at * 3, last_offset_delta=2, attributes=at % 8)
+            for at in range(6)
+        ),
     )
     yield "nested", _nested()
     yield (

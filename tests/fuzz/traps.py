@@ -25,9 +25,8 @@ def _good(offset: int) -> bytes:
 def _claim(offset: int, size: int, rng: random.Random, *, magic: int = 2, crc: int = 1) -> bytes:
     """Write a header that claims `size` bytes after it, with a checksum that is wrong."""
     if magic == 2:
-        return (
-            struct.pack(">qiibI", offset, 49 + size, 0, 2, crc)
-            + struct.pack(">Hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1)
+        return struct.pack(">qiibI", offset, 49 + size, 0, 2, crc) + struct.pack(
+            ">Hiqqqhii", 0, 0, 0, 0, -1, -1, -1, 1
         )
     return struct.pack(">qiIbB", offset, 22 + size, crc, magic, 0) + bytes(16)
 
@@ -82,9 +81,7 @@ def _tiny_packed(codec: int) -> Callable[[int, random.Random], bytes]:
     packed = seeds.CODECS[codec][0](builders.record())
 
     def make(offset: int, rng: random.Random) -> bytes:
-        return builders.batch(
-            base_offset=offset, attributes=codec, payload=packed, records_count=1
-        )
+        return builders.batch(base_offset=offset, attributes=codec, payload=packed, records_count=1)
 
     return make
 
@@ -175,9 +172,11 @@ def _xerial_none(size: int) -> bytes:
 
 
 def _lz4_small(size: int) -> bytes:
-    return seeds.lz4_broken(b"")[:-4] + struct.pack("<I", 1 << 31 | 1) + (
-        b"x" + struct.pack("<I", 1 << 31 | 1)
-    ) * (size // 5)
+    return (
+        seeds.lz4_broken(b"")[:-4]
+        + struct.pack("<I", 1 << 31 | 1)
+        + (b"x" + struct.pack("<I", 1 << 31 | 1)) * (size // 5)
+    )
 
 
 def _zstd_frames(size: int) -> bytes:
@@ -197,7 +196,7 @@ def _wrapped(codec: int, payload: Callable[[int], bytes]) -> Trap:
 
 
 def _wrong_inside(rng: random.Random, size: int) -> bytes:
-    """Many messages with wrong sums in a wrapper: as many findings as bytes, if one is made each."""
+    """Many messages with wrong sums in a wrapper: one finding each would be one for each byte."""
     one = builders.message(0, None, None, magic=0, crc=7)
     return builders.wrapper([one * (size // len(one))], 0, magic=0)
 
@@ -297,10 +296,14 @@ def _pre08_nested(rng: random.Random, size: int) -> bytes:
 
 PRE08_TRAPS: dict[str, Trap] = {
     "empty": _only(lambda offset, rng: seeds.pre08(b"", magic=rng.randrange(2))),
-    "bad-sum": _only(lambda offset, rng: seeds.pre08(b"word", crc=offset % 2 * builders.crc32(b"word"))),
+    "bad-sum": _only(
+        lambda offset, rng: seeds.pre08(b"word", crc=offset % 2 * builders.crc32(b"word"))
+    ),
     "claims": _only(
-        lambda offset, rng: seeds.pre08(b"good")
-        + struct.pack(">iBBI", rng.choice((500, 20_000, 200_000, 1 << 30)), 1, 0, 9)
+        lambda offset, rng: (
+            seeds.pre08(b"good")
+            + struct.pack(">iBBI", rng.choice((500, 20_000, 200_000, 1 << 30)), 1, 0, 9)
+        )
     ),
     "claims-zeros": _only(
         lambda offset, rng: struct.pack(">i", rng.choice((500, 20_000))) + bytes(5)
@@ -338,13 +341,34 @@ def _lines(line: bytes) -> Trap:
 
 
 SMALL_TRAPS: dict[str, tuple[str, Trap]] = {
-    "index-noise": ("00000000000000000000.index", _slots(">ii", *[lambda slot, rng: rng.getrandbits(31)] * 2)),
-    "index-rising": ("00000000000000000000.index", _slots(">ii", lambda slot, rng: slot, lambda slot, rng: slot * 9)),
-    "index-zero": ("00000000000000000000.index", _slots(">ii", lambda slot, rng: 1 << 30, lambda slot, rng: 0)),
-    "time-far": ("00000000000000000000.timeindex", _slots(">qi", lambda slot, rng: slot, lambda slot, rng: 1 << 30)),
-    "time-last": ("00000000000000000000.timeindex", _slots(">qi", lambda slot, rng: slot, lambda slot, rng: 500)),
-    "time-noise": ("00000000000000000000.timeindex", _slots(">qi", *[lambda slot, rng: rng.getrandbits(31)] * 2)),
-    "txn": ("00000000000000000000.txnindex", _slots(">hqqqq", lambda slot, rng: slot % 3, *[lambda slot, rng: rng.getrandbits(40)] * 4)),
+    "index-noise": (
+        "00000000000000000000.index",
+        _slots(">ii", *[lambda slot, rng: rng.getrandbits(31)] * 2),
+    ),
+    "index-rising": (
+        "00000000000000000000.index",
+        _slots(">ii", lambda slot, rng: slot, lambda slot, rng: slot * 9),
+    ),
+    "index-zero": (
+        "00000000000000000000.index",
+        _slots(">ii", lambda slot, rng: 1 << 30, lambda slot, rng: 0),
+    ),
+    "time-far": (
+        "00000000000000000000.timeindex",
+        _slots(">qi", lambda slot, rng: slot, lambda slot, rng: 1 << 30),
+    ),
+    "time-last": (
+        "00000000000000000000.timeindex",
+        _slots(">qi", lambda slot, rng: slot, lambda slot, rng: 500),
+    ),
+    "time-noise": (
+        "00000000000000000000.timeindex",
+        _slots(">qi", *[lambda slot, rng: rng.getrandbits(31)] * 2),
+    ),
+    "txn": (
+        "00000000000000000000.txnindex",
+        _slots(">hqqqq", lambda slot, rng: slot % 3, *[lambda slot, rng: rng.getrandbits(40)] * 4),
+    ),
     "snapshot": ("00000000000000000007.snapshot", _snapshot),
     "epochs": ("leader-epoch-checkpoint", _lines(b"1 1\n")),
     "epochs-bad": ("leader-epoch-checkpoint", _lines(b"\n")),
