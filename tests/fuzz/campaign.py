@@ -39,7 +39,7 @@ TESTS = Path(__file__).parents[1]
 class Task(NamedTuple):
     """What one worker is to do: numbers of random inputs, or names of traps, or the bombs."""
 
-    kind: str  # random, traps, bombs
+    kind: str  # random, traps, bombs, regressions
     seed: int
     numbers: list[int]
     trap_bytes: int = cases.TRAP_BYTES
@@ -66,7 +66,7 @@ def cases_of(task: Task, seeds: Seeds) -> Iterator[tuple[int, cases.Case]]:
         for number in task.numbers:
             yield number, cases.trap_case(names[number], task.trap_bytes, number)
         return
-    for case in cases.bomb_cases():
+    for case in cases.bomb_cases() if task.kind == "bombs" else cases.regression_cases():
         if case.number in task.numbers:
             yield case.number, case
 
@@ -94,6 +94,7 @@ def work(directory: Path) -> None:
         twins = task.kind == "random" and (
             number % TWINS_EVERY == 0 and case.size_bytes <= TWINS_BYTES and case.family != "bomb"
         )
+        twins = twins or (task.kind == "regressions" and "bomb" not in case.family)
         failures = checker.check(case, twins=twins)
         faulthandler.cancel_dump_traceback_later()
         done += 1
@@ -242,7 +243,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--only", type=int, action="append", help="this number alone")
-    parser.add_argument("--kind", choices=("random", "traps", "bombs"), default="random")
+    parser.add_argument("--kind", choices=("random", "traps", "bombs", "regressions"), default="random")
     parser.add_argument("--trap", action="append", help="this trap alone")
     parser.add_argument("--trap-bytes", type=int, default=cases.TRAP_BYTES)
     parser.add_argument("--corpora", action="store_true", help="seeds from KDUMP_SHARED too")
@@ -257,6 +258,8 @@ def main() -> None:
         numbers = [n for n, name in enumerate(names) if not given.trap or name in given.trap]
     elif given.kind == "bombs":
         numbers = given.only or [case.number for case in cases.bomb_cases()]
+    elif given.kind == "regressions":
+        numbers = given.only or [case.number for case in cases.regression_cases()]
     else:
         numbers = given.only or list(range(given.start, given.start + given.count))
     tasks = [

@@ -9,14 +9,16 @@ import random
 import re
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fuzz import mutations, seeds, traps
-from fuzz.seeds import LIMIT, LOG, PRE08, Seeds
+from fuzz.seeds import LOG, PRE08, Seeds
 
 HAS_ARROW = find_spec("pyarrow") is not None
 FORMS = ("jsonl", "csv", "table", "kafka", *(("arrow", "parquet") if HAS_ARROW else ()))
 TRAP_BYTES = 512 << 10
+REGRESSIONS = Path(__file__).parents[1] / "regressions"
 
 
 class Run(NamedTuple):
@@ -262,4 +264,28 @@ def bomb_cases() -> Iterator[Case]:
                 number += 1
 
 
-assert LIMIT >= 1 << 20
+def regression_cases() -> Iterator[Case]:
+    """Every input that once broke us, with every question: files `what@name` and directories."""
+    for number, path in enumerate(sorted(REGRESSIONS.iterdir())):
+        what, _, name = path.name.partition("@")
+        if path.is_dir() and path.name.endswith("-0"):
+            files = {f"{path.name}/{file.name}": file.read_bytes() for file in path.iterdir()}
+            target = path.name
+        elif name:
+            files = {f"t-0/{name}": path.read_bytes()}
+            target = f"t-0/{name}"
+        else:
+            continue
+        modes = ["records", "batches", "hex", "entries"]
+        if name:
+            modes = modes[:3] if mutations.is_log(target) else modes[3:]
+        runs = [first_run(target)]
+        for mode in modes:
+            for nth, form in enumerate(FORMS if mode != "hex" else ("table",)):
+                if not (form == "kafka" and name.endswith(".kafka")):
+                    deep = {"deep": True} if mode == "batches" else {}
+                    runs.append(Run(mode, form, nth % 4, nth % 2 == 1, deep))
+        if "records" in modes:
+            seen = {"visible": True, "isolation": "read_committed"}
+            runs.append(Run("records", "jsonl", 0, False, seen))
+        yield Case(number, f"regression {what}", files, target, runs, fresh=False)

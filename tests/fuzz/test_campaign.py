@@ -1,13 +1,16 @@
 """Random damage for every reader: no traceback, no hang, bounded memory; twins agree.
 
-A short campaign with a fixed seed on every run. `KDUMP_FUZZ=long` takes 100,000 inputs;
-`KDUMP_FUZZ_COUNT` any number, `KDUMP_FUZZ_SEED` others.
+A short campaign with a fixed seed on every run. `KDUMP_FUZZ=long` takes 100,000 inputs, those made
+from the corpora among them where KDUMP_SHARED is; `KDUMP_FUZZ_COUNT` any number, `KDUMP_FUZZ_SEED`
+others, `KDUMP_FUZZ_JOBS` other than two processes. What fails is written to `KDUMP_FUZZ_KEEP`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from fuzz import campaign, cases
@@ -16,28 +19,45 @@ from fuzz.seeds import all_seeds
 from kdump import kernels
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_SHORT = 150 if kernels.NAME == "pure" else 500
-_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "100000" if _LONG else _SHORT))
+_PURE = kernels.NAME == "pure"
+_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (100_000 if _LONG else 150 if _PURE else 1500))
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-_JOBS = 2
-_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by /proc")
+_JOBS = int(os.environ.get("KDUMP_FUZZ_JOBS", "2"))
+
+pytestmark = [
+    pytest.mark.fuzz,
+    pytest.mark.skipif(sys.platform != "linux", reason="memory is measured by /proc"),
+]
+_COMPILED_ONLY = pytest.mark.skipif(_PURE, reason="held to the compiled kernel's speed")
 
 
-def _run(kind: str, numbers: list[int], trap_bytes: int = cases.TRAP_BYTES) -> None:
-    tasks = [campaign.Task(kind, _SEED, numbers[job::_JOBS], trap_bytes) for job in range(_JOBS)]
-    outcome = campaign.run(tasks, all_seeds(with_corpora=False), _JOBS)
+def run(kind: str, numbers: Iterable[int], trap_bytes: int = cases.TRAP_BYTES) -> None:
+    some = list(numbers)
+    tasks = [campaign.Task(kind, _SEED, some[job::_JOBS], trap_bytes) for job in range(_JOBS)]
+    seeds = all_seeds(with_corpora=_LONG)
+    outcome = campaign.run(tasks, seeds, _JOBS)
+    if kept := os.environ.get("KDUMP_FUZZ_KEEP"):
+        for failure in outcome.failures:
+            campaign.keep(failure, seeds, Path(kept))
     assert not outcome.failures, "\n".join(campaign.report(outcome.failures))
 
 
-@_LINUX
-@pytest.mark.fuzz
 def test_random_damage() -> None:
-    _run("random", list(range(_COUNT)))
+    run("random", range(_COUNT))
 
 
-@_LINUX
-@pytest.mark.fuzz
-@pytest.mark.skipif(kernels.NAME == "pure", reason="held to the compiled kernel's speed")
-def test_traps_for_slow_searches() -> None:
-    """Files made so that a search that looks twice at every byte does not end."""
-    _run("traps", list(range(len(cases.TRAPS))), 1 << 16)
+def test_inputs_that_once_broke_us() -> None:
+    numbers = [case.number for case in cases.regression_cases()]
+    run("regressions", numbers[:: 3 if _PURE else 1])
+
+
+@_COMPILED_ONLY
+def test_traps_that_cost_more_than_their_bytes() -> None:
+    """Files made so that a reader that is quadratic anywhere does not come to an end."""
+    run("traps", range(len(cases.TRAPS)), 1 << 20 if _LONG else 1 << 17)
+
+
+@_COMPILED_ONLY
+def test_decompression_bombs() -> None:
+    numbers = [case.number for case in cases.bomb_cases()]
+    run("bombs", numbers if _LONG else numbers[_SEED % 5 :: 5])
