@@ -122,7 +122,10 @@ class KafkaDump:
             )
             yield from log.walk()
         if gaps.left_out or len(gaps):
-            self._gaps.setdefault(absolute, Pairs(self._room)).extend(gaps)
+            if absolute in self._gaps:
+                self._gaps[absolute].extend(gaps)
+            else:
+                self._gaps[absolute] = gaps
 
     def _limited(self, items: Iterator[Yielded]) -> Iterator[Yielded]:
         """Yield items until as many records, or lines where none are printed, have gone by."""

@@ -92,10 +92,11 @@ def test_large_records_read_as_small_ones(
         chunks = chunk_of(random.Random(seed), magic=magic)
         whole = texts_of(*chunks, mode)
         with monkeypatch.context() as patch:
-            patch.setattr(large, "LARGE_BYTES", rng_size := seed % 3 * 20)
+            few = seed % 3 * 20
+            patch.setattr(large, "LARGE_BYTES", few)
             patch.setattr(large, "MANY_HEADERS", 3)
             patch.setattr(large, "_PIECE", 6)
-            patch.setattr(large, "_GATHERED", rng_size)
+            patch.setattr(large, "_GATHERED", few)
             patch.setattr(default, "_MANY_HEADERS", 2)
             assert texts_of(*chunks, mode) == whole
 

@@ -14,6 +14,7 @@ import zstandard
 from damage import flip_bit, put
 
 from kdump.kernels import reasons
+from kdump.record import compression
 from kdump.record.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, Plain, decompress
 from kdump.record.lz4_frame import xxh32
 from kdump.record.salvage import zstd_is_whole
@@ -162,6 +163,31 @@ def test_gzip_members_one_after_the_other() -> None:
     broken = unpacked(GZIP, members + gzip.compress(TEXT)[:-1])
     assert broken.reason == reasons.CODEC_FAILED
     assert broken.data == b"one two" + TEXT
+
+
+def test_gzip_streams_read_the_same_in_slices_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(5)
+    for _ in range(300):
+        packed = bytearray()
+        for _ in range(rng.randrange(1, 5)):
+            packed += gzip.compress(rng.choice((b"", b"a", TEXT, NOISE[:3000])), mtime=0)
+        if rng.random() < 0.7:
+            packed[rng.randrange(len(packed))] ^= 1 << rng.randrange(8)
+        packed = packed[: len(packed) - rng.choice((0, 0, 1, 9))]
+        limit = rng.choice((LIMIT, 5000))
+        whole = unpacked(GZIP, bytes(packed), limit)
+        with monkeypatch.context() as patch:
+            patch.setattr(compression, "_FIRST_SLICE", rng.randrange(1, 40))
+            patch.setattr(compression, "_NEXT_SLICE", rng.randrange(1, 40))
+            sliced = unpacked(GZIP, bytes(packed), limit)
+        assert (sliced.data, sliced.reason) == (whole.data, whole.reason)
+
+
+@pytest.mark.parametrize("size", [0, 1, 511, 512, 2000])
+def test_text_in_small_pieces_is_joined_in_order(size: int) -> None:
+    blocks = [bytes([number % 256]) * (number % 3) for number in range(size)]
+    blocks[size // 2 : size // 2] = [NOISE, b""]
+    assert unpacked(SNAPPY, xerial(*blocks)) == Plain(b"".join(blocks))
 
 
 def test_a_gzip_stream_with_a_wrong_sum_gives_all_its_text() -> None:
