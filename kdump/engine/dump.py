@@ -108,12 +108,13 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
         if isinstance(target, KdumpError):
             yield target
         elif options.mode == "entries":
-            yield from _entries(target)
+            yield from entry_items(target)
         else:
-            yield from _logs(target, options)
+            yield from log_items(target, options)
 
 
-def _entries(target: Target) -> Iterator[Item | Finding | KdumpError]:
+def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
+    """Yield the entries of a target's small files."""
     from kdump.engine.entries import entries, has_entries
 
     for file in target.files:
@@ -125,10 +126,10 @@ def _entries(target: Target) -> Iterator[Item | Finding | KdumpError]:
         try:
             yield from entries(file.path)
         except PathError as error:
-            yield from _unread(file, error)
+            yield from unread(file, error)
 
 
-def _unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
+def unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
     """A file that is gone since the directory was listed is a note, any other an error."""
     if os.path.lexists(file.path):
         yield error
@@ -142,13 +143,19 @@ def _unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
     )
 
 
-def _logs(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
-    files = [
+def logs_of(target: Target) -> list[LogFile]:
+    """Return the logs among a target's files; a metadata snapshot only where it was named."""
+    return [
         file
         for file in target.files
         if file.name.kind in LOG_KINDS
         and (not target.whole or file.name.kind is not Kind.METADATA_SNAPSHOT)
     ]
+
+
+def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
+    """Yield what is asked for of a target's logs, in order."""
+    files = logs_of(target)
     if not files:
         if not target.whole:
             yield PathError(target.path, "is no log file; --entries shows index and state files")
@@ -166,13 +173,13 @@ def _logs(target: Target, options: DumpOptions) -> Iterator[Item | Finding | Kdu
             lowest = min(file.name.base_offset or 0 for file in files)
             aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
     for file in files:
-        if _outside(file, filters):
+        if is_outside(file, filters):
             continue
         try:
             with Source(file.path) as source:
                 yield from _log(source, file, filters, options, aborted)
         except PathError as error:
-            yield from _unread(file, error)
+            yield from unread(file, error)
 
 
 def _within(filters: Filters, view: View) -> Filters:
@@ -184,7 +191,7 @@ def _within(filters: Filters, view: View) -> Filters:
     return filters._replace(from_offset=low, to_offset=high, control=False)
 
 
-def _outside(file: LogFile, filters: Filters) -> bool:
+def is_outside(file: LogFile, filters: Filters) -> bool:
     """Whether a segment's name and its successor's prove that nothing asked for lies in it."""
     if file.name.kind is not Kind.LOG or file.name.retired:
         return False

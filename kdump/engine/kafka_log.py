@@ -171,7 +171,10 @@ class ToolLog:
         for piece in self._pieces(run, row):
             controls = _controls(piece) if is_control else None
             self._gaps_in_offsets.note(piece.records)
-            yield self._chunk(batches, row, behind, piece.data, piece.records, controls)
+            chunk = self._chunk(batches, row, behind, piece.data, piece.records, controls)
+            yield chunk
+            if chunk.records is not None:
+                chunk.records.data = b""  # it may still be held while the next text is opened
             behind = row
             if controls and any("malformed" in told for told in controls if told):
                 yield self._found("control-record", batches, row)

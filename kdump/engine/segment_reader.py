@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.damage import at_place, decode_finding, flag_findings, gap_finding
+from kdump.engine.damage import (
+    at_place,
+    decode_finding,
+    first_offset,
+    flag_findings,
+    gap_finding,
+)
 from kdump.engine.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -153,7 +159,7 @@ class SegmentReader:
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches
         if self._held is not None:
-            yield from self._release(self._first_offset(run))
+            yield from self._release(first_offset(run, self._limit))
         admitted = self._admitted(run)
         yield from flag_findings(batches, self._place, self._last_offset, admitted)
         if self._want_records:
@@ -161,19 +167,6 @@ class SegmentReader:
         else:
             yield from self._headers(run, admitted)
         self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
-
-    def _first_offset(self, run: Run) -> int:
-        """The offset of a run's first record; a wrapper has to be opened for it (F18)."""
-        batches = run.batches
-        if batches.value(c.B_FLAGS, 0) & c.WRAPPER:
-            for piece in read_batch(
-                run.data, run.base, batches, 0, limit=self._limit, max_records=1
-            ):
-                if piece.records.count:
-                    return piece.records.value(c.R_OFFSET, 0)
-                break
-            return batches.value(c.B_LAST_OFFSET, 0)
-        return batches.value(c.B_BASE_OFFSET, 0)
 
     def _admitted(self, run: Run) -> bytearray | None:
         """Mark the batches that can hold something asked for; None: all."""
@@ -274,7 +267,10 @@ class SegmentReader:
     ) -> Iterator[RecordChunk]:
         rows = self._filters.shown_records(memoryview(data), records, admitted)
         if rows is None or rows:
-            yield RecordChunk(self._place, data, batches, records, rows, controls)
+            chunk = RecordChunk(self._place, data, batches, records, rows, controls)
+            yield chunk
+            # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
+            chunk.data = b""
 
     def _inner_crcs(self, piece: Decoded, batches: Columns, row: int) -> Iterator[Finding]:
         """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""

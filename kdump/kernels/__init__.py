@@ -41,14 +41,19 @@ crc32c = _kernel.crc32c
 decode_messages = _kernel.decode_messages
 decode_records = _kernel.decode_records
 decode_run = _kernel.decode_run
+follow_producers = _kernel.follow_producers
 format_batches = _kernel.format_batches
 format_records = _kernel.format_records
 gather = _kernel.gather
-gather_headers = _kernel.gather_headers
+index_entries = _kernel.index_entries
 inner_base = _kernel.inner_base
 keep_freed_memory = _kernel.keep_freed_memory
+prove_entries = _kernel.prove_entries
+prove_records = _kernel.prove_records
 resync = _kernel.resync
-spread = _kernel.spread
+rising_slots = _kernel.rising_slots
+room_for = _kernel.room_for
+tally = _kernel.tally
 walk = _kernel.walk
 
 __all__ = [
@@ -59,14 +64,19 @@ __all__ = [
     "decode_messages",
     "decode_records",
     "decode_run",
+    "follow_producers",
     "format_batches",
     "format_records",
     "gather",
-    "gather_headers",
+    "index_entries",
     "inner_base",
     "keep_freed_memory",
     "pick",
+    "prove_entries",
+    "prove_records",
     "resync",
-    "spread",
+    "rising_slots",
+    "room_for",
+    "tally",
     "walk",
 ]

@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable
 
 from kdump.kernels.columns import Columns
+from kdump.kernels.gathered import Gathered
 
 _Data = bytes | bytearray | memoryview
 _Rows = array[int] | None
@@ -23,6 +24,31 @@ def walk(
     check_crc: bool,
     max_batches: int,
 ) -> tuple[Columns, int, int]: ...
+def follow_producers(
+    batches: Columns, first: int, end: int, next_offset: int, table: array[int]
+) -> tuple[int, int]: ...
+def tally(batches: Columns) -> tuple[int, int, int, int]: ...
+def rising_slots(data: _Data, size: int) -> int: ...
+def prove_entries(
+    batches: Columns,
+    offset_slots: _Data,
+    time_slots: _Data,
+    base_offset: int,
+    state: array[int],
+    marks: array[int],
+    most: int,
+) -> list[tuple[int, int, int]]: ...
+def index_entries(
+    batches: Columns,
+    first: int,
+    base_offset: int,
+    interval: int,
+    first_offsets: bool,
+    state: array[int],
+) -> tuple[bytes, bytes, int, int]: ...
+def prove_records(
+    batches: Columns, records: Columns, state: array[int], complete: bool, most: int
+) -> list[tuple[int, int, int]]: ...
 def decode_run(
     data: _Data, base: int, batches: Columns, first: int, max_records: int
 ) -> tuple[Columns, int, int, int]: ...
@@ -67,16 +93,6 @@ def format_records(
 ) -> int: ...
 def format_batches(write: _Write, batches: Columns, rows: _Rows, head: bytes) -> int: ...
 def gather(
-    data: _Data,
-    records: Columns,
-    rows: _Rows,
-    position_column: int,
-    size_column: int,
-    offset_base: int,
-) -> tuple[bytearray, bytearray, bytearray, int]: ...
-def spread(
-    batches: Columns, records: Columns, rows: _Rows
-) -> tuple[bool, tuple[bytearray, ...]]: ...
-def gather_headers(
-    data: _Data, records: Columns, rows: _Rows
-) -> tuple[bytearray, tuple[bytearray, bytearray], tuple[bytearray, bytearray, bytearray, int]]: ...
+    gathered: Gathered, data: _Data, batches: Columns, records: Columns, rows: _Rows, first: int
+) -> int: ...
+def room_for(data: _Data, records: Columns, row: int) -> tuple[int, int, int, int, int]: ...

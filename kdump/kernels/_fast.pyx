@@ -21,7 +21,7 @@ How it is kept safe and fast:
 """
 
 from cpython.array cimport array, clone
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
@@ -94,6 +94,9 @@ cdef enum:
     LENGTH_TOO_SMALL = 3
     CUT_SHORT = 4
     NOT_PLAIN = 5
+    UNOPENED = 6
+    OFFSET_RANGE = 7
+    INDEX_FALLS = 8
     COUNT_NEGATIVE = 10
     RECORD_CUT_SHORT = 11
     VARINT_TOO_LONG = 12
@@ -529,6 +532,529 @@ def walk(
     finally:
         PyBuffer_Release(&buffer)
     return Columns(block, out.stride, out.count, flags), start, reason
+
+
+# What verify asks of a run of headers -------------------------------------------------------------
+
+
+cdef enum:
+    NO_BATCH = 1
+    PASSES_OVER = 2
+    BELOW_BATCH = 3
+    STARTS_LATE = 4
+    OTHER_TIME = 5
+    PROOF_STATE = 6
+
+
+def tally(object batches):
+    """Return (records, wrappers, compressed, newest) of all rows."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Py_ssize_t i
+    cdef int64_t records = 0
+    cdef int64_t wrappers = 0
+    cdef int64_t compressed = 0
+    cdef int64_t newest = -1
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    with nogil:
+        for i in range(rows.count):
+            records += max(cell(&rows, B_RECORDS_COUNT, i), <int64_t>0)
+            newest = max(newest, cell(&rows, B_MAX_TIMESTAMP, i))
+            wrappers += cell(&rows, B_FLAGS, i) & WRAPPER != 0
+            compressed += cell(&rows, B_FLAGS, i) & COMPRESSED != 0
+    PyBuffer_Release(&buffer)
+    return records, wrappers, compressed, newest
+
+
+cdef enum:
+    PRODUCER_WIDTH = 6
+
+cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
+
+
+cdef Py_ssize_t follow(
+    const Cols *rows,
+    Py_ssize_t row,
+    Py_ssize_t end,
+    int64_t *next_offset,
+    int64_t *table,
+    Py_ssize_t known,
+) noexcept nogil:
+    cdef int64_t base
+    cdef int64_t last
+    cdef int64_t producer_id
+    cdef int64_t *producer = table
+    cdef Py_ssize_t i
+    while row < end:
+        base = cell(rows, B_BASE_OFFSET, row)
+        last = cell(rows, B_LAST_OFFSET, row)
+        if (
+            base != next_offset[0]
+            or cell(rows, B_FLAGS, row) & (CONTROL | TRANSACTIONAL)
+            or last == MAX_INT64
+        ):
+            break
+        producer_id = cell(rows, B_PRODUCER_ID, row)
+        if producer_id >= 0:
+            if not known:
+                break
+            if producer[0] != producer_id:  # most often it is the one of the row before
+                for i in range(known):
+                    producer = table + i * PRODUCER_WIDTH
+                    if producer[0] == producer_id:
+                        break
+                else:
+                    break
+            if (
+                producer[1] != cell(rows, B_PRODUCER_EPOCH, row)
+                or producer[2] < 0
+                or cell(rows, B_BASE_SEQUENCE, row) != ((<uint64_t>producer[2] + 1) & 0x7FFFFFFF)
+            ):
+                break
+            producer[4] = <int64_t>(<uint64_t>last - <uint64_t>base)
+            producer[2] = <int64_t>(
+                (<uint64_t>cell(rows, B_BASE_SEQUENCE, row) + <uint64_t>producer[4]) & 0x7FFFFFFF
+            )
+            producer[3] = last
+            producer[5] = cell(rows, B_MAX_TIMESTAMP, row)
+        next_offset[0] = last + 1
+        row += 1
+    return row
+
+
+def follow_producers(
+    object batches, Py_ssize_t first, Py_ssize_t end, int64_t next_offset, array table
+):
+    """Follow producers through the rows of [first, end) that hold no surprise (R7)."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Py_ssize_t row
+    cdef Py_ssize_t known = len(table) // PRODUCER_WIDTH
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    with nogil:
+        row = follow(
+            &rows,
+            max(first, <Py_ssize_t>0),
+            min(end, rows.count),
+            &next_offset,
+            <int64_t *>table.data.as_longlongs,
+            known,
+        )
+    PyBuffer_Release(&buffer)
+    return row, next_offset
+
+
+def rising_slots(object data, int size):
+    """Count the whole slots of an index, from the first on, that rise as written entries do."""
+    cdef Py_buffer buffer
+    cdef const uint8_t *p
+    cdef Py_ssize_t slot
+    cdef Py_ssize_t slots
+    cdef bint strict = size == 8
+    cdef int64_t key = -1
+    cdef int64_t value = 0
+    cdef int64_t next_key
+    cdef int64_t next_value
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    slots = buffer.len // (8 if strict else 12)
+    slot = 0
+    with nogil:
+        while slot < slots:
+            if strict:
+                p = <const uint8_t *>buffer.buf + 8 * slot
+                next_key = <int32_t>be32(p)
+                next_value = <int32_t>be32(p + 4)
+            else:
+                p = <const uint8_t *>buffer.buf + 12 * slot
+                next_key = <int64_t>be64(p)
+                next_value = <int32_t>be32(p + 8)
+            if next_key <= key or next_value < value or (strict and next_value == value):
+                break
+            key = next_key
+            value = next_value
+            slot += 1
+    PyBuffer_Release(&buffer)
+    return slot
+
+
+cdef inline Py_ssize_t floor_of(
+    const uint8_t *offsets, Py_ssize_t end, int32_t relative
+) noexcept nogil:
+    """Find the last of the first `end` slots at or below a relative offset, -1 for none."""
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t middle
+    while low < end:
+        middle = low + (end - low) // 2
+        if <int32_t>be32(offsets + 8 * middle) <= relative:
+            low = middle + 1
+        else:
+            end = middle
+    return low - 1
+
+
+cdef struct Proof:
+    const uint8_t *offsets
+    const uint8_t *times
+    Py_ssize_t offset_end
+    Py_ssize_t time_end
+    int64_t base_offset
+    int64_t *state
+    int64_t *marks
+    int64_t *found
+    Py_ssize_t room
+    Py_ssize_t count
+
+
+cdef inline void say(Proof *proof, int64_t why, int64_t slot, int64_t row) noexcept nogil:
+    if proof.count < proof.room:
+        proof.found[3 * proof.count] = why
+        proof.found[3 * proof.count + 1] = slot
+        proof.found[3 * proof.count + 2] = row
+        proof.count += 1
+    else:
+        proof.state[5] += 1
+
+
+cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef Py_ssize_t floor
+    cdef Py_ssize_t offset_slot = proof.state[0]
+    cdef Py_ssize_t time_slot = proof.state[1]
+    cdef int64_t highest = proof.state[2]
+    cdef int64_t newest = proof.state[3]
+    cdef int64_t position
+    cdef int64_t last
+    cdef int64_t timestamp
+    cdef int64_t offset
+    cdef int64_t at
+    cdef int64_t time
+    cdef int32_t relative
+    cdef const uint8_t *p
+    for i in range(rows.count):
+        position = cell(rows, B_POSITION, i)
+        last = cell(rows, B_LAST_OFFSET, i)
+        timestamp = cell(rows, B_MAX_TIMESTAMP, i)
+        while offset_slot < proof.offset_end:
+            p = proof.offsets + 8 * offset_slot
+            at = <int32_t>be32(p + 4)
+            if at > position:
+                break
+            offset = add(proof.base_offset, <int32_t>be32(p))
+            if at < position:
+                say(proof, NO_BATCH, offset_slot, i)
+            elif offset <= highest:
+                say(proof, PASSES_OVER, offset_slot, i)
+            elif offset < cell(rows, B_BASE_OFFSET, i):
+                say(proof, BELOW_BATCH, offset_slot, i)
+            proof.marks[offset_slot] = newest
+            offset_slot += 1
+        while time_slot < proof.time_end:
+            p = proof.times + 12 * time_slot
+            relative = <int32_t>be32(p + 8)
+            if add(proof.base_offset, relative) > last:
+                break
+            time = <int64_t>be64(p)
+            floor = floor_of(proof.offsets, offset_slot, relative)
+            if floor >= 0 and proof.marks[floor] >= time:
+                say(proof, STARTS_LATE, time_slot, i)
+            elif timestamp != time and cell(rows, B_LAYOUT, i) != 0:
+                say(proof, OTHER_TIME, time_slot, i)
+            time_slot += 1
+        highest = max(highest, last)
+        newest = max(newest, timestamp)
+        if cell(rows, B_LAYOUT, i) == 0:
+            proof.state[4] = 1
+    proof.state[0] = offset_slot
+    proof.state[1] = time_slot
+    proof.state[2] = highest
+    proof.state[3] = newest
+
+
+def prove_entries(
+    object batches,
+    object offset_slots,
+    object time_slots,
+    int64_t base_offset,
+    array state,
+    array marks,
+    Py_ssize_t most,
+):
+    """Hold index entries against the next run of headers of their log; all slots rise."""
+    cdef Py_buffer buffer
+    cdef Py_buffer offsets
+    cdef Py_buffer times
+    cdef Cols rows
+    cdef Proof proof
+    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    cdef Py_ssize_t i
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    PyObject_GetBuffer(offset_slots, &offsets, PyBUF_SIMPLE)
+    PyObject_GetBuffer(time_slots, &times, PyBUF_SIMPLE)
+    proof.offsets = <const uint8_t *>offsets.buf
+    proof.times = <const uint8_t *>times.buf
+    proof.offset_end = offsets.len // 8
+    proof.time_end = times.len // 12
+    proof.base_offset = base_offset
+    proof.state = <int64_t *>state.data.as_longlongs
+    proof.marks = <int64_t *>marks.data.as_longlongs
+    proof.found = <int64_t *>found.data.as_longlongs
+    proof.room = most
+    proof.count = 0
+    fits = len(state) >= PROOF_STATE and len(marks) >= proof.offset_end
+    fits = fits and 0 <= proof.state[0] and 0 <= proof.state[1]
+    if fits:
+        with nogil:
+            prove(&proof, &rows)
+    PyBuffer_Release(&times)
+    PyBuffer_Release(&offsets)
+    PyBuffer_Release(&buffer)
+    if not fits:
+        raise ValueError(state)
+    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(proof.count)]
+
+
+# What reindex builds from a run of headers --------------------------------------------------------
+
+
+cdef inline void put_be32(uint8_t *p, uint32_t value) noexcept nogil:
+    p[0] = value >> 24
+    p[1] = value >> 16 & 0xFF
+    p[2] = value >> 8 & 0xFF
+    p[3] = value & 0xFF
+
+
+cdef struct Entries:
+    uint8_t *offsets
+    uint8_t *times
+    Py_ssize_t offset_count
+    Py_ssize_t time_count
+    Py_ssize_t row
+    int64_t base_offset
+    int64_t interval
+    bint first_offsets
+    int64_t *state
+
+
+cdef int put_entries(Entries *out, const Cols *rows) noexcept nogil:
+    cdef int64_t *state = out.state
+    cdef int64_t position
+    cdef int64_t last
+    cdef int64_t entry
+    cdef int64_t timestamp
+    cdef int64_t timestamp_offset
+    cdef uint8_t *p
+    while out.row < rows.count:
+        position = cell(rows, B_POSITION, out.row)
+        last = cell(rows, B_LAST_OFFSET, out.row)
+        if not out.first_offsets and (
+            last < out.base_offset or <uint64_t>subtract(last, out.base_offset) > 0x7FFFFFFF
+        ):
+            return OFFSET_RANGE
+        timestamp = state[1]
+        timestamp_offset = state[2]
+        if cell(rows, B_MAX_TIMESTAMP, out.row) > timestamp:
+            timestamp = cell(rows, B_MAX_TIMESTAMP, out.row)
+            timestamp_offset = last
+        if subtract(position, state[0]) > out.interval:
+            entry = last
+            if out.first_offsets:
+                entry = cell(rows, B_BASE_OFFSET, out.row)
+                if entry == -1 and cell(rows, B_FLAGS, out.row) & WRAPPER:
+                    return UNOPENED
+            if (state[3] and entry <= state[4]) or (state[5] and timestamp_offset < state[7]):
+                return INDEX_FALLS
+            p = out.offsets + 8 * out.offset_count
+            put_be32(p, <uint32_t><uint64_t>subtract(entry, out.base_offset))
+            put_be32(p + 4, <uint32_t><uint64_t>position)
+            out.offset_count += 1
+            state[0] = position
+            state[3] += 1
+            state[4] = entry
+            if timestamp > state[6]:
+                p = out.times + 12 * out.time_count
+                put_be32(p, <uint32_t>(<uint64_t>timestamp >> 32))
+                put_be32(p + 4, <uint32_t><uint64_t>timestamp)
+                put_be32(p + 8, <uint32_t><uint64_t>subtract(timestamp_offset, out.base_offset))
+                out.time_count += 1
+                state[5] += 1
+                state[6] = timestamp
+                state[7] = timestamp_offset
+                state[8] = state[3]
+        state[1] = timestamp
+        state[2] = timestamp_offset
+        out.row += 1
+    return END
+
+
+def index_entries(
+    object batches,
+    Py_ssize_t first,
+    int64_t base_offset,
+    int64_t interval,
+    bint first_offsets,
+    array state,
+):
+    """Make the index entries that recovery writes for the rows from `first` on (R2)."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Entries out
+    cdef Py_ssize_t room
+    cdef int reason
+    if len(state) < 9:
+        raise ValueError(state)
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    out.row = max(first, <Py_ssize_t>0)
+    room = max(rows.count - out.row, <Py_ssize_t>0)
+    offsets = PyBytes_FromStringAndSize(NULL, 8 * room)
+    times = PyBytes_FromStringAndSize(NULL, 12 * room)
+    out.offsets = <uint8_t *>PyBytes_AS_STRING(offsets)
+    out.times = <uint8_t *>PyBytes_AS_STRING(times)
+    out.offset_count = 0
+    out.time_count = 0
+    out.base_offset = base_offset
+    out.interval = interval
+    out.first_offsets = first_offsets
+    out.state = <int64_t *>state.data.as_longlongs
+    with nogil:
+        reason = put_entries(&out, &rows)
+    PyBuffer_Release(&buffer)
+    return offsets[: 8 * out.offset_count], times[: 12 * out.time_count], out.row, reason
+
+
+cdef enum:
+    OFFSET_OUTSIDE = 1
+    OFFSET_ORDER = 2
+    MAX_TIMESTAMP = 3
+    INNER_SUM = 4
+    LAST_OFFSET = 5
+    RECORDS_STATE = 9
+
+
+cdef struct Held:
+    int64_t *state
+    int64_t *found
+    Py_ssize_t room
+    Py_ssize_t count
+
+
+cdef inline void tell(Held *held, int64_t why, int64_t batch, int64_t record) noexcept nogil:
+    if held.count < held.room:
+        held.found[3 * held.count] = why
+        held.found[3 * held.count + 1] = batch
+        held.found[3 * held.count + 2] = record
+        held.count += 1
+    else:
+        held.state[8] += 1
+
+
+cdef inline void close_batch(Held *held, const Cols *batches, int64_t record) noexcept nogil:
+    cdef int64_t row = held.state[0]
+    cdef int64_t layout
+    cdef int64_t flags
+    if row < 0 or row >= batches.count:
+        return
+    layout = cell(batches, B_LAYOUT, row)
+    flags = cell(batches, B_FLAGS, row)
+    if (
+        (layout == 2 or (layout == 1 and flags & WRAPPER != 0))
+        and cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME == 0
+        and not held.state[3]
+        and held.state[2] != cell(batches, B_MAX_TIMESTAMP, row)
+    ):
+        tell(held, MAX_TIMESTAMP, row, record)
+    if (
+        layout == 0
+        and flags & WRAPPER != 0
+        and held.state[1] != cell(batches, B_LAST_OFFSET, row)
+    ):
+        tell(held, LAST_OFFSET, row, record)
+
+
+cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t *state = held.state
+    cdef int64_t batch
+    cdef int64_t header_flags
+    cdef int64_t flags
+    cdef int64_t offset
+    cdef int64_t lowest
+    cdef int64_t key
+    cdef int64_t value
+    cdef int64_t layout
+    cdef int64_t magic
+    cdef int64_t fixed
+    for i in range(records.count):
+        batch = cell(records, R_BATCH, i)
+        if batch != state[0]:
+            close_batch(held, batches, i)
+            state[0] = batch
+            state[1] = -1
+            state[2] = -1
+            state[3] = 0
+        header_flags = cell(batches, B_FLAGS, batch)
+        flags = cell(records, R_FLAGS, i)
+        offset = cell(records, R_OFFSET, i)
+        lowest = -1 if header_flags & WRAPPER else cell(batches, B_BASE_OFFSET, batch)
+        if offset < lowest or offset > cell(batches, B_LAST_OFFSET, batch):
+            tell(held, OFFSET_OUTSIDE, batch, i)
+        elif offset <= state[1] and offset >= 0:
+            tell(held, OFFSET_ORDER, batch, i)
+        state[1] = offset
+        state[2] = max(state[2], cell(records, R_TIMESTAMP, i))
+        if flags & INNER_CRC_BAD:
+            tell(held, INNER_SUM, batch, i)
+        if flags & INNER_MAGIC_OTHER:
+            state[3] = 1
+        key = cell(records, R_KEY_SIZE, i)
+        if key < 0 and not header_flags & CONTROL:
+            if not state[4]:
+                state[5] = offset
+            state[4] += 1
+        layout = cell(batches, B_LAYOUT, batch)
+        if layout < 2:
+            value = cell(records, R_VALUE_SIZE, i)
+            magic = layout
+            if header_flags & WRAPPER:
+                magic = flags >> INNER_MAGIC_SHIFT & 3
+            fixed = LOG_OVERHEAD + (OVERHEAD_V1 if magic == 1 else OVERHEAD_V0)
+            if cell(records, R_SIZE, i) > fixed + max(key, <int64_t>0) + max(value, <int64_t>0):
+                if not state[6]:
+                    state[7] = cell(batches, B_POSITION, batch)
+                state[6] += 1
+
+
+def prove_records(object batches, object records, array state, bint complete, Py_ssize_t most):
+    """Hold records against the headers of their batches, in order."""
+    cdef Py_buffer first
+    cdef Py_buffer second
+    cdef Cols rows
+    cdef Cols columns
+    cdef Held held
+    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    cdef Py_ssize_t i
+    cdef int64_t batch
+    fits = len(state) >= RECORDS_STATE
+    open_columns(batches, BATCH_WIDTH, &first, &rows)
+    open_columns(records, RECORD_WIDTH, &second, &columns)
+    held.state = <int64_t *>state.data.as_longlongs
+    held.found = <int64_t *>found.data.as_longlongs
+    held.room = most
+    held.count = 0
+    for i in range(columns.count):
+        batch = cell(&columns, R_BATCH, i)
+        if batch < 0 or batch >= rows.count:
+            fits = False
+    if fits:
+        with nogil:
+            hold_records(&held, &rows, &columns)
+            if complete:
+                close_batch(&held, &rows, columns.count)
+                held.state[0] = -1
+    PyBuffer_Release(&second)
+    PyBuffer_Release(&first)
+    if not fits:
+        raise ValueError(state)
+    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(held.count)]
 
 
 # Records of v2 -----------------------------------------------------------------------------------
@@ -1894,254 +2420,397 @@ def format_batches(object write, object batches, object rows, bytes head):
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
 
+cdef enum:
+    G_POSITION = 0
+    G_MAGIC = 1
+    G_CODEC = 2
+    G_OFFSET = 3
+    G_TIMESTAMP = 4
+    G_TIMESTAMP_TYPE = 5
+    G_LEADER_EPOCH = 6
+    G_PRODUCER_ID = 7
+    G_PRODUCER_EPOCH = 8
+    G_SEQUENCE = 9
+    G_TRANSACTIONAL = 10
+    G_MODERN = 11
+    G_TIMED = 12
+    G_KEY_ENDS = 13
+    G_KEY_VALID = 14
+    G_KEYS = 15
+    G_VALUE_ENDS = 16
+    G_VALUE_VALID = 17
+    G_VALUES = 18
+    G_LISTS = 19
+    G_NAME_ENDS = 20
+    G_NAMES = 21
+    G_CONTENT_ENDS = 22
+    G_CONTENT_VALID = 23
+    G_CONTENTS = 24
+    GATHERED_WIDTH = 25
 
-cdef inline void set_valid(uint8_t *bitmap, Py_ssize_t i) noexcept nogil:
-    bitmap[i >> 3] |= <uint8_t>(1 << (i & 7))
+cdef enum:
+    N_ROWS = 0
+    N_HEADERS = 1
+    N_KEYS_NULL = 2
+    N_VALUES_NULL = 3
+    N_CONTENTS_NULL = 4
+    N_OLD = 5
+    N_UNTIMED = 6
+    COUNTS = 7
+
+cdef int BITS[GATHERED_WIDTH]
+BITS[:] = [
+    64, 8, 32, 64, 64, 32, 32, 64, 16, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0,
+]
 
 
-cdef object new_bytes(Py_ssize_t size):
-    return PyByteArray_FromStringAndSize(NULL, size)
+cdef struct Room:
+    uint8_t *at[GATHERED_WIDTH]
+    Py_ssize_t size[GATHERED_WIDTH]
+    Py_ssize_t rows
+    Py_ssize_t headers
+    int64_t counts[COUNTS]
 
 
-cdef object new_bitmap(Py_ssize_t bits):
-    cdef object bitmap = new_bytes((bits + 7) // 8)
-    memset(PyByteArray_AS_STRING(bitmap), 0, (bits + 7) // 8)
-    return bitmap
+cdef inline bint has_ends(int buffer) noexcept nogil:
+    return (
+        buffer == G_KEY_ENDS
+        or buffer == G_VALUE_ENDS
+        or buffer == G_LISTS
+        or buffer == G_NAME_ENDS
+        or buffer == G_CONTENT_ENDS
+    )
+
+
+cdef inline bint of_headers(int buffer) noexcept nogil:
+    return buffer == G_NAME_ENDS or buffer == G_CONTENT_ENDS or buffer == G_CONTENT_VALID
+
+
+cdef bint measure_room(Room *room) noexcept nogil:
+    """Find how many rows and headers have room; False if there are more already."""
+    cdef Py_ssize_t items
+    cdef int k
+    room.rows = room.headers = MAX_INT32
+    for k in range(GATHERED_WIDTH):
+        if BITS[k]:
+            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // BITS[k] - has_ends(k)
+            if of_headers(k):
+                room.headers = min(room.headers, items)
+            else:
+                room.rows = min(room.rows, items)
+    return (
+        0 <= room.counts[N_ROWS] <= room.rows and 0 <= room.counts[N_HEADERS] <= room.headers
+    )
+
+
+cdef inline void put_bit(uint8_t *bitmap, Py_ssize_t i, bint value) noexcept nogil:
+    cdef uint8_t mask = <uint8_t>(1 << (i & 7))
+    if value:
+        bitmap[i >> 3] |= mask
+    else:
+        bitmap[i >> 3] &= ~mask
+
+
+cdef inline Py_ssize_t start_of(Room *room, int ends, Py_ssize_t i) noexcept nogil:
+    """Return where item `i` of a column of bytes starts."""
+    if not i:
+        (<int32_t *>room.at[ends])[0] = 0
+    return (<int32_t *>room.at[ends])[i]
+
+
+cdef inline bint put_item(
+    Room *room, int buffer, int ends, Py_ssize_t i, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    """Add item `i` of a column of bytes; False: there is no room."""
+    cdef Py_ssize_t start = start_of(room, ends, i)
+    if start < 0 or size > min(room.size[buffer], <Py_ssize_t>MAX_INT32) - start:
+        return False
+    memcpy(room.at[buffer] + start, p, size)
+    (<int32_t *>room.at[ends])[i + 1] = <int32_t>(start + size)
+    return True
+
+
+cdef Py_ssize_t put_utf8(
+    uint8_t *at, Py_ssize_t most, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    """Write text with what is not UTF-8 replaced, and return its size, -1 if that is too much.
+
+    `at` NULL: only measure.
+    """
+    cdef const uint8_t *end = p + size
+    cdef Py_ssize_t used = 0
+    cdef int step, length
+    while p < end:
+        step = utf8_step(p, end - p)
+        length = step if step > 0 else 3
+        if length > most - used:
+            return -1
+        if at is not NULL:
+            memcpy(at + used, p if step > 0 else <const uint8_t *>b"\xef\xbf\xbd", length)
+        used += length
+        p += step if step > 0 else -step
+    return used
+
+
+cdef inline bint put_name(
+    Room *room, Py_ssize_t i, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    cdef Py_ssize_t start = start_of(room, G_NAME_ENDS, i)
+    cdef Py_ssize_t most
+    if likely(is_utf8(p, size)):
+        return put_item(room, G_NAMES, G_NAME_ENDS, i, p, size)
+    most = min(room.size[G_NAMES], <Py_ssize_t>MAX_INT32) - start
+    if start < 0 or most < 0:
+        return False
+    size = put_utf8(room.at[G_NAMES] + start, most, p, size)
+    if size < 0:
+        return False
+    (<int32_t *>room.at[G_NAME_ENDS])[i + 1] = <int32_t>(start + size)
+    return True
+
+
+# What rows of one batch have in common.
+cdef struct Common:
+    int64_t batch
+    int64_t position
+    int64_t magic
+    int64_t attributes
+    int64_t base_offset
+    int64_t base_sequence
+    int64_t leader_epoch
+    int64_t producer_id
+    int64_t producer_epoch
+    bint modern
+    bint timed
+    bint wrapper
+
+
+cdef void read_common(const Cols *batches, Py_ssize_t batch, Common *out) noexcept nogil:
+    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    out.batch = batch
+    out.position = cell(batches, B_POSITION, batch)
+    out.magic = cell(batches, B_MAGIC, batch)
+    out.attributes = cell(batches, B_ATTRIBUTES, batch)
+    out.base_offset = cell(batches, B_BASE_OFFSET, batch)
+    out.modern = layout == 2
+    out.timed = layout == 2 or layout == 1
+    out.wrapper = not out.modern and cell(batches, B_FLAGS, batch) & WRAPPER != 0
+    out.base_sequence = out.leader_epoch = out.producer_id = out.producer_epoch = -1
+    if out.modern:
+        out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
+        out.leader_epoch = cell(batches, B_LEADER_EPOCH, batch)
+        out.producer_id = cell(batches, B_PRODUCER_ID, batch)
+        out.producer_epoch = cell(batches, B_PRODUCER_EPOCH, batch)
+
+
+cdef bint gather_headers(
+    Room *room, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    Py_ssize_t *count, Py_ssize_t *nulls,
+) noexcept nogil:
+    """Add the headers of a record behind `count` others; False: there is no room."""
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef Header header
+    cdef int64_t left = cell(records, R_HEADERS_COUNT, row)
+    if not open_headers(data, length, records, row, &at, &end):
+        return True
+    while left > 0 and not read_header(&at, end, &header):
+        if (
+            count[0] == room.headers
+            or not put_name(room, count[0], header.key, header.key_size)
+            or not put_item(
+                room, G_CONTENTS, G_CONTENT_ENDS, count[0],
+                header.value, max(<Py_ssize_t>0, header.value_size),
+            )
+        ):
+            return False
+        put_bit(room.at[G_CONTENT_VALID], count[0], header.value_size >= 0)
+        nulls[0] += header.value_size < 0
+        count[0] += 1
+        left -= 1
+    return True
+
+
+cdef Py_ssize_t gather_rows(
+    Room *room, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    const Rows *rows, Py_ssize_t first,
+) noexcept nogil:
+    """Add rows while there is room; return the number behind the last one looked at.
+
+    Where that is not the one behind the last one added, its batch does not exist.
+    """
+    cdef Common common
+    cdef Py_ssize_t i, row, headers, nulls
+    cdef Py_ssize_t n = <Py_ssize_t>room.counts[N_ROWS]
+    cdef int64_t batch, position, size, key_size, offset
+    cdef bint timed
+    common.batch = -1
+    for i in range(first, rows.count):
+        row = row_number(rows, i)
+        batch = cell(records, R_BATCH, row)
+        if batch != common.batch or batch < 0:
+            if batch < 0 or batch >= batches.count:
+                return i + 1
+            read_common(batches, <Py_ssize_t>batch, &common)
+        if n == room.rows:
+            return i
+        position = cell(records, R_KEY, row)
+        key_size = cell(records, R_KEY_SIZE, row)
+        if not inside(position, key_size, length):
+            position = 0
+            key_size = -1
+        if not put_item(
+            room, G_KEYS, G_KEY_ENDS, n, data + position, max(<int64_t>0, key_size)
+        ):
+            return i
+        position = cell(records, R_VALUE, row)
+        size = cell(records, R_VALUE_SIZE, row)
+        if not inside(position, size, length):
+            position = 0
+            size = -1
+        if not put_item(
+            room, G_VALUES, G_VALUE_ENDS, n, data + position, max(<int64_t>0, size)
+        ):
+            return i
+        headers = <Py_ssize_t>room.counts[N_HEADERS]
+        start_of(room, G_LISTS, n)
+        if cell(records, R_HEADERS_COUNT, row) > 0:
+            nulls = 0
+            if not gather_headers(room, data, length, records, row, &headers, &nulls):
+                return i
+            room.counts[N_HEADERS] = headers
+            room.counts[N_CONTENTS_NULL] += nulls
+        (<int32_t *>room.at[G_LISTS])[n + 1] = <int32_t>headers
+        put_bit(room.at[G_KEY_VALID], n, key_size >= 0)
+        put_bit(room.at[G_VALUE_VALID], n, size >= 0)
+        room.counts[N_KEYS_NULL] += key_size < 0
+        room.counts[N_VALUES_NULL] += size < 0
+        timed = common.timed
+        if common.wrapper:
+            timed = cell(records, R_FLAGS, row) >> INNER_MAGIC_SHIFT & 3 == 1
+        offset = cell(records, R_OFFSET, row)
+        (<int64_t *>room.at[G_POSITION])[n] = common.position
+        (<int8_t *>room.at[G_MAGIC])[n] = <int8_t>common.magic
+        (<int32_t *>room.at[G_CODEC])[n] = common.attributes & 7
+        (<int64_t *>room.at[G_OFFSET])[n] = offset
+        (<int64_t *>room.at[G_TIMESTAMP])[n] = cell(records, R_TIMESTAMP, row)
+        (<int32_t *>room.at[G_TIMESTAMP_TYPE])[n] = common.attributes >> 3 & 1
+        (<int32_t *>room.at[G_LEADER_EPOCH])[n] = <int32_t>common.leader_epoch
+        (<int64_t *>room.at[G_PRODUCER_ID])[n] = common.producer_id
+        (<int16_t *>room.at[G_PRODUCER_EPOCH])[n] = <int16_t>common.producer_epoch
+        (<int32_t *>room.at[G_SEQUENCE])[n] = <int32_t>sequence_of(
+            common.base_sequence, subtract(offset, common.base_offset)
+        )
+        put_bit(
+            room.at[G_TRANSACTIONAL], n,
+            common.modern and common.attributes & TRANSACTIONAL_BIT != 0,
+        )
+        put_bit(room.at[G_MODERN], n, common.modern)
+        put_bit(room.at[G_TIMED], n, timed)
+        room.counts[N_OLD] += not common.modern
+        room.counts[N_UNTIMED] += not timed
+        n += 1
+        room.counts[N_ROWS] = n
+    return rows.count
 
 
 def gather(
-    object data,
-    object records,
-    object rows,
-    int position_column,
-    int size_column,
-    int64_t offset_base,
+    object gathered, object data, object batches, object records, object rows, Py_ssize_t first
 ):
-    """Copy keys or values of records together, as the buffers of an Arrow binary array."""
-    cdef Py_buffer buffer, record_buffer, row_buffer
-    cdef Cols columns
-    cdef Rows numbers
-    cdef Py_ssize_t i, row
-    cdef Py_ssize_t nulls = 0
-    cdef int64_t total = 0
-    cdef int64_t position, size
-    cdef const uint8_t *p
-    cdef int32_t *offset
-    cdef char *value
-    cdef uint8_t *bitmap
-    if not 0 <= position_column < RECORD_WIDTH or not 0 <= size_column < RECORD_WIDTH:
-        raise IndexError(position_column)
-    if not -MAX_INT32 - 1 <= offset_base <= MAX_INT32:
-        raise OverflowError(offset_base)
-    no_buffer(&buffer)
-    no_buffer(&record_buffer)
-    no_buffer(&row_buffer)
-    try:
-        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        open_rows(rows, columns.count, &row_buffer, &numbers)
-        p = <const uint8_t *>buffer.buf
-        with nogil:
-            for i in range(numbers.count):
-                row = row_number(&numbers, i)
-                size = cell(&columns, size_column, row)
-                if inside(cell(&columns, position_column, row), size, buffer.len):
-                    total += size
-                    if total > MAX_INT32 - offset_base:
-                        break
-                else:
-                    nulls += 1
-        if total > MAX_INT32 - offset_base:
-            raise OverflowError(total)
-        offsets = new_bytes(4 * (numbers.count + 1))
-        values = new_bytes(<Py_ssize_t>total)
-        validity = new_bitmap(numbers.count)
-        offset = <int32_t *>PyByteArray_AS_STRING(offsets)
-        value = PyByteArray_AS_STRING(values)
-        bitmap = <uint8_t *>PyByteArray_AS_STRING(validity)
-        with nogil:
-            offset[0] = <int32_t>offset_base
-            for i in range(numbers.count):
-                row = row_number(&numbers, i)
-                position = cell(&columns, position_column, row)
-                size = cell(&columns, size_column, row)
-                if inside(position, size, buffer.len):
-                    memcpy(value, p + position, size)
-                    value += size
-                    set_valid(bitmap, i)
-                else:
-                    size = 0
-                offset[i + 1] = <int32_t>(offset[i] + size)
-    finally:
-        PyBuffer_Release(&row_buffer)
-        PyBuffer_Release(&record_buffer)
-        PyBuffer_Release(&buffer)
-    return offsets, values, validity, nulls
-
-
-def spread(object batches, object records, object rows):
-    """See _pure.spread."""
-    cdef Py_buffer batch_buffer, record_buffer, row_buffer
+    """Add records to the buffers of an Arrow record batch, from the `first`th row number on."""
+    cdef Py_buffer held[GATHERED_WIDTH]
+    cdef Py_buffer counts_buffer, buffer, batch_buffer, record_buffer, row_buffer
     cdef Cols of, columns
     cdef Rows numbers
-    cdef Py_ssize_t i, row, count
-    cdef int64_t batch = 0
-    cdef int64_t attributes, offset
-    cdef bint missing = False
-    cdef bint modern = True
-    cdef int64_t *positions
-    cdef int64_t *offsets
-    cdef int64_t *timestamps
-    cdef int64_t *producers
-    cdef int32_t *codecs
-    cdef int32_t *types
-    cdef int32_t *leader_epochs
-    cdef int32_t *sequences
-    cdef int16_t *epochs
-    cdef int8_t *magics
-    cdef int8_t *transactionals
-    cdef int8_t *layouts
+    cdef Room room
+    cdef Py_ssize_t taken = 0
+    cdef Py_ssize_t seen = 0
+    cdef Py_ssize_t had = 0
+    cdef int k
+    cdef int taken_buffers = 0
+    cdef list buffers = gathered.buffers
+    if len(buffers) != GATHERED_WIDTH:
+        raise ValueError(gathered)
+    no_buffer(&counts_buffer)
+    no_buffer(&buffer)
     no_buffer(&batch_buffer)
     no_buffer(&record_buffer)
     no_buffer(&row_buffer)
     try:
+        PyObject_GetBuffer(gathered.counts, &counts_buffer, PyBUF_WRITABLE)
+        for k in range(GATHERED_WIDTH):
+            PyObject_GetBuffer(buffers[k], &held[k], PyBUF_WRITABLE)
+            taken_buffers = k + 1
+            room.at[k] = <uint8_t *>held[k].buf
+            room.size[k] = held[k].len
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
         open_columns(batches, BATCH_WIDTH, &batch_buffer, &of)
         open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
         open_rows(rows, columns.count, &row_buffer, &numbers)
-        count = numbers.count
-        pieces = tuple([new_bytes(count * width) for width in (8, 1, 4, 8, 8, 4, 4, 8, 2, 4, 1, 1)])
-        positions = <int64_t *>PyByteArray_AS_STRING(pieces[0])
-        magics = <int8_t *>PyByteArray_AS_STRING(pieces[1])
-        codecs = <int32_t *>PyByteArray_AS_STRING(pieces[2])
-        offsets = <int64_t *>PyByteArray_AS_STRING(pieces[3])
-        timestamps = <int64_t *>PyByteArray_AS_STRING(pieces[4])
-        types = <int32_t *>PyByteArray_AS_STRING(pieces[5])
-        leader_epochs = <int32_t *>PyByteArray_AS_STRING(pieces[6])
-        producers = <int64_t *>PyByteArray_AS_STRING(pieces[7])
-        epochs = <int16_t *>PyByteArray_AS_STRING(pieces[8])
-        sequences = <int32_t *>PyByteArray_AS_STRING(pieces[9])
-        transactionals = <int8_t *>PyByteArray_AS_STRING(pieces[10])
-        layouts = <int8_t *>PyByteArray_AS_STRING(pieces[11])
+        if counts_buffer.len != 8 * COUNTS:
+            raise ValueError(gathered)
+        memcpy(room.counts, counts_buffer.buf, 8 * COUNTS)
+        if not measure_room(&room):
+            raise ValueError(gathered)
+        had = <Py_ssize_t>room.counts[N_ROWS]
+        first = max(<Py_ssize_t>0, first)
         with nogil:
-            for i in range(count):
-                row = row_number(&numbers, i)
-                batch = cell(&columns, R_BATCH, row)
-                if batch < 0 or batch >= of.count:
-                    missing = True
-                    break
-                attributes = cell(&of, B_ATTRIBUTES, batch)
-                offset = cell(&columns, R_OFFSET, row)
-                positions[i] = cell(&of, B_POSITION, batch)
-                magics[i] = <int8_t>cell(&of, B_MAGIC, batch)
-                codecs[i] = attributes & 7
-                offsets[i] = offset
-                timestamps[i] = cell(&columns, R_TIMESTAMP, row)
-                types[i] = attributes >> 3 & 1
-                layouts[i] = <int8_t>cell(&of, B_LAYOUT, batch)
-                if layouts[i] < 2 and cell(&of, B_FLAGS, batch) & WRAPPER:
-                    layouts[i] = (cell(&columns, R_FLAGS, row) >> INNER_MAGIC_SHIFT & 3) == 1
-                if layouts[i] == 2:
-                    leader_epochs[i] = <int32_t>cell(&of, B_LEADER_EPOCH, batch)
-                    producers[i] = cell(&of, B_PRODUCER_ID, batch)
-                    epochs[i] = <int16_t>cell(&of, B_PRODUCER_EPOCH, batch)
-                    sequences[i] = <int32_t>sequence_of(
-                        cell(&of, B_BASE_SEQUENCE, batch),
-                        subtract(offset, cell(&of, B_BASE_OFFSET, batch)),
-                    )
-                    transactionals[i] = attributes >> 4 & 1
-                else:
-                    modern = False
-                    leader_epochs[i] = -1
-                    producers[i] = -1
-                    epochs[i] = -1
-                    sequences[i] = -1
-                    transactionals[i] = 0
-        if missing:
-            raise IndexError(batch)
+            seen = gather_rows(
+                &room, <const uint8_t *>buffer.buf, buffer.len, &of, &columns, &numbers, first
+            )
+        memcpy(counts_buffer.buf, room.counts, 8 * COUNTS)
+        taken = <Py_ssize_t>room.counts[N_ROWS] - had
+        if seen > first + taken:
+            raise IndexError(seen - 1)
     finally:
+        for k in range(taken_buffers):
+            PyBuffer_Release(&held[k])
         PyBuffer_Release(&row_buffer)
         PyBuffer_Release(&record_buffer)
         PyBuffer_Release(&batch_buffer)
-    return modern, pieces
+        PyBuffer_Release(&buffer)
+        PyBuffer_Release(&counts_buffer)
+    return taken
 
 
-def gather_headers(object data, object records, object rows):
-    """Copy record headers together, as the buffers of an Arrow list<struct<key, value>> array."""
-    cdef Py_buffer buffer, record_buffer, row_buffer
+def room_for(object data, object records, Py_ssize_t row):
+    """Return what `gather` needs for one record: headers; bytes of key, value, names, contents."""
+    cdef Py_buffer buffer, record_buffer
     cdef Cols columns
-    cdef Rows numbers
     cdef Header header
-    cdef Py_ssize_t i, row
-    cdef Py_ssize_t count = 0
-    cdef Py_ssize_t nulls = 0
-    cdef int64_t key_bytes = 0
-    cdef int64_t value_bytes = 0
-    cdef int64_t left
-    cdef const uint8_t *p
     cdef const uint8_t *at
     cdef const uint8_t *end
-    cdef int32_t *list_offset
-    cdef int32_t *key_offset
-    cdef int32_t *value_offset
-    cdef char *key
-    cdef char *value
-    cdef uint8_t *bitmap
+    cdef int64_t left
+    cdef int64_t headers = 0
+    cdef int64_t names = 0
+    cdef int64_t contents = 0
+    cdef int64_t key_size, value_size
     no_buffer(&buffer)
     no_buffer(&record_buffer)
-    no_buffer(&row_buffer)
     try:
         PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
         open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        open_rows(rows, columns.count, &row_buffer, &numbers)
-        p = <const uint8_t *>buffer.buf
+        if not 0 <= row < columns.count:
+            raise IndexError(row)
         with nogil:
-            for i in range(numbers.count):
-                row = row_number(&numbers, i)
-                left = cell(&columns, R_HEADERS_COUNT, row)
-                if left <= 0 or not open_headers(p, buffer.len, &columns, row, &at, &end):
-                    continue
-                while left and not read_header(&at, end, &header):
+            left = cell(&columns, R_HEADERS_COUNT, row)
+            if left > 0 and open_headers(
+                <const uint8_t *>buffer.buf, buffer.len, &columns, row, &at, &end
+            ):
+                while left > 0 and not read_header(&at, end, &header):
                     left -= 1
-                    count += 1
-                    key_bytes += header.key_size
-                    value_bytes += max(header.value_size, 0)
-                    nulls += header.value_size < 0
-        if key_bytes > MAX_INT32 or value_bytes > MAX_INT32 or count > MAX_INT32:
-            raise OverflowError(max(key_bytes, value_bytes))
-        list_offsets = new_bytes(4 * (numbers.count + 1))
-        key_offsets = new_bytes(4 * (count + 1))
-        keys = new_bytes(<Py_ssize_t>key_bytes)
-        value_offsets = new_bytes(4 * (count + 1))
-        values = new_bytes(<Py_ssize_t>value_bytes)
-        validity = new_bitmap(count)
-        list_offset = <int32_t *>PyByteArray_AS_STRING(list_offsets)
-        key_offset = <int32_t *>PyByteArray_AS_STRING(key_offsets)
-        value_offset = <int32_t *>PyByteArray_AS_STRING(value_offsets)
-        key = PyByteArray_AS_STRING(keys)
-        value = PyByteArray_AS_STRING(values)
-        bitmap = <uint8_t *>PyByteArray_AS_STRING(validity)
-        with nogil:
-            count = 0
-            list_offset[0] = key_offset[0] = value_offset[0] = 0
-            for i in range(numbers.count):
-                row = row_number(&numbers, i)
-                left = cell(&columns, R_HEADERS_COUNT, row)
-                if left > 0 and open_headers(p, buffer.len, &columns, row, &at, &end):
-                    while left and not read_header(&at, end, &header):
-                        left -= 1
-                        memcpy(key, header.key, header.key_size)
-                        key += header.key_size
-                        key_offset[count + 1] = key_offset[count] + header.key_size
-                        value_offset[count + 1] = value_offset[count]
-                        if header.value_size >= 0:
-                            memcpy(value, header.value, header.value_size)
-                            value += header.value_size
-                            value_offset[count + 1] += header.value_size
-                            set_valid(bitmap, count)
-                        count += 1
-                list_offset[i + 1] = <int32_t>count
+                    headers += 1
+                    names += put_utf8(
+                        NULL, (<Py_ssize_t>1) << 62, header.key, header.key_size
+                    )
+                    contents += max(header.value_size, 0)
+            key_size = cell(&columns, R_KEY_SIZE, row)
+            if not inside(cell(&columns, R_KEY, row), key_size, buffer.len):
+                key_size = 0
+            value_size = cell(&columns, R_VALUE_SIZE, row)
+            if not inside(cell(&columns, R_VALUE, row), value_size, buffer.len):
+                value_size = 0
     finally:
-        PyBuffer_Release(&row_buffer)
         PyBuffer_Release(&record_buffer)
         PyBuffer_Release(&buffer)
-    return list_offsets, (key_offsets, keys), (value_offsets, values, validity, nulls)
+    return headers, key_size, value_size, names, contents

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import sys
 import zlib
 from array import array
 from binascii import b2a_base64
@@ -24,11 +25,14 @@ from struct import Struct
 from typing import TYPE_CHECKING, cast
 
 from kdump.kernels import columns as c
+from kdump.kernels import gathered as g
 from kdump.kernels import reasons
 from kdump.kernels.columns import Columns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from kdump.kernels.gathered import Gathered
 
     Data = bytes | bytearray | memoryview
     Rows = array[int] | None
@@ -70,6 +74,7 @@ _DELETE_HORIZON = 0x40
 
 _MAX_SEQUENCE = 0x7FFFFFFF
 _MAX_INT32 = 0x7FFFFFFF
+_MAX_INT64 = (1 << 63) - 1
 
 
 class _Bad(Exception):
@@ -322,6 +327,318 @@ def _v2_entry(
         flags,
         2,
     )
+
+
+# What verify asks of a run of headers -------------------------------------------------------------
+
+
+def tally(batches: Columns) -> tuple[int, int, int, int]:
+    """Return (records, wrappers, compressed, newest) of all rows.
+
+    `records` adds up RECORDS_COUNT where it is above 0, which it is for no wrapper; `compressed`
+    counts rows, wrappers among them; `newest` is the largest MAX_TIMESTAMP, -1 at least.
+    """
+    flags = batches.column(c.B_FLAGS)
+    return (
+        sum(count for count in batches.column(c.B_RECORDS_COUNT) if count > 0),
+        sum(1 for flag in flags if flag & c.WRAPPER),
+        sum(1 for flag in flags if flag & c.COMPRESSED),
+        max(-1, max(batches.column(c.B_MAX_TIMESTAMP), default=-1)),
+    )
+
+
+def rising_slots(data: Data, size: int) -> int:
+    """Count the whole slots of an index, from the first on, that rise as written entries do (I3).
+
+    `size` 8, an offset index: relative offsets and positions rise strictly, from 0 and from above
+    0. `size` 12, a time index: timestamps rise strictly from 0, relative offsets do not fall.
+    """
+    view = _view(data)
+    strict = size == 8
+    pairs = Struct(">ii" if strict else ">qi")
+    key, value = -1, 0
+    for slot in range(len(view) // size):
+        next_key, next_value = pairs.unpack_from(view, slot * size)
+        if next_key <= key or next_value < value or (strict and next_value == value):
+            return slot
+        key, value = next_key, next_value
+    return len(view) // size
+
+
+def prove_entries(
+    batches: Columns,
+    offset_slots: Data,
+    time_slots: Data,
+    base_offset: int,
+    state: array[int],
+    marks: array[int],
+    most: int,
+) -> list[tuple[int, int, int]]:
+    """Hold index entries against the next run of headers of their log; all slots rise.
+
+    `state` says where the last call ended: next slot of the offset index, of the time index, the
+    highest last offset and timestamp so far, 1 if a v0 entry was met, and how many more entries
+    were wrong than could be returned, which is `most`. It starts as (0, 0, base offset - 1, -1,
+    0, 0). `marks` has room for one number for each slot of the offset index: the highest timestamp
+    of the batches that start before its position.
+
+    Returns (why, slot, row) for each wrong entry. Of the offset index, entry (E, p): NO_BATCH at p
+    starts none, and `row` is the one behind; PASSES_OVER a batch before p ends at E or later (I10
+    d); BELOW_BATCH the batch at p starts above E (I10 e). Of the time index, entry (T, O), judged
+    at the first row that ends at O or later: STARTS_LATE the offset index leads a lookup of T past
+    a batch that has T or a later time; OTHER_TIME that row's maximum is not T (I14), unless it
+    is of layout 0, where brokers wrote the times of messages they had converted.
+    """
+    offsets, times = _view(offset_slots), _view(time_slots)
+    found: list[tuple[int, int, int]] = []
+    offset_slot, time_slot, highest, newest, legacy, unsaid = state[:6]
+    offset_end, time_end = len(offsets) // 8, len(times) // 12
+    columns = (c.B_POSITION, c.B_BASE_OFFSET, c.B_LAST_OFFSET, c.B_MAX_TIMESTAMP, c.B_LAYOUT)
+    rows = zip(*(batches.column(column) for column in columns), strict=True)
+    for row, (position, first, last, timestamp, layout) in enumerate(rows):
+        wrong: list[tuple[int, int]] = []
+        while offset_slot < offset_end:
+            relative, at = _OFFSET_SLOT.unpack_from(offsets, offset_slot * 8)
+            if at > position:
+                break
+            if at < position:
+                wrong.append((c.NO_BATCH, offset_slot))
+            elif _int64(base_offset + relative) <= highest:
+                wrong.append((c.PASSES_OVER, offset_slot))
+            elif _int64(base_offset + relative) < first:
+                wrong.append((c.BELOW_BATCH, offset_slot))
+            marks[offset_slot] = newest
+            offset_slot += 1
+        while time_slot < time_end:
+            time, relative = _TIME_SLOT.unpack_from(times, time_slot * 12)
+            if _int64(base_offset + relative) > last:
+                break
+            floor = _floor_of(offsets, offset_slot, relative)
+            if floor >= 0 and marks[floor] >= time:
+                wrong.append((c.STARTS_LATE, time_slot))
+            elif layout and timestamp != time:
+                wrong.append((c.OTHER_TIME, time_slot))
+            time_slot += 1
+        for why, slot in wrong:
+            if len(found) < most:
+                found.append((why, slot, row))
+            else:
+                unsaid += 1
+        highest = max(highest, last)
+        newest = max(newest, timestamp)
+        legacy |= layout == 0
+    state[:6] = array("q", (offset_slot, time_slot, highest, newest, legacy, unsaid))
+    return found
+
+
+_OFFSET_SLOT = Struct(">ii")
+_TIME_SLOT = Struct(">qi")
+
+
+def _floor_of(offsets: memoryview, end: int, relative: int) -> int:
+    """Find the last of the first `end` slots at or below a relative offset, -1 for none."""
+    low = 0
+    while low < end:
+        middle = (low + end) // 2
+        if _I32.unpack_from(offsets, middle * 8)[0] <= relative:
+            low = middle + 1
+        else:
+            end = middle
+    return low - 1
+
+
+# What reindex builds from a run of headers --------------------------------------------------------
+
+
+def index_entries(
+    batches: Columns,
+    first: int,
+    base_offset: int,
+    interval: int,
+    first_offsets: bool,
+    state: array[int],
+) -> tuple[bytes, bytes, int, int]:
+    """Make the index entries that recovery writes for the rows from `first` on (R2).
+
+    An entry is due at a batch that starts more than `interval` bytes behind the last one's. The
+    offset index gets the batch's last offset, or with `first_offsets`, as brokers before 2.0 do,
+    its base offset; the time index the highest timestamp so far, if that rose since its last entry.
+
+    `state` says where the last call ended: position of the last entry; highest timestamp so far and
+    the last offset of the batch that had it first; how many entries the offset index has, and the
+    offset of its last; how many the time index has, timestamp and offset of its last, and how many
+    the offset index had then. It starts as (0, -1, -1, 0, 0, 0, -1, 0, 0).
+
+    Returns (offset index bytes, time index bytes, row, reason). `row` is the first that was not
+    used. `reason`: END all were; UNOPENED an entry is due at a wrapper whose base offset is not
+    known; OFFSET_RANGE a last offset that no index can hold, which brokers look at since 2.0
+    (`first_offsets` unset); INDEX_FALLS an entry is due that would not rise above the last one.
+    """
+    offsets: list[bytes] = []
+    times: list[bytes] = []
+    last_position, newest, newest_offset = state[:3]
+    entries, last_entry, time_entries, last_time, last_time_offset, then = state[3:9]
+    reason, row = reasons.END, max(first, 0)
+    while row < batches.count:
+        position = batches.value(c.B_POSITION, row)
+        last = batches.value(c.B_LAST_OFFSET, row)
+        if not (first_offsets or 0 <= last - base_offset <= _MAX_INT32):
+            reason = reasons.OFFSET_RANGE
+            break
+        timestamp, timestamp_offset = newest, newest_offset
+        if batches.value(c.B_MAX_TIMESTAMP, row) > newest:
+            timestamp, timestamp_offset = batches.value(c.B_MAX_TIMESTAMP, row), last
+        if _int64(position - last_position) > interval:
+            entry = last
+            if first_offsets:
+                entry = batches.value(c.B_BASE_OFFSET, row)
+                if entry == -1 and batches.value(c.B_FLAGS, row) & c.WRAPPER:
+                    reason = reasons.UNOPENED
+                    break
+            if (entries and entry <= last_entry) or (
+                time_entries and timestamp_offset < last_time_offset
+            ):
+                reason = reasons.INDEX_FALLS
+                break
+            offsets.append(_OFFSET_SLOT.pack(_int32(entry - base_offset), _int32(position)))
+            entries, last_entry, last_position = entries + 1, entry, position
+            if timestamp > last_time:
+                times.append(_TIME_SLOT.pack(timestamp, _int32(timestamp_offset - base_offset)))
+                time_entries += 1
+                last_time, last_time_offset, then = timestamp, timestamp_offset, entries
+        newest, newest_offset = timestamp, timestamp_offset
+        row += 1
+    state[:9] = array(
+        "q",
+        (
+            last_position, newest, newest_offset, entries, last_entry, time_entries, last_time,
+            last_time_offset, then,
+        ),
+    )  # fmt: skip
+    return b"".join(offsets), b"".join(times), row, reason
+
+
+def _int32(value: int) -> int:
+    """Wrap to int32 as Java's cast does."""
+    return ((value + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+def follow_producers(
+    batches: Columns, first: int, end: int, next_offset: int, table: array[int]
+) -> tuple[int, int]:
+    """Follow producers through the rows of [first, end) that hold no surprise (R7).
+
+    `table` has PRODUCER_WIDTH numbers for each producer known, brought up to date in place: its
+    id, epoch, last sequence, last offset, offset delta and timestamp of the last batch. Returns
+    (row, offset behind the row before). `row` is the first that is more than the next plain batch
+    of one of these producers, or of none: its base offset is not the next, it is of a control or
+    transactional batch, its producer or epoch is not known, or its sequence does not go on.
+    """
+    known = {table[at]: at for at in range(0, len(table), c.PRODUCER_WIDTH)}
+    row = max(first, 0)
+    while row < min(end, batches.count):
+        base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+        producer_id = batches.value(c.B_PRODUCER_ID, row)
+        flags = batches.value(c.B_FLAGS, row)
+        if base != next_offset or flags & (c.CONTROL | c.TRANSACTIONAL) or last >= _MAX_INT64:
+            break
+        if producer_id >= 0:
+            at = known.get(producer_id)
+            sequence = batches.value(c.B_BASE_SEQUENCE, row)
+            if (
+                at is None
+                or table[at + 1] != batches.value(c.B_PRODUCER_EPOCH, row)
+                or table[at + 2] < 0
+                or sequence != (table[at + 2] + 1) & _MAX_INT32
+            ):
+                break
+            delta = _int64(last - base)
+            table[at + 2] = (sequence + delta) & _MAX_INT32
+            table[at + 3], table[at + 4] = last, delta
+            table[at + 5] = batches.value(c.B_MAX_TIMESTAMP, row)
+        next_offset = last + 1
+        row += 1
+    return row, next_offset
+
+
+def prove_records(
+    batches: Columns, records: Columns, state: array[int], complete: bool, most: int
+) -> list[tuple[int, int, int]]:
+    """Hold records against the headers of their batches, in order.
+
+    `state` carries over a batch that comes in several pieces: its row (-1: none), the last offset
+    in it, its newest timestamp, 1 if its maximum cannot be told from its records; then sums: null
+    keys, the offset of the first, messages of v0 and v1 with slack behind the value (F11), the
+    position of the first one's batch, and how many more were wrong than could be returned, which
+    is `most`. It starts as (-1, 0, -1, 0, 0, -1, 0, -1, 0). `complete`: the last batch ends here.
+
+    Returns (why, batch, record) in order: OFFSET_OUTSIDE the batch's range (a wrapper's is known
+    at its end only), OFFSET_ORDER not above the record before, INNER_SUM a message inside a
+    wrapper has a wrong checksum; and at the end of a batch, with the record behind its last:
+    MAX_TIMESTAMP the header's is not the records' (not of LogAppendTime, which records do not
+    carry; not where no record or a message of another magic is inside), LAST_OFFSET a v0
+    wrapper's offset is not its last message's (F12).
+    """
+    found: list[tuple[int, int, int]] = []
+    row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid = state[:9]
+
+    def say(why: int, batch: int, record: int) -> None:
+        nonlocal unsaid
+        if len(found) < most:
+            found.append((why, batch, record))
+        else:
+            unsaid += 1
+
+    def close(record: int) -> None:
+        if row < 0 or row >= batches.count:
+            return
+        layout, flags = batches.value(c.B_LAYOUT, row), batches.value(c.B_FLAGS, row)
+        timed = layout == 2 or (layout == 1 and flags & c.WRAPPER)
+        append_time = batches.value(c.B_ATTRIBUTES, row) & _LOG_APPEND_TIME
+        told = timed and not append_time and not vague
+        if told and newest != batches.value(c.B_MAX_TIMESTAMP, row):
+            say(c.MAX_TIMESTAMP, row, record)
+        if layout == 0 and flags & c.WRAPPER and last != batches.value(c.B_LAST_OFFSET, row):
+            say(c.LAST_OFFSET, row, record)
+
+    for record in range(records.count):
+        batch = records.value(c.R_BATCH, record)
+        if batch != row:
+            close(record)
+            row, newest, vague = batch, -1, 0
+            last = -1
+        header_flags = batches.value(c.B_FLAGS, batch)
+        flags = records.value(c.R_FLAGS, record)
+        offset = records.value(c.R_OFFSET, record)
+        lowest = -1 if header_flags & c.WRAPPER else batches.value(c.B_BASE_OFFSET, batch)
+        if offset < lowest or offset > batches.value(c.B_LAST_OFFSET, batch):
+            say(c.OFFSET_OUTSIDE, batch, record)
+        elif offset <= last and offset >= 0:
+            say(c.OFFSET_ORDER, batch, record)
+        last = offset
+        newest = max(newest, records.value(c.R_TIMESTAMP, record))
+        if flags & c.INNER_CRC_BAD:
+            say(c.INNER_SUM, batch, record)
+        if flags & c.INNER_MAGIC_OTHER:
+            vague = 1
+        key, value = records.value(c.R_KEY_SIZE, record), records.value(c.R_VALUE_SIZE, record)
+        if key < 0 and not header_flags & c.CONTROL:
+            first_null = first_null if nulls else offset
+            nulls += 1
+        layout = batches.value(c.B_LAYOUT, batch)
+        if layout < 2:
+            magic = flags >> c.INNER_MAGIC_SHIFT & 3 if header_flags & c.WRAPPER else layout
+            fixed = _LOG_OVERHEAD + _MESSAGE_OVERHEAD[magic == 1]
+            if records.value(c.R_SIZE, record) > fixed + max(key, 0) + max(value, 0):
+                first_slack = first_slack if slack else batches.value(c.B_POSITION, batch)
+                slack += 1
+    if complete:
+        close(records.count)
+        row = -1
+    state[:9] = array(
+        "q", (row, last, newest, vague, nulls, first_null, slack, first_slack, unsaid)
+    )
+    return found
 
 
 # Records of v2 -----------------------------------------------------------------------------------
@@ -1037,127 +1354,146 @@ def _batch_members(batch: Row) -> str:
 # Buffers for Arrow -------------------------------------------------------------------------------
 
 
-class _Binary:
-    """A growing Arrow binary column: int32 offsets, values, validity."""
+def _narrow(value: int, bits: int) -> bytes:
+    """Write the lowest bits of a number; only senseless columns lose any."""
+    return (value & (1 << bits) - 1).to_bytes(bits // 8, sys.byteorder)
 
-    def __init__(self, first: int = 0) -> None:
-        self.offsets = array("i", [first])
-        self.values = bytearray()
-        self.valid: list[bool] = []
 
-    def add(self, piece: memoryview | None) -> None:
-        self.valid.append(piece is not None)
-        following = self.offsets[-1]
-        if piece is not None:
-            following += len(piece)
-            if following > _MAX_INT32:
-                raise OverflowError(following)
-            self.values += piece
-        self.offsets.append(following)
+class _Room:
+    """The buffers of a Gathered while rows are added to it."""
 
-    def validity(self) -> tuple[bytearray, int]:
-        """Return (bitmap, lowest bit first, count of nulls)."""
-        bitmap = bytearray((len(self.valid) + 7) // 8)
-        for at, valid in enumerate(self.valid):
-            if valid:
-                bitmap[at >> 3] |= 1 << (at & 7)
-        return bitmap, len(self.valid) - sum(self.valid)
+    def __init__(self, gathered: Gathered) -> None:
+        self.buffers = gathered.buffers
+        self.counts = gathered.counts
+        rooms: list[list[int]] = [[], []]
+        for number, bits in enumerate(g.BITS):
+            if bits:
+                items = len(self.buffers[number]) * 8 // bits - (number in g.ENDS)
+                rooms[number in g.OF_HEADERS].append(items)
+        self.rows, self.headers = min(rooms[0]), min(rooms[1])
+        if self.counts[g.N_ROWS] > self.rows or self.counts[g.N_HEADERS] > self.headers:
+            raise ValueError(gathered)
+
+    def number(self, buffer: int, at: int, value: int) -> None:
+        size = g.BITS[buffer] // 8
+        self.buffers[buffer][size * at : size * (at + 1)] = _narrow(value, 8 * size)
+
+    def end(self, buffer: int, at: int) -> int:
+        """Return where item `at - 1` ends."""
+        if not at:
+            self.number(buffer, 0, 0)
+        return int.from_bytes(self.buffers[buffer][4 * at : 4 * at + 4], sys.byteorder)
+
+    def bit(self, buffer: int, at: int, value: bool) -> None:
+        mask = 1 << (at & 7)
+        whole = self.buffers[buffer]
+        whole[at >> 3] = whole[at >> 3] | mask if value else whole[at >> 3] & ~mask
+
+    def bytes(self, buffer: int, ends: int, at: int, piece: bytes | memoryview) -> bool:
+        """Add item `at` of a column of bytes; False: there is no room."""
+        start = self.end(ends, at)
+        if len(piece) > len(self.buffers[buffer]) - start:
+            return False
+        self.buffers[buffer][start : start + len(piece)] = piece
+        self.number(ends, at + 1, start + len(piece))
+        return True
+
+
+def _utf8(name: memoryview) -> bytes:
+    return bytes(name).decode("utf-8", "replace").encode()
 
 
 def gather(
-    data: Data,
-    records: Columns,
-    rows: Rows,
-    position_column: int,
-    size_column: int,
-    offset_base: int,
-) -> tuple[bytearray, bytearray, bytearray, int]:
-    """Copy keys or values of records together, as the buffers of an Arrow binary array.
+    gathered: Gathered, data: Data, batches: Columns, records: Columns, rows: Rows, first: int
+) -> int:
+    """Add records to the buffers of an Arrow record batch, from the `first`th row number on.
 
-    Returns (offsets, values, validity, null count): n + 1 int32 that start at `offset_base`; the
-    bytes; a bitmap, lowest bit first. A size of -1, or bytes that are not inside `data`, are null.
-    More than 2^31 - 1 raises OverflowError: the caller keeps batches below that.
+    Returns how many there was room for. A key or value of size -1, or that is not inside `data`, is
+    null. What each buffer holds is said in `gathered`.
     """
     view = _view(data)
-    column = _Binary(offset_base)
-    for row in _row_numbers(records, rows):
-        column.add(
-            _span(view, records.value(position_column, row), records.value(size_column, row))
-        )
-    return bytearray(column.offsets.tobytes()), column.values, *column.validity()
-
-
-# The array codes of what `spread` returns, in order.
-SPREAD_CODES = "qbiqqiiqhibb"
-
-
-def _narrow(value: int, size: int) -> int:
-    """Keep the lowest `size` bytes of a number, signed; only senseless columns lose any."""
-    half = 1 << 8 * size - 1
-    return ((value + half) & 2 * half - 1) - half
-
-
-def spread(batches: Columns, records: Columns, rows: Rows) -> tuple[bool, tuple[bytearray, ...]]:
-    """Return what a record's row says beside key, value and headers, as the buffers of columns.
-
-    Returns (modern, buffers). Each buffer holds one number for each row, in memory order:
-    position int64, magic int8, codec int32, offset int64, timestamp int64, timestamp type int32 (0
-    CreateTime, 1 LogAppendTime), leader epoch int32, producer id int64, producer epoch int16,
-    sequence int32 (-1 for none, F24), transactional int8, layout int8 (of a message in a wrapper:
-    1 if its own magic is 1, else 0, since that decides on its timestamp). Where it is not 2
-    the fields that only magic 2 has are -1 and 0; `modern` says that it is 2 everywhere.
-    """
-    columns = [array(code) for code in SPREAD_CODES]
-    modern = True
-    for row in _row_numbers(records, rows):
+    numbers = _row_numbers(records, rows)
+    room = _Room(gathered)
+    taken = 0
+    for row in numbers[max(first, 0) :]:
         batch = _batch_row(batches, records.value(c.R_BATCH, row))
-        offset, attributes = records.value(c.R_OFFSET, row), batch[c.B_ATTRIBUTES]
-        layout = batch[c.B_LAYOUT]
-        if layout < 2 and batch[c.B_FLAGS] & c.WRAPPER:
-            layout = int(not _is_magic_0(batch, records.value(c.R_FLAGS, row)))
-        of_v2: tuple[int, ...] = (-1, -1, -1, -1, 0)
-        if layout == 2:
-            of_v2 = (
-                batch[c.B_LEADER_EPOCH],
-                batch[c.B_PRODUCER_ID],
-                batch[c.B_PRODUCER_EPOCH],
-                _sequence(batch, _int64(offset - batch[c.B_BASE_OFFSET])),
-                attributes >> 4 & 1,
-            )
-        modern = modern and layout == 2
-        numbers = (
-            batch[c.B_POSITION],
-            batch[c.B_MAGIC],
-            attributes & 7,
-            offset,
-            records.value(c.R_TIMESTAMP, row),
-            attributes >> 3 & 1,
-            *of_v2,
-            layout,
+        if room.counts[g.N_ROWS] == room.rows or not _gather_row(room, view, batch, records, row):
+            break
+        taken += 1
+    return taken
+
+
+def _gather_row(room: _Room, view: memoryview, batch: Row, records: Columns, row: int) -> bool:
+    """Add one record; False: there is no room, and nothing was added."""
+    counts = room.counts
+    at, header = counts[g.N_ROWS], counts[g.N_HEADERS]
+    key = _span(view, records.value(c.R_KEY, row), records.value(c.R_KEY_SIZE, row))
+    value = _span(view, records.value(c.R_VALUE, row), records.value(c.R_VALUE_SIZE, row))
+    if not room.bytes(g.G_KEYS, g.G_KEY_ENDS, at, key or b""):
+        return False
+    if not room.bytes(g.G_VALUES, g.G_VALUE_ENDS, at, value or b""):
+        return False
+    contents_null = 0
+    for name, name_size, content, content_size in _headers(view, records.row(row)):
+        inside = _span(view, content, content_size)
+        if (
+            header == room.headers
+            or not room.bytes(g.G_NAMES, g.G_NAME_ENDS, header, _utf8(view[name:][:name_size]))
+            or not room.bytes(g.G_CONTENTS, g.G_CONTENT_ENDS, header, inside or b"")
+        ):
+            return False
+        room.bit(g.G_CONTENT_VALID, header, inside is not None)
+        contents_null += inside is None
+        header += 1
+    room.end(g.G_LISTS, at)
+    room.number(g.G_LISTS, at + 1, header)
+    room.bit(g.G_KEY_VALID, at, key is not None)
+    room.bit(g.G_VALUE_VALID, at, value is not None)
+    offset, attributes = records.value(c.R_OFFSET, row), batch[c.B_ATTRIBUTES]
+    modern = batch[c.B_LAYOUT] == 2
+    timed = not _is_magic_0(batch, records.value(c.R_FLAGS, row))
+    of_v2: tuple[int, ...] = (-1, -1, -1, -1)
+    if modern:
+        of_v2 = (
+            batch[c.B_LEADER_EPOCH],
+            batch[c.B_PRODUCER_ID],
+            batch[c.B_PRODUCER_EPOCH],
+            _sequence(batch, _int64(offset - batch[c.B_BASE_OFFSET])),
         )
-        for column, number in zip(columns, numbers, strict=True):
-            column.append(_narrow(number, column.itemsize))
-    return modern, tuple(bytearray(column.tobytes()) for column in columns)
-
-
-def gather_headers(
-    data: Data, records: Columns, rows: Rows
-) -> tuple[bytearray, tuple[bytearray, bytearray], tuple[bytearray, bytearray, bytearray, int]]:
-    """Copy record headers together, as the buffers of an Arrow list<struct<key, value>> array.
-
-    Returns (list offsets, (key offsets, key values), (value offsets, values, validity, nulls)); a
-    header's key is never null. Offsets are int32 and start at 0.
-    """
-    view = _view(data)
-    lists = array("i", [0])
-    keys, values = _Binary(), _Binary()
-    for row in _row_numbers(records, rows):
-        for key, key_size, value, value_size in _headers(view, records.row(row)):
-            keys.add(view[key : key + key_size])
-            values.add(_span(view, value, value_size))
-        lists.append(len(keys.valid))
-    return (
-        bytearray(lists.tobytes()),
-        (bytearray(keys.offsets.tobytes()), keys.values),
-        (bytearray(values.offsets.tobytes()), values.values, *values.validity()),
+    numbers = (
+        batch[c.B_POSITION],
+        batch[c.B_MAGIC],
+        attributes & 7,
+        offset,
+        records.value(c.R_TIMESTAMP, row),
+        attributes >> 3 & 1,
+        *of_v2,
     )
+    for buffer, number in enumerate(numbers):
+        room.number(buffer, at, number)
+    room.bit(g.G_TRANSACTIONAL, at, modern and bool(attributes & _TRANSACTIONAL))
+    room.bit(g.G_MODERN, at, modern)
+    room.bit(g.G_TIMED, at, timed)
+    counts[g.N_ROWS] = at + 1
+    counts[g.N_HEADERS] = header
+    counts[g.N_KEYS_NULL] += key is None
+    counts[g.N_VALUES_NULL] += value is None
+    counts[g.N_CONTENTS_NULL] += contents_null
+    counts[g.N_OLD] += not modern
+    counts[g.N_UNTIMED] += not timed
+    return True
+
+
+def room_for(data: Data, records: Columns, row: int) -> tuple[int, int, int, int, int]:
+    """Return what `gather` needs for one record: headers; bytes of key, value, names, contents."""
+    if not 0 <= row < records.count:
+        raise IndexError(row)
+    view = _view(data)
+    headers = names = contents = 0
+    for name, name_size, content, content_size in _headers(view, records.row(row)):
+        headers += 1
+        names += len(_utf8(view[name:][:name_size]))
+        contents += len(_span(view, content, content_size) or b"")
+    key = _span(view, records.value(c.R_KEY, row), records.value(c.R_KEY_SIZE, row))
+    value = _span(view, records.value(c.R_VALUE, row), records.value(c.R_VALUE_SIZE, row))
+    return headers, len(key or b""), len(value or b""), names, contents

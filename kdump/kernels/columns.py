@@ -28,6 +28,7 @@ B_BASE_SEQUENCE = 14
 B_FLAGS = 15  # the bits below
 B_LAYOUT = 16  # 0, 1 or 2: which table the entry was read with (see _pure.walk)
 BATCH_WIDTH = 17
+PRODUCER_WIDTH = 6  # numbers a producer in the table of `follow_producers`
 
 # Bits of B_FLAGS. The first six break a shallow rule; the others only inform.
 CRC_BAD = 1
@@ -62,6 +63,20 @@ RECORD_WIDTH = 12
 INNER_CRC_BAD = 1
 INNER_MAGIC_OTHER = 2  # the message's magic is not its wrapper's (F15)
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
+
+# Why an index entry does not hold, as prove_entries says it.
+NO_BATCH = 1
+PASSES_OVER = 2
+BELOW_BATCH = 3
+STARTS_LATE = 4
+OTHER_TIME = 5
+
+# What is wrong with a record, or a batch as its records show it, as prove_records says it.
+OFFSET_OUTSIDE = 1
+OFFSET_ORDER = 2
+MAX_TIMESTAMP = 3
+INNER_SUM = 4
+LAST_OFFSET = 5
 
 # How formatters write bytes.
 BYTES_AUTO = 0  # a string where valid UTF-8, else {"base64":"..."}

@@ -13,6 +13,9 @@ SHORT_TAIL = 2  # 17 bytes or fewer are left: brokers end without a word (S6 ste
 LENGTH_TOO_SMALL = 3  # a size field below 14: brokers raise (S6 step 3)
 CUT_SHORT = 4  # the entry is longer than what is left: brokers end without a word (S6 step 4)
 NOT_PLAIN = 5  # decode_run met an entry it must not decode: compressed, control or flagged
+UNOPENED = 6  # an index entry is due at a wrapper whose first offset is not known (F18)
+OFFSET_RANGE = 7  # an offset no index of the segment can hold: brokers split it (R15)
+INDEX_FALLS = 8  # an index entry that would not rise: brokers empty the segment (R5)
 
 COUNT_NEGATIVE = 10  # recordsCount below 0 (F25)
 RECORD_CUT_SHORT = 11  # a record is longer than what is left of the batch
@@ -47,6 +50,9 @@ NAMES = {
     LENGTH_TOO_SMALL: "length-too-small",
     CUT_SHORT: "cut-short",
     NOT_PLAIN: "not-plain",
+    UNOPENED: "unopened",
+    OFFSET_RANGE: "offset-range",
+    INDEX_FALLS: "index-falls",
     COUNT_NEGATIVE: "count-negative",
     RECORD_CUT_SHORT: "record-cut-short",
     VARINT_TOO_LONG: "varint-too-long",

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.output.arrow_columns import WORDS, words
-from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows, parts
+from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
+from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
 
 if TYPE_CHECKING:
@@ -29,26 +29,38 @@ class ArrowMissing(KdumpError):
         )
 
 
+def need_arrow(form: str) -> None:
+    """Raise where a form cannot be written. Not by an import: workers may be forked later."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        raise ArrowMissing(form)
+
+
 def arrow_sink(form: str, file: BinaryIO) -> ArrowSink:
     """Return a sink that writes a Parquet or an Arrow file."""
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise ArrowMissing(form) from None
+    need_arrow(form)
     return ArrowSink(form, file)
 
 
 class ArrowSink:
-    """Writes rows of one kind. The first row decides the kind; a file has one schema."""
+    """Writes rows of one kind. The first row decides the kind; a file has one schema.
 
-    def __init__(self, form: str, file: BinaryIO) -> None:
+    Columns `left_out` are known from elsewhere, as from the name of a part's directory.
+    """
+
+    def __init__(
+        self, form: str, file: BinaryIO, *, left_out: frozenset[str] = frozenset()
+    ) -> None:
         self._form = form
         self._file = file
+        self._left_out = left_out
         self._kind = ""
         self._types: dict[str, str] = RECORD_TYPES
         self._schema: Any = None
         self._writer: Any = None
         self._topics: dict[str, int] = {}
+        self._columns: RecordColumns | None = None
         self._gathered: GatheredRecords | GatheredBatches | GatheredRows | None = None
 
     def __del__(self) -> None:
@@ -60,9 +72,7 @@ class ArrowSink:
     def write(self, item: Item) -> None:
         """Take one item."""
         if isinstance(item, RecordChunk):
-            for part in parts(item):
-                self._records().add(part)
-                self._write_if_full()
+            self._chunk(item)
         elif isinstance(item, BatchChunk):
             self._batches().add(item)
             self._write_if_full()
@@ -88,10 +98,27 @@ class ArrowSink:
         if self._writer is not None:
             self._writer.close()
 
+    def _chunk(self, chunk: RecordChunk) -> None:
+        """Take records, and write a record batch whenever there is no room for the next."""
+        first, count = 0, len(chunk)
+        while first < count:
+            gathered = self._records()
+            taken = gathered.add(chunk, first)
+            alone = not gathered.count
+            if alone:
+                taken = gathered.add_alone(chunk, first)
+            first += taken
+            if alone or first < count:
+                self._write()
+            if alone:
+                gathered.let_go()
+
     def _records(self) -> GatheredRecords:
         if not isinstance(self._gathered, GatheredRecords):
             self._begin("record", RECORD_TYPES)
-            self._gathered = GatheredRecords(self._topics)
+            if self._columns is None:
+                self._columns = RecordColumns(ROWS_A_BATCH, BYTES_A_BATCH)
+            self._gathered = GatheredRecords(self._topics, self._columns)
         return self._gathered
 
     def _batches(self) -> GatheredBatches:
@@ -119,9 +146,8 @@ class ArrowSink:
 
     def _write_if_full(self) -> None:
         gathered = self._gathered
-        if gathered is not None and (
-            gathered.count >= ROWS_A_BATCH or gathered.size_bytes >= BYTES_A_BATCH
-        ):
+        assert isinstance(gathered, (GatheredBatches, GatheredRows))
+        if gathered.count >= ROWS_A_BATCH or gathered.size_bytes >= BYTES_A_BATCH:
             self._write()
 
     def _write(self) -> None:
@@ -151,7 +177,8 @@ class ArrowSink:
     def _open(self) -> None:
         if self._writer is not None:
             return
-        self._schema = schema_of(self._types)
+        types = {name: kind for name, kind in self._types.items() if name not in self._left_out}
+        self._schema = schema_of(types)
         if self._form == "parquet":
             from pyarrow.parquet import ParquetWriter
 
@@ -160,8 +187,8 @@ class ArrowSink:
                 self._file,
                 self._schema,
                 compression="zstd",
-                use_dictionary=[name for name in self._types if name not in plain],
-                write_statistics=[name for name in self._types if name not in plain[2:]],
+                use_dictionary=[name for name in types if name not in plain],
+                write_statistics=[name for name in types if name not in plain[2:]],
             )
         else:
             from pyarrow import ipc
@@ -180,5 +207,5 @@ def _nothing(field: Any, count: int) -> Any:  # PyArrow has no types of its own
     import pyarrow as pa
 
     if field.name in WORDS:
-        return words(field.name, [None] * count)
+        return dictionary(pa.nulls(count, pa.int32()), WORDS[field.name])
     return pa.nulls(count, field.type)

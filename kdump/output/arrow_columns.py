@@ -7,19 +7,24 @@ and spread over the records only when a record batch is made.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
-from kdump.kernels.columns import BATCH_WIDTH
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.kernels import gathered as g
+from kdump.kernels.gathered import Gathered
 from kdump.output.arrow_schema import arrow_type
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place
+    from kdump.engine.rows import Place, RecordChunk
     from kdump.kernels.columns import Columns
 
 Array = Any  # PyArrow has no types of its own
 
+MAX_INT32 = 0x7FFFFFFF  # what an Arrow column of bytes can hold
 # At the numbers since 0.8; then what 0.7 had no name for.
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", *(f"unknown-{n}" for n in (5, 6, 7, 3)))
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -50,14 +55,18 @@ def joined(pieces: list[Array], kind: Array) -> Array:
     return pa.concat_arrays(pieces) if pieces else pa.nulls(0, kind)
 
 
-def spread(values: list[object], counts: list[int], kind: Array) -> Array:
-    """Repeat each value as often as its count says."""
+def spread(values: list[object], counts: list[int], word: str) -> Array:
+    """Repeat each value as often as its count says; `word` is int32 or int64."""
     import pyarrow as pa
 
-    pieces = [
-        pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
-        for value, count in zip(values, counts, strict=True)
-    ]
+    kind = getattr(pa, word)()
+    pieces = []
+    for value, count in zip(values, counts, strict=True):
+        if isinstance(value, int):
+            number = value.to_bytes(kind.bit_width // 8, sys.byteorder, signed=True)
+            pieces.append(pa.Array.from_buffers(kind, count, [None, pa.py_buffer(number * count)]))
+        else:
+            pieces.append(pa.nulls(count, kind))
     return joined(pieces, kind)
 
 
@@ -67,7 +76,7 @@ def words(name: str, values: list[object]) -> Array:
 
     numbers = {word: number for number, word in enumerate(WORDS[name])}
     indices = [None if value is None else numbers[str(value)] for value in values]
-    return _dictionary(pa.array(indices, pa.int32()), WORDS[name])
+    return dictionary(pa.array(indices, pa.int32()), WORDS[name])
 
 
 class PlaceColumns:
@@ -103,83 +112,18 @@ class PlaceColumns:
         ]
         return {
             "topic": pa.DictionaryArray.from_arrays(
-                spread(numbers, counts, pa.int32()), pa.array(list(topics), pa.string())
+                spread(numbers, counts, "int32"), pa.array(list(topics), pa.string())
             ),
-            "partition": spread([place.partition for place in places], counts, pa.int32()),
-            "segment": spread([place.segment for place in places], counts, pa.int64()),
+            "partition": spread([place.partition for place in places], counts, "int32"),
+            "segment": spread([place.segment for place in places], counts, "int64"),
         }
-
-
-#: What `kernels.spread` returns, in order: name, word of the type.
-_SPREAD = (
-    ("position", "int64"),
-    ("magic", "int8"),
-    ("codec", "int32"),
-    ("offset", "int64"),
-    ("timestamp_ms", "int64"),
-    ("timestamp_type", "int32"),
-    ("leader_epoch", "int32"),
-    ("producer_id", "int64"),
-    ("producer_epoch", "int16"),
-    ("sequence", "int32"),
-    ("transactional", "int8"),
-    ("layout", "int8"),
-)
-_MAGIC_2_ONLY = ("leader_epoch", "producer_id", "producer_epoch", "sequence")
-
-
-class RecordFields:
-    """What records say beside keys, values and headers."""
-
-    def __init__(self) -> None:
-        self._columns = [bytearray() for _ in _SPREAD]
-        self._modern = True
-
-    def add(self, batches: Columns, records: Columns, rows: array[int] | None) -> None:
-        """Take some records."""
-        modern, pieces = kernels.spread(batches, records, rows)
-        self._modern = self._modern and modern
-        for column, piece in zip(self._columns, pieces, strict=True):
-            column += piece
-
-    def arrays(self, count: int) -> dict[str, Array]:
-        """Return the columns; what a record's version does not have is null."""
-        import pyarrow as pa
-
-        found = {
-            name: pa.Array.from_buffers(arrow_type(word), count, [None, buffer(column)])
-            for (name, word), column in zip(_SPREAD, self._columns, strict=True)
-        }
-        layouts = found.pop("layout")
-        found["codec"] = _dictionary(found["codec"], _CODECS)
-        found["timestamp_type"] = _dictionary(found["timestamp_type"], _TIMESTAMP_TYPES)
-        found["transactional"] = self._transactional(found["transactional"])
-        if not self._modern:
-            import pyarrow.compute as pc
-
-            modern, timed = pc.equal(layouts, 2), pc.not_equal(layouts, 0)
-            for name in _MAGIC_2_ONLY:
-                found[name] = only_where(modern, found[name])
-            for name in ("timestamp_ms", "timestamp_type"):
-                found[name] = only_where(timed, found[name])
-        return found
-
-    def _transactional(self, numbers: Array) -> Array:
-        """Make truth values of 0 and 1; a cast imports all of Arrow's functions."""
-        import pyarrow as pa
-
-        column = self._columns[[name for name, _ in _SPREAD].index("transactional")]
-        for value in (False, True):
-            if column.count(value) == len(column):
-                return pa.repeat(pa.scalar(value), len(column))
-        return numbers.cast(pa.bool_())
 
 
 class BatchColumns:
     """Columns of batches that are rows themselves."""
 
     def __init__(self) -> None:
-        self._pieces: list[list[Array]] = [[] for _ in range(BATCH_WIDTH)]
+        self._pieces: list[list[Array]] = [[] for _ in range(c.BATCH_WIDTH)]
 
     def add(self, batches: Columns, rows: array[int] | None) -> None:
         """Take some batches."""
@@ -195,116 +139,130 @@ class BatchColumns:
         return {column: joined(pieces, pa.int64()) for column, pieces in enumerate(self._pieces)}
 
 
-class BytesColumn:
-    """Keys or values: one offsets buffer, one of bytes, and the nulls."""
+class RecordColumns:
+    """What a kernel gathers of records, wrapped as Arrow arrays. Its room is used again and again.
 
-    def __init__(self, position_column: int, size_column: int) -> None:
-        self._columns = (position_column, size_column)
-        self._offsets = bytearray(4)
-        # Pieces, joined once: a buffer that grows is copied many times over.
-        self._values: list[bytearray] = []
-        self.size_bytes = 0
-        self._valid: list[tuple[int, bytearray | None]] = []
-        self._nulls = 0
+    `rows` and `size_bytes` (of values; keys and headers get a part of it) say when it is full. A
+    record that needs more than an empty one has gets room made for it, until the next `clear`.
+    """
 
-    def add(self, data: bytes | bytearray | memoryview, records: Columns, rows: Any) -> None:
-        """Copy the key or value of each record."""
-        offsets, values, validity, nulls = kernels.gather(
-            data, records, rows, *self._columns, self.size_bytes
+    def __init__(self, rows: int, size_bytes: int) -> None:
+        self._size = (rows, size_bytes)
+        self._gathered = self._empty()
+        self._wide = False
+
+    def _empty(self) -> Gathered:
+        rows, size_bytes = self._size
+        return Gathered(
+            rows,
+            2 * rows,
+            keys=size_bytes // 4,
+            values=size_bytes,
+            names=size_bytes // 8,
+            contents=size_bytes // 4,
         )
-        self._offsets += memoryview(offsets)[4:]
-        self._values.append(values)
-        self.size_bytes += len(values)
-        self._valid.append((len(offsets) // 4 - 1, validity if nulls else None))
-        self._nulls += nulls
 
-    def array(self) -> Array:
-        """Return the column."""
+    @property
+    def count(self) -> int:
+        """How many records are held."""
+        return self._gathered.counts[g.N_ROWS]
+
+    def add(self, chunk: RecordChunk, first: int) -> int:
+        """Take records of a chunk, from the `first`th on; return how many there was room for."""
+        return kernels.gather(
+            self._gathered, chunk.data, chunk.batches, chunk.records, chunk.rows, first
+        )
+
+    def make_room(self, chunk: RecordChunk, nth: int) -> None:
+        """Make room for one record, and no more than it needs."""
+        row = nth if chunk.rows is None else chunk.rows[nth]
+        headers, keys, values, names, contents = kernels.room_for(chunk.data, chunk.records, row)
+        if max(keys, values, names, contents) > MAX_INT32:
+            offset = chunk.records.value(c.R_OFFSET, row)
+            raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
+        self._gathered = Gathered(
+            1, headers, keys=keys, values=values, names=names, contents=contents
+        )
+        self._wide = True
+
+    def clear(self) -> None:
+        """Forget what is held. No array made of it may still be in use."""
+        if self._wide:
+            self._gathered = self._empty()
+            self._wide = False
+        self._gathered.clear()
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the columns; what a record's version does not have is null."""
         import pyarrow as pa
 
-        count = len(self._offsets) // 4 - 1
-        validity = self._validity() if self._nulls else None
-        values, self._values = self._values, []
-        whole = values[0] if len(values) == 1 else b"".join(values)
-        del values  # a value may be as large as the decompression limit; once is enough
-        buffers = [validity, buffer(self._offsets), buffer(whole)]
-        return pa.Array.from_buffers(pa.binary(), count, buffers, self._nulls)
+        counts = self._gathered.counts
+        old, untimed = counts[g.N_OLD], counts[g.N_UNTIMED]
+        types = self._numbers(g.G_TIMESTAMP_TYPE, "int32", g.G_TIMED, untimed)
+        return {
+            "position": self._numbers(g.G_POSITION, "int64"),
+            "magic": self._numbers(g.G_MAGIC, "int8"),
+            "codec": dictionary(self._numbers(g.G_CODEC, "int32"), _CODECS),
+            "offset": self._numbers(g.G_OFFSET, "int64"),
+            "timestamp_ms": self._numbers(g.G_TIMESTAMP, "int64", g.G_TIMED, untimed),
+            "timestamp_type": dictionary(types, _TIMESTAMP_TYPES),
+            "leader_epoch": self._numbers(g.G_LEADER_EPOCH, "int32", g.G_MODERN, old),
+            "producer_id": self._numbers(g.G_PRODUCER_ID, "int64", g.G_MODERN, old),
+            "producer_epoch": self._numbers(g.G_PRODUCER_EPOCH, "int16", g.G_MODERN, old),
+            "sequence": self._numbers(g.G_SEQUENCE, "int32", g.G_MODERN, old),
+            "transactional": self._numbers(g.G_TRANSACTIONAL, "bool_"),
+            "key": self._bytes(pa.binary(), g.G_KEYS, g.G_KEY_ENDS, g.G_KEY_VALID, g.N_KEYS_NULL),
+            "value": self._bytes(
+                pa.binary(), g.G_VALUES, g.G_VALUE_ENDS, g.G_VALUE_VALID, g.N_VALUES_NULL
+            ),
+            "headers": self._headers(),
+        }
 
-    def _validity(self) -> Array:
-        """Join the bitmaps, which do not end at whole bytes."""
+    def _buffer(self, number: int, size_bytes: int) -> Array:
+        """Wrap what is used of a buffer, without a copy."""
         import pyarrow as pa
 
-        pieces = [
-            pa.repeat(pa.scalar(value=True), count)
-            if bitmap is None
-            else pa.Array.from_buffers(pa.bool_(), count, [None, buffer(bitmap)])
-            for count, bitmap in self._valid
+        return pa.py_buffer(self._gathered.buffers[number]).slice(0, size_bytes)
+
+    def _bitmap(self, number: int, count: int) -> Array:
+        return self._buffer(number, (count + 7) // 8)
+
+    def _numbers(self, number: int, word: str, valid: int = -1, nulls: int = 0) -> Array:
+        import pyarrow as pa
+
+        count = self.count
+        values = self._buffer(number, (g.BITS[number] * count + 7) // 8)
+        validity = self._bitmap(valid, count) if nulls else None
+        return pa.Array.from_buffers(getattr(pa, word)(), count, [validity, values], nulls)
+
+    def _bytes(self, kind: Array, number: int, ends: int, valid: int, nulls_count: int) -> Array:
+        import pyarrow as pa
+
+        counts = self._gathered.counts
+        count = counts[g.N_HEADERS if ends in g.OF_HEADERS else g.N_ROWS]
+        nulls = counts[nulls_count] if nulls_count >= 0 else 0
+        at = memoryview(self._gathered.buffers[ends]).cast("i")
+        used = at[count] if count else 0
+        if not count:
+            at[0] = 0  # no row has come by to write it
+        buffers = [
+            self._bitmap(valid, count) if nulls else None,
+            self._buffer(ends, 4 * count + 4),
+            self._buffer(number, used),
         ]
-        return joined(pieces, pa.bool_()).buffers()[1]
+        return pa.Array.from_buffers(kind, count, buffers, nulls)
 
-
-class HeadersColumn:
-    """Headers: a list of pairs for each record. Records without any cost nothing."""
-
-    def __init__(self) -> None:
-        self._pieces: list[Array] = []
-        self._empty = 0
-        self.size_bytes = 0
-
-    def add(self, data: bytes | bytearray | memoryview, records: Columns, rows: Any) -> None:
-        """Copy the headers of each record."""
+    def _headers(self) -> Array:
         import pyarrow as pa
 
-        lists, (key_ends, keys), (ends, values, validity, nulls) = kernels.gather_headers(
-            data, records, rows
-        )
-        count, inside = len(lists) // 4 - 1, len(key_ends) // 4 - 1
-        if not inside:
-            self._empty += count
-            return
-        self._settle()
-        self.size_bytes += len(keys) + len(values)
-        names = pa.Array.from_buffers(pa.string(), inside, [None, buffer(key_ends), buffer(keys)])
-        contents = pa.Array.from_buffers(
-            pa.binary(),
-            inside,
-            [buffer(validity) if nulls else None, buffer(ends), buffer(values)],
-            nulls,
-        )
         kind = arrow_type("headers")
-        pairs = pa.StructArray.from_arrays([_utf8(names), contents], fields=list(kind.value_type))
-        self._pieces.append(
-            pa.ListArray.from_buffers(kind, count, [None, buffer(lists)], children=[pairs])
+        names = self._bytes(pa.string(), g.G_NAMES, g.G_NAME_ENDS, -1, -1)
+        contents = self._bytes(
+            pa.binary(), g.G_CONTENTS, g.G_CONTENT_ENDS, g.G_CONTENT_VALID, g.N_CONTENTS_NULL
         )
-
-    def _settle(self) -> None:
-        if self._empty:
-            import pyarrow as pa
-
-            kind = arrow_type("headers")
-            offsets = buffer(bytes(4 * (self._empty + 1)))
-            none = pa.array([], kind.value_type)
-            self._pieces.append(
-                pa.ListArray.from_buffers(kind, self._empty, [None, offsets], children=[none])
-            )
-            self._empty = 0
-
-    def array(self) -> Array:
-        """Return the column."""
-        self._settle()
-        return joined(self._pieces, arrow_type("headers"))
-
-
-def _utf8(names: Array) -> Array:
-    """Return header keys as they are, or with what is no UTF-8 replaced."""
-    import pyarrow as pa
-
-    try:
-        names.validate(full=True)
-    except pa.ArrowInvalid:
-        plain = names.cast(pa.binary()).to_pylist()
-        return pa.array([name.decode("utf-8", "replace") for name in plain], pa.string())
-    return names
+        pairs = pa.StructArray.from_arrays([names, contents], fields=list(kind.value_type))
+        lists = self._buffer(g.G_LISTS, 4 * self.count + 4)
+        return pa.ListArray.from_buffers(kind, self.count, [None, lists], children=[pairs])
 
 
 def codecs(attributes: Array) -> Array:
@@ -325,12 +283,12 @@ def _named(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> 
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    return _dictionary(
+    return dictionary(
         pc.bit_wise_and(pc.shift_right(attributes, shift), mask).cast(pa.int32()), words
     )
 
 
-def _dictionary(numbers: Array, words: tuple[str, ...]) -> Array:
+def dictionary(numbers: Array, words: tuple[str, ...]) -> Array:
     """Stand words in for their numbers, which the caller knows to be in range."""
     import pyarrow as pa
 

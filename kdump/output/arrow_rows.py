@@ -2,43 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import Place, RecordChunk
+from kdump.engine.rows import Place
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.jsonl import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from kdump.engine.rows import BatchChunk
-
-#: No piece handed to the kernel may have more bytes than an int32 offset can reach.
-_PIECE_BYTES = 1 << 30
-
-
-def parts(chunk: RecordChunk) -> Iterator[RecordChunk]:
-    """Yield the chunk, or parts of it where its keys and values could be too much for one array."""
-    if memoryview(chunk.data).nbytes < _PIECE_BYTES:
-        yield chunk
-        return
-    sizes = chunk.records.column(c.R_SIZE)
-    rows, taken = array("q"), 0
-    for row in range(chunk.records.count) if chunk.rows is None else chunk.rows:
-        if rows and taken + sizes[row] > _PIECE_BYTES:
-            yield _part(chunk, rows)
-            rows, taken = array("q"), 0
-        rows.append(row)
-        taken += sizes[row]
-    yield _part(chunk, rows)
-
-
-def _part(chunk: RecordChunk, rows: array[int]) -> RecordChunk:
-    return RecordChunk(chunk.place, chunk.data, chunk.batches, chunk.records, rows, chunk.controls)
+    from kdump.engine.rows import BatchChunk, RecordChunk
 
 
 class GatheredRows:
@@ -91,58 +67,55 @@ def _fit(word: str, value: object) -> object:
 
 
 class GatheredRecords:
-    """Record chunks; what they point to is copied when they are added."""
+    """Records of chunks; what they point to is copied when they are added."""
 
-    def __init__(self, topics: dict[str, int]) -> None:
-        self.count = 0
+    def __init__(self, topics: dict[str, int], columns: ac.RecordColumns) -> None:
         self._place = ac.PlaceColumns(topics)
-        self._fields = ac.RecordFields()
-        self._key = ac.BytesColumn(c.R_KEY, c.R_KEY_SIZE)
-        self._value = ac.BytesColumn(c.R_VALUE, c.R_VALUE_SIZE)
-        self._headers = ac.HeadersColumn()
+        self._columns = columns
         self._controls: list[tuple[int, list[object] | None]] = []
+        columns.clear()
 
     @property
-    def size_bytes(self) -> int:
-        """Bytes gathered in keys, values and headers."""
-        return self._key.size_bytes + self._value.size_bytes + self._headers.size_bytes
+    def count(self) -> int:
+        """How many records are held."""
+        return self._columns.count
 
-    def add(self, chunk: RecordChunk) -> None:
-        """Take a chunk."""
-        count = len(chunk)
-        if not count:
-            return
-        data, records, rows = chunk.data, chunk.records, chunk.rows
-        self.count += count
-        self._place.add(chunk.place, count)
-        self._fields.add(chunk.batches, records, rows)
-        self._key.add(data, records, rows)
-        self._value.add(data, records, rows)
-        self._headers.add(data, records, rows)
-        self._controls.append((count, _controls(chunk)))
+    def add(self, chunk: RecordChunk, first: int) -> int:
+        """Take records, from the `first`th on; return how many there was room for."""
+        taken = self._columns.add(chunk, first)
+        if taken:
+            self._place.add(chunk.place, taken)
+            self._add_controls(taken, chunk, first)
+        return taken
+
+    def add_alone(self, chunk: RecordChunk, nth: int) -> int:
+        """Take one record that needs more room than there is when all is empty."""
+        self._columns.make_room(chunk, nth)
+        return self.add(chunk, nth)
+
+    def let_go(self) -> None:
+        """Give back the room made for a record on its own."""
+        self._columns.clear()
+
+    def _add_controls(self, count: int, chunk: RecordChunk, first: int) -> None:
+        """Note what records say that are control records; chunks without any are told as one."""
+        told = _controls(chunk)
+        if told is not None:
+            told = told[first : first + count]
+        elif self._controls and self._controls[-1][1] is None:
+            count += self._controls.pop()[0]
+        self._controls.append((count, told))
 
     def arrays(self) -> dict[str, ac.Array]:
         """Return all columns but those that are null here."""
         import pyarrow as pa
 
-        return (
-            self._place.arrays()
-            | self._fields.arrays(self.count)
-            | {
-                "control": ac.joined(
-                    [
-                        pa.nulls(count, pa.string())
-                        if told is None
-                        else pa.array(told, pa.string())
-                        for count, told in _merged(self._controls)
-                    ],
-                    pa.string(),
-                ),
-                "key": self._key.array(),
-                "value": self._value.array(),
-                "headers": self._headers.array(),
-            }
-        )
+        told = [
+            pa.nulls(count, pa.string()) if texts is None else pa.array(texts, pa.string())
+            for count, texts in self._controls
+        ]
+        control = {"control": ac.joined(told, pa.string())}
+        return self._place.arrays() | self._columns.arrays() | control
 
 
 def _controls(chunk: RecordChunk) -> list[object] | None:
@@ -151,19 +124,6 @@ def _controls(chunk: RecordChunk) -> list[object] | None:
         return None
     told: list[object] = [None if control is None else json_text(control) for control in controls]
     return told if chunk.rows is None else [told[row] for row in chunk.rows]
-
-
-def _merged(
-    pieces: list[tuple[int, list[object] | None]],
-) -> list[tuple[int, list[object] | None]]:
-    """Join neighbouring pieces without control records: there are thousands of them."""
-    merged: list[tuple[int, list[object] | None]] = []
-    for count, told in pieces:
-        if told is None and merged and merged[-1][1] is None:
-            merged[-1] = (merged[-1][0] + count, None)
-        else:
-            merged.append((count, told))
-    return merged
 
 
 class GatheredBatches:

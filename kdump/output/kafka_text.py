@@ -12,7 +12,7 @@ from kdump.kernels import columns as c
 from kdump.output.escape import visible
 from kdump.output.java_text import camel_case, jackson, java_text
 from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
-from kdump.output.large import cut_text, is_large, write_pieces
+from kdump.output.large import cut_text, is_large, name_pieces, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -135,12 +135,9 @@ class KafkaText:
         if crc is not None:
             yield f" {_legacy_sum(crc)}"
         else:
-            before = f" sequence: {record.sequence} headerKeys: ["
-            for key, _ in record.headers:
-                yield before
-                yield from map(self._text, cut_text(key))
-                before = ","
-            yield "]" if record.headers else f"{before}]"
+            yield f" sequence: {record.sequence} headerKeys: ["
+            yield from name_pieces(record.headers, self._text)
+            yield "]"
             if record.control is not None:
                 yield f" {control_text(record.control)}"
                 return

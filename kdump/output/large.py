@@ -14,9 +14,8 @@ from kdump.output.values import (
     BASE64,
     HEX,
     UTF8,
-    bytes_json,
     bytes_text,
-    header_key,
+    headers_json,
 )
 
 if TYPE_CHECKING:
@@ -113,13 +112,13 @@ def json_pieces(record: Record, mode: int, encode: Callable[[object], str]) -> I
 def headers_pieces(
     headers: Sequence[Header], mode: int, encode: Callable[[object], str]
 ) -> Iterator[str]:
-    """Write headers as a JSON list."""
+    """Write headers as a JSON list, small ones many at a time."""
     before = "["
-    for key, value in headers:
-        if len(key) + len(value or b"") <= LARGE_BYTES:
-            member = {"key": header_key(key, mode), "value": bytes_json(value, mode)}
-            yield before + encode(member)
+    for some in _together(headers):
+        if isinstance(some, list):
+            yield before + encode(headers_json(some, mode))[1:-1]
         else:
+            key, value = some
             yield before + '{"key":'
             yield from _bytes_json(key, UTF8 if mode == AUTO else mode, encode)
             yield ',"value":'
@@ -127,6 +126,37 @@ def headers_pieces(
             yield "}"
         before = ","
     yield "[]" if before == "[" else "]"
+
+
+def _together(headers: Sequence[Header]) -> Iterator[list[Header] | Header]:
+    """Yield headers in order: small ones as lists of some, each large one for itself."""
+    some: list[Header] = []
+    size = 0
+    for header in headers:
+        key, value = header
+        taken = len(key) + (0 if value is None else len(value))
+        if some and (size + taken > LARGE_BYTES or len(some) == MANY_HEADERS):
+            yield some
+            some, size = [], 0
+        if taken > LARGE_BYTES:
+            yield header
+        else:
+            some.append(header)
+            size += taken
+    if some:
+        yield some
+
+
+def name_pieces(headers: Sequence[Header], text: Callable[[bytes], str]) -> Iterator[str]:
+    """Write the keys of headers with commas between them."""
+    before = ""
+    for some in _together(headers):
+        yield before
+        if isinstance(some, list):
+            yield ",".join([text(key) for key, _ in some])
+        else:
+            yield from map(text, cut_text(some[0]))
+        before = ","
 
 
 def _bytes_json(data: bytes, mode: int, encode: Callable[[object], str]) -> Iterator[str]:

@@ -120,10 +120,20 @@ class Headers(Sequence[Header]):
 def _headers(data: memoryview, position: int, count: int) -> Iterator[Header]:
     end = len(data)
     for _ in range(count):
-        size, position = read_varint(data, position, end)
-        key = bytes(data[position : position + size])
+        size = data[position]
+        if size < 0x80:  # as nearly always: one byte
+            size >>= 1
+            position += 1
+        else:
+            size, position = read_varint(data, position, end)
+        key = bytes(data[position : position + size]) if size else b""
         position += size
-        size, position = read_varint(data, position, end)
+        size = data[position]
+        if size < 0x80:
+            size = size >> 1 ^ -(size & 1)
+            position += 1
+        else:
+            size, position = read_varint(data, position, end)
         value = None
         if size >= 0:
             value = bytes(data[position : position + size])

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.storage.checkpoints import java_int
@@ -126,6 +127,7 @@ def _number(text: str | None) -> int | None:
 
 # Java properties: `name=value`, `name:value` or `name value`; # and ! start comments, a backslash
 # escapes a character or, at the end of a line, joins the next.
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\n|\r|\Z)")
 # The name is taken without a way back, which a line of a megabyte would take a hundred times its
 # size to remember.
 _SPLIT = re.compile(r"((?:\\.|[^\\=: \t\f]++)*+)[ \t\f]*[=:]?[ \t\f]*(.*)\Z", re.DOTALL)
@@ -141,19 +143,20 @@ def java_properties(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    pieces: list[str] = []
-    for line in re.split(r"\r\n|\n|\r", text):
-        line = line.lstrip(" \t\f")
-        if not pieces and (not line or line[0] in "#!"):
+    """Yield lines with those that continue them; one at a time, as there may be very many."""
+    joined, begun = StringIO(), False
+    for found in _LINE.finditer(text):
+        line = found[1].lstrip(" \t\f")
+        if not begun and (not line or line[0] in "#!"):
             continue
         backslashes = len(line) - len(line.rstrip("\\"))
-        if backslashes % 2:
-            pieces.append(line[:-1])
-            continue
-        yield "".join((*pieces, line))
-        pieces = []
-    if pieces:
-        yield "".join(pieces)
+        begun = backslashes % 2 == 1
+        joined.write(line[:-1] if begun else line)
+        if not begun:
+            yield joined.getvalue()
+            joined = StringIO()
+    if begun:
+        yield joined.getvalue()
 
 
 def _unescape(text: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in the file
 SMALL_FILE_LIMIT = 64 << 20
+_EXTENTS = 64  # so many pieces of data between holes are looked at
 
 # What file systems say of bytes they cannot give back: EIO, and checksum or medium errors that
 # reach a reader under another name.
@@ -111,6 +112,45 @@ class Source:
     def advise_done(self, position: int, size: int) -> None:
         """Say that a range will not be read again, so that it need not push out other pages."""
         self._advise(position, size, "POSIX_FADV_DONTNEED")
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the file was given back, or never opened."""
+        return self._fd < 0
+
+    def data_end(self) -> int:
+        """Where the last byte that was ever written may lie: behind it there is only a hole.
+
+        A preallocated index is some megabytes of hole, which need not be read to know it is zero.
+        """
+        if not hasattr(os, "SEEK_HOLE"):
+            return self.size
+        end = 0
+        for _ in range(_EXTENTS):
+            try:
+                data = os.lseek(self._fd, end, os.SEEK_DATA)
+                end = os.lseek(self._fd, data, os.SEEK_HOLE)
+            except OSError as error:
+                return end if error.errno == errno.ENXIO else self.size
+            if end >= self.size:
+                break
+        return self.size
+
+    def is_cached(self, position: int) -> bool:
+        """Whether the byte at `position` can be read without waiting for the device.
+
+        True where the system cannot tell: nobody then takes a page for one that is not wanted.
+        """
+        no_wait = getattr(os, "RWF_NOWAIT", 0)
+        if not no_wait:
+            return True
+        try:
+            os.preadv(self._fd, [bytearray(1)], position, no_wait)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
 
     def _advise(self, position: int, size: int, advice: str) -> None:
         if hasattr(os, "posix_fadvise"):

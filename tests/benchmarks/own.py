@@ -180,27 +180,44 @@ def json_lines(path: Path, case: Case) -> Result:
     return rows, made
 
 
-def arrow_columns(data: Buffer, batches: Columns, records: Columns) -> tuple[Buffer, Buffer, int]:
-    """Make all buffers of the record row; returns keys, values and the size of everything."""
+def arrow_columns(path: Path) -> Iterator[tuple[int, Buffer, Buffer, int]]:
+    """Gather the buffers of record batches; yields rows, keys, values and the size of the last."""
     from kdump import kernels
-    from kdump.kernels import columns
+    from kdump.kernels import gathered as g
 
-    _, buffers = kernels.spread(batches, records, None)
-    keys = kernels.gather(data, records, None, columns.R_KEY, columns.R_KEY_SIZE, 0)
-    values = kernels.gather(data, records, None, columns.R_VALUE, columns.R_VALUE_SIZE, 0)
-    headers = kernels.gather_headers(data, records, None)
-    size = sum(len(buffer) for buffer in buffers)
-    size += sum(len(part) for part in (*keys[:3], *values[:3], headers[0]))
-    return keys[1], values[1], size
+    into = g.Gathered(
+        1 << 15, 1 << 16, keys=4 << 20, values=16 << 20, names=1 << 20, contents=4 << 20
+    )
+
+    def made() -> tuple[int, Buffer, Buffer, int]:
+        rows = into.counts[g.N_ROWS]
+        ends = [
+            memoryview(into.buffers[of]).cast("i")[rows] for of in (g.G_KEY_ENDS, g.G_VALUE_ENDS)
+        ]
+        keys = memoryview(into.buffers[g.G_KEYS])[: ends[0]]
+        values = memoryview(into.buffers[g.G_VALUES])[: ends[1]]
+        size = sum(g.BITS[of] * rows // 8 for of in range(g.G_NAME_ENDS)) + len(keys) + len(values)
+        return rows, keys, values, size
+
+    for data, batches, records in runs(path):
+        first = 0
+        while True:
+            first += kernels.gather(into, data, batches, records, None, first)
+            if first == records.count:
+                break
+            yield made()
+            into.clear()
+    if into.counts[g.N_ROWS]:
+        yield made()
 
 
 def arrow(path: Path, case: Case) -> Result:
     """Decode and make the buffers of Arrow columns."""
     del case
     rows = made = 0
-    for data, batches, records in runs(path):
-        made += arrow_columns(data, batches, records)[2]
-        rows += records.count
+    for count, _, _, size in arrow_columns(path):
+        rows += count
+        made += size
     return rows, made
 
 
@@ -235,7 +252,7 @@ def verify(path: Path, case: Case) -> None:
 
     for data, batches, records in runs(path):
         kernels.format_records(write, data, batches, records, None, HEAD, 0)
-        keys, values, _ = arrow_columns(data, batches, records)
+    for _, keys, values, _ in arrow_columns(path):
         keys_crc, values_crc = zlib.crc32(keys, keys_crc), zlib.crc32(values, values_crc)
     wanted = (case.records, case.keys_crc, case.values_crc)
     for name, answer in (

@@ -11,6 +11,7 @@ import inspect
 import os
 import random
 import struct
+import sys
 from array import array
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +25,9 @@ from hypothesis import strategies as st
 
 from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c
+from kdump.kernels import gathered as g
 from kdump.kernels.columns import Columns
+from kdump.kernels.gathered import Gathered
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
 
@@ -81,7 +84,7 @@ def both(name: str, *arguments: object) -> tuple[Columns, ...]:
 
 
 def test_same_functions_with_the_same_arguments() -> None:
-    assert len(FUNCTIONS) == 14
+    assert len(FUNCTIONS) == 19
     for name in FUNCTIONS:
         wanted = [
             (parameter.name, parameter.default)
@@ -293,16 +296,52 @@ def some_rows(rng: random.Random, columns: Columns) -> array[int] | None:
     return array("q", numbers)
 
 
+def compare_gathered(
+    rng: random.Random, data: bytes, batches: Columns, records: Columns, rows: array[int] | None
+) -> None:
+    """Gather twice into the same buffers, which may be too small, and compare what is in them."""
+    rooms = {name: rng.choice((3, 40, 5000)) for name in ROOMS}
+    first = rng.choice((0, 0, 0, rng.randrange(-1, 4)))
+    seen = []
+    for kernel in (_pure, _fast):
+        into = Gathered(**rooms)
+        for again in (0, first):
+            arguments = (into, data, batches, records, rows, again)
+            seen.append(outcome(kernel.gather, *arguments))
+        seen.append(used(into))
+    half = len(seen) // 2
+    assert seen[:half] == seen[half:]
+
+
+ROOMS = ("rows", "headers", "keys", "values", "names", "contents")
+
+
+def used(into: Gathered) -> list[object]:
+    """What is gathered: counts, and each buffer as far as it is filled."""
+    rows, headers = into.counts[g.N_ROWS], into.counts[g.N_HEADERS]
+    found: list[object] = [list(into.counts)]
+    for number, bits in enumerate(g.BITS):
+        count = headers if number in g.OF_HEADERS else rows
+        data = into.buffers[number]
+        if bits == 1:
+            found.append([data[at >> 3] >> (at & 7) & 1 for at in range(count)])
+        elif bits:
+            found.append(data[: bits // 8 * (count + (number in g.ENDS))] if count else b"")
+        else:
+            ends = into.buffers[number - 1 if number == g.G_NAMES else number - 2]
+            count = headers if number in (g.G_NAMES, g.G_CONTENTS) else rows
+            end = int.from_bytes(ends[4 * count : 4 * count + 4], sys.byteorder) if count else 0
+            found.append(data[:end])
+    return found
+
+
 def compare_records(rng: random.Random, data: bytes, batches: Columns, records: Columns) -> None:
     rows = some_rows(rng, records)
     head = rng.choice((b"", b'"topic":"t","partition":1'))
     for mode in range(4):
         both("format_records", data, batches, records, rows, head, mode)
-    offset_base = rng.choice((0, 0, 7, 0x7FFFFFF0))
-    both("gather", data, records, rows, c.R_KEY, c.R_KEY_SIZE, offset_base)
-    both("gather", data, records, rows, c.R_VALUE, c.R_VALUE_SIZE, offset_base)
-    both("gather_headers", data, records, rows)
-    both("spread", batches, records, rows)
+    compare_gathered(rng, data, batches, records, rows)
+    both("room_for", data, records, rng.randrange(-1, max(1, records.count)))
 
 
 def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
@@ -317,6 +356,7 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
     both("format_batches", batches, some_rows(rng, batches), b'"segment":0')
     both("crc32", data, start, end, rng.choice((0, number(rng))))
     both("crc32c", data, start, end, rng.choice((0, number(rng))))
+    compare_index_entries(rng, batches, seen)
     low, high = rng.choice(((-1, 1 << 62), (99, 200), (number(rng), number(rng))))
     budget = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 1000)))
     both("resync", data, start, end, base, low, high, budget)
@@ -329,6 +369,24 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
         first = max(first, behind) + 1
     for index in range(-1, batches.count + 1):
         compare_inside(rng, data, batches, index, seen)
+
+
+def compare_index_entries(rng: random.Random, batches: Columns, seen: Counter[int]) -> None:
+    """Build index entries row by row and in one go, from any state."""
+    base_offset = rng.choice((0, 0, 0, 100, number(rng)))
+    interval = rng.choice((0, 0, 100, number(rng, 32)))
+    start = array("q", (0, -1, -1, 0, 0, 0, -1, 0, 0))
+    if rng.random() < 0.1:
+        start = array("q", numbers(rng, 9))
+    for first_offsets in (False, True):
+        first = rng.choice((0, 0, 0, number(rng, 9)))
+        twins = []
+        for twin in (_pure, _fast):
+            state = array("q", start)
+            made = twin.index_entries(batches, first, base_offset, interval, first_offsets, state)
+            twins.append((*made, state))
+        assert twins[0] == twins[1], "index_entries"
+        seen[twins[0][3]] += 1
 
 
 def compare_inside(

@@ -26,8 +26,10 @@ from builders import (
 from damage import cut, flip, put
 
 from kdump.kernels import columns as c
+from kdump.kernels import gathered as g
 from kdump.kernels import reasons
 from kdump.kernels.columns import Columns
+from kdump.kernels.gathered import Gathered
 
 LAST = (1 << 63) - 1
 MANY = 1 << 30
@@ -961,92 +963,117 @@ def test_format_batches_of_all_versions(kernel: ModuleType) -> None:
 # Buffers for Arrow -------------------------------------------------------------------------------
 
 
-def int64s(data: bytearray) -> list[int]:
-    return list(memoryview(data).cast("q"))
+ROOMY = Gathered(99, 99, keys=999, values=999, names=99, contents=99)
 
 
-def int32s(data: bytearray) -> list[int]:
-    return list(memoryview(data).cast("i"))
+def gathered(
+    kernel: ModuleType, data: bytes, rows: "array[int] | None" = None, first: int = 0
+) -> tuple[int, Gathered]:
+    batches, records = decode(kernel, data)
+    into = Gathered(20, 20, keys=99, values=99, names=99, contents=99)
+    return kernel.gather(into, data, batches, records, rows, first), into
 
 
-def test_gather(kernel: ModuleType) -> None:
+def items(into: Gathered, number: int, count: int, first: int = 0) -> list[int]:
+    """Read `count` items of a buffer, or bits."""
+    data, bits = bytes(into.buffers[number]), g.BITS[number]
+    if bits == 1:
+        return [data[at >> 3] >> (at & 7) & 1 for at in range(first, first + count)]
+    codes = {8: "b", 16: "h", 32: "i", 64: "q"}
+    return list(memoryview(data[: bits // 8 * (first + count)]).cast(codes[bits]))[first:]
+
+
+def test_gather_keys_and_values(kernel: ModuleType) -> None:
     values = [b"one", None, b"", b"four"] * 3
     data = batch([record(i, value=value) for i, value in enumerate(values)])
-    _, records = decode(kernel, data)
-    offsets, joined, validity, nulls = kernel.gather(
-        data, records, None, c.R_VALUE, c.R_VALUE_SIZE, 0
-    )
-    assert int32s(offsets) == [0, 3, 3, 3, 7, 10, 10, 10, 14, 17, 17, 17, 21]
-    assert (bytes(joined), bytes(validity), nulls) == (b"onefour" * 3, b"\xdd\x0d", 3)
-    offsets, joined, validity, nulls = kernel.gather(
-        data, records, array("q", [3, 1]), c.R_VALUE, c.R_VALUE_SIZE, 10
-    )
-    assert (int32s(offsets), bytes(joined), bytes(validity), nulls) == (
-        [10, 14, 14],
-        b"four",
-        b"\1",
-        1,
-    )
+    taken, into = gathered(kernel, data)
+    assert (taken, into.counts[g.N_ROWS], into.counts[g.N_VALUES_NULL]) == (12, 12, 3)
+    assert items(into, g.G_VALUE_ENDS, 13) == [0, 3, 3, 3, 7, 10, 10, 10, 14, 17, 17, 17, 21]
+    assert into.buffers[g.G_VALUES][:21] == b"onefour" * 3
+    assert items(into, g.G_VALUE_VALID, 12) == [1, 0, 1, 1] * 3
+    taken, into = gathered(kernel, data, array("q", [2, 3, 1]), 1)
+    assert taken == 2
+    assert items(into, g.G_VALUE_ENDS, 3) == [0, 4, 4]
+    assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
 
 
-def test_gather_nothing(kernel: ModuleType) -> None:
-    empty = Columns.empty(c.RECORD_WIDTH)
-    offsets, joined, validity, nulls = kernel.gather(b"", empty, None, c.R_KEY, c.R_KEY_SIZE, 0)
-    assert (int32s(offsets), joined, validity, nulls) == ([0], b"", b"", 0)
-
-
-def test_gather_more_than_int32(kernel: ModuleType) -> None:
-    data = batch([record(value=b"four")])
-    _, records = decode(kernel, data)
-    arguments = (data, records, None, c.R_VALUE, c.R_VALUE_SIZE)
-    assert int32s(kernel.gather(*arguments, 0x7FFFFFFB)[0]) == [0x7FFFFFFB, 0x7FFFFFFF]
-    for base in (0x7FFFFFFC, 1 << 31, 1 << 40):
-        with pytest.raises(OverflowError):
-            kernel.gather(*arguments, base)
-
-
-def spread(kernel: ModuleType, *arguments: object) -> tuple[bool, list[list[int]]]:
-    modern, buffers = kernel.spread(*arguments)
-    codes = "qbiqqiiqhibb"
-    return modern, [
-        list(array(code, bytes(buffer))) for code, buffer in zip(codes, buffers, strict=True)
-    ]
-
-
-def test_spread(kernel: ModuleType) -> None:
+def test_gather_what_batches_say(kernel: ModuleType) -> None:
     data = batch([record(0), record(2)], base_sequence=0x7FFFFFFE, last_offset_delta=2)
     second = len(data)
     data += batch(base_offset=5, base_sequence=-1, attributes=0x18, producer_id=7)
     third = len(data)
-    data += message(8)
-    batches, records = decode(kernel, data)
-    modern, columns = spread(kernel, batches, records, None)
-    assert not modern
-    assert columns[0] == [0, 0, second, third]
-    assert columns[1] == [2, 2, 2, 1]
-    assert columns[3] == [0, 2, 5, 8]
-    assert columns[5] == [0, 0, 1, 0]
-    assert columns[7][2:] == [7, -1]
-    assert columns[9] == [0x7FFFFFFE, 0, -1, -1]
-    assert columns[10] == [0, 0, 1, 0]
-    assert columns[11] == [2, 2, 2, 1]
-    modern, columns = spread(kernel, batches, records, array("q", [2, 0]))
-    assert modern
-    assert columns[3] == [5, 0]
-    assert spread(kernel, batches, records, array("q"))[1] == [[] for _ in range(12)]
+    data += message(8) + message(9, magic=0)
+    taken, into = gathered(kernel, data)
+    assert taken == 5
+    assert (into.counts[g.N_OLD], into.counts[g.N_UNTIMED]) == (2, 1)
+    assert items(into, g.G_POSITION, 4) == [0, 0, second, third]
+    assert items(into, g.G_MAGIC, 5) == [2, 2, 2, 1, 0]
+    assert items(into, g.G_OFFSET, 5) == [0, 2, 5, 8, 9]
+    assert items(into, g.G_TIMESTAMP_TYPE, 5) == [0, 0, 1, 0, 0]
+    assert items(into, g.G_PRODUCER_ID, 5)[2:] == [7, -1, -1]
+    assert items(into, g.G_SEQUENCE, 5) == [0x7FFFFFFE, 0, -1, -1, -1]
+    assert items(into, g.G_TRANSACTIONAL, 5) == [0, 0, 1, 0, 0]
+    assert items(into, g.G_MODERN, 5) == [1, 1, 1, 0, 0]
+    assert items(into, g.G_TIMED, 5) == [1, 1, 1, 1, 0]
 
 
 def test_gather_headers(kernel: ModuleType) -> None:
-    data = batch([record(0, headers=[(b"a", b"12"), (b"bc", None)]), record(1)])
+    data = batch([record(0, headers=[(b"a", b"12"), (b"b\xffc", None)]), record(1)])
     data += batch([record(0, headers=[(b"", b"")])], base_offset=5) + message(8)
+    taken, into = gathered(kernel, data)
+    assert (taken, into.counts[g.N_HEADERS], into.counts[g.N_CONTENTS_NULL]) == (4, 3, 1)
+    assert items(into, g.G_LISTS, 5) == [0, 2, 2, 3, 3]
+    assert items(into, g.G_NAME_ENDS, 4) == [0, 1, 6, 6]
+    assert into.buffers[g.G_NAMES][:6] == "ab\ufffdc".encode()
+    assert items(into, g.G_CONTENT_ENDS, 4) == [0, 2, 2, 2]
+    assert items(into, g.G_CONTENT_VALID, 3) == [1, 0, 1]
+
+
+def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
+    first = batch([record(0, value=None, headers=[(b"a", None)]), record(1)], attributes=0x10)
+    batches, records = decode(kernel, first)
+    into = Gathered(2, 1, keys=99, values=99, names=1, contents=9)
+    assert kernel.gather(into, first, batches, records, None, 0) == 2
+    into.clear()
+    second = batch([record(0, headers=[(b"b", b"x")]), record(1, value=None)])
+    batches, records = decode(kernel, second)
+    assert kernel.gather(into, second, batches, records, None, 0) == 2
+    assert list(into.counts) == [2, 1, 0, 1, 0, 0, 0]
+    assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
+    assert items(into, g.G_TRANSACTIONAL, 2) == [0, 0]
+    assert items(into, g.G_CONTENT_VALID, 1) == [1]
+    assert into.buffers[g.G_NAMES][:1] == b"b"
+
+
+@pytest.mark.parametrize(
+    "less",
+    [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 5}, {"contents": 2}],
+    ids=str,
+)
+def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str, int]) -> None:
+    one = [(b"\xff", b"c")]  # in UTF-8 three bytes, and two of them six
+    data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
+    batches, records = decode(kernel, data)
+    enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 9, "contents": 3}
+    into = Gathered(**enough)
+    assert kernel.gather(into, data, batches, records, None, 0) == 3
+    into = Gathered(**enough | less)
+    taken = kernel.gather(into, data, batches, records, None, 0)
+    assert taken == (1 if less == {"names": 5} else 2)
+    assert list(into.counts[:2]) == [taken, taken]
+    assert kernel.gather(into, data, batches, records, None, taken) == 0
+    assert list(into.counts[:2]) == [taken, taken]
+    into.clear()
+    assert kernel.gather(into, data, batches, records, None, taken) == min(3 - taken, taken)
+    assert items(into, g.G_OFFSET, 1) == [taken]
+
+
+def test_room_for_one_record(kernel: ModuleType) -> None:
+    headers = [(b"a\xff", b"12"), (b"", None)]
+    data = batch([record(0, key=None, value=b"val"), record(1, key=b"k", headers=headers)])
     _, records = decode(kernel, data)
-    lists, (key_offsets, keys), (value_offsets, values, validity, nulls) = kernel.gather_headers(
-        data, records, None
-    )
-    assert int32s(lists) == [0, 2, 2, 3, 3]
-    assert (int32s(key_offsets), bytes(keys)) == ([0, 1, 3, 3], b"abc")
-    assert (int32s(value_offsets), bytes(values)) == ([0, 2, 2, 2], b"12")
-    assert (bytes(validity), nulls) == (b"\x05", 1)
+    assert kernel.room_for(data, records, 0) == (0, 0, 3, 0, 0)
+    assert kernel.room_for(data, records, 1) == (2, 1, 5, 4, 2)
 
 
 # What is no data ---------------------------------------------------------------------------------
@@ -1061,9 +1088,10 @@ def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
         lambda: kernel.decode_records(data, 0, 9, batches, -1, 0, 9),
         lambda: kernel.decode_messages(data, 0, 9, none, 0, 0, 9),
         lambda: kernel.format_records(print, data, none, records, None, b"", 0),
-        lambda: kernel.spread(none, records, None),
-        lambda: kernel.spread(batches, records, array("q", [1])),
-        lambda: kernel.gather_headers(data, records, array("q", [-1])),
+        lambda: kernel.gather(ROOMY, data, none, records, None, 0),
+        lambda: kernel.gather(ROOMY, data, batches, records, array("q", [1]), 0),
+        lambda: kernel.room_for(data, records, 1),
+        lambda: kernel.room_for(data, records, -1),
     )
     for call in calls:
         with pytest.raises(IndexError):
@@ -1083,9 +1111,8 @@ def test_buffers_are_given_back(kernel: ModuleType) -> None:
     batches, records = decode(kernel, data)  # type: ignore[arg-type]
     kernel.format_records(len, data, batches, records, None, b"", 0)
     kernel.format_batches(len, batches, None, b"")
-    kernel.gather(data, records, None, c.R_KEY, c.R_KEY_SIZE, 0)
-    kernel.gather_headers(data, records, None)
-    kernel.spread(batches, records, None)
+    kernel.gather(ROOMY, data, batches, records, None, 0)
+    kernel.room_for(data, records, 0)
     kernel.resync(data, 0, len(data), 0, -1, 9, MANY)
     kernel.inner_base(data, 0, len(data), 0, 1)
     kernel.crc32(data, 0, len(data))

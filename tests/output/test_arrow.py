@@ -10,9 +10,10 @@ from chunks import batch_chunk, one, record_chunk
 
 from kdump import kernels
 from kdump.engine.rows import BatchChunk, Place, Pre08Row, RecordChunk, Row
-from kdump.errors import UsageError
-from kdump.output import arrow
+from kdump.errors import PathError, UsageError
+from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
+from kdump.output.arrow_columns import RecordColumns
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -80,7 +81,7 @@ def form(request: pytest.FixtureRequest) -> str:
 def test_records(
     tmp_path: Path, form: str, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("gather", "gather_headers", "spread"):
+    for name in ("gather", "room_for"):
         monkeypatch.setattr(kernels, name, getattr(kernel, name))
     chunks = [
         record_chunk(MIXED),
@@ -156,14 +157,51 @@ def test_one_kind_of_row_a_file(tmp_path: Path, form: str) -> None:
         written(tmp_path, form, one(), Row("property", {"name": "a", "value": "b"}))
 
 
-def test_large_chunks_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    from kdump.output import arrow_rows
+@pytest.mark.parametrize("rows", [1, 2, 5])
+@pytest.mark.parametrize("size_bytes", [0, 8, 40])
+def test_record_batches_end_where_room_ends(
+    tmp_path: Path, form: str, rows: int, size_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records that need more room than there is at all, between ones that do not."""
+    monkeypatch.setattr(arrow, "ROWS_A_BATCH", rows)
+    monkeypatch.setattr(arrow, "BYTES_A_BATCH", size_bytes)
+    many = [(b"", None), (b"\xff" * 30, b"x" * 30)] * 5
+    large = builders.batch([
+        builders.record(0, 0, b"k" * 50, b"v" * 50),
+        builders.record(1, 0, b"k", b"v"),
+        builders.record(2, 0, None, None, many),
+    ])  # fmt: skip
+    filtered = record_chunk(large)
+    filtered.rows = type(filtered.records.block)("q", [2, 0])
+    chunks = [record_chunk(MIXED), record_chunk(large), one(), filtered, record_chunk(MIXED)]
+    wanted = [row for chunk in chunks for row in plain(chunk)]
+    assert written(tmp_path, form, *chunks).to_pylist() == wanted
 
-    monkeypatch.setattr(arrow_rows, "_PIECE_BYTES", 60)
-    chunk = record_chunk(MIXED)
-    parts = list(arrow_rows.parts(chunk))
-    assert len(parts) > 1
-    assert [row for part in parts for row in part.iter_records()] == list(chunk.iter_records())
+
+def test_a_record_that_fits_no_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "BYTES_A_BATCH", 8)
+    monkeypatch.setattr(arrow_columns, "MAX_INT32", 20)
+    with pytest.raises(PathError, match="offset 0 is too large"):
+        written(tmp_path, "arrow", one(value=b"v" * 21))
+
+
+def test_record_batches_hold_what_they_held_when_written(tmp_path: Path) -> None:
+    """Buffers are filled again after each; a writer must not hold on to them."""
+    chunk = record_chunk(b"".join(
+        builders.batch([builders.record(n, 0, None if n % 3 else b"k%d" % n, b"%d" % at)
+                        for n in range(7)], base_offset=7 * at) for at in range(60)
+    ))  # fmt: skip
+    path = tmp_path / "out.arrow"
+    with path.open("wb") as file:
+        sink = arrow_sink("arrow", file)
+        sink._columns = RecordColumns(50, 4000)
+        for _ in range(3):
+            sink.write(chunk)
+        sink.finish()
+    with pyarrow.memory_map(str(path)) as file:
+        reader = pyarrow.ipc.open_file(file)
+        assert reader.num_record_batches == 26
+        assert reader.read_all().to_pylist() == 3 * plain(chunk)
 
 
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

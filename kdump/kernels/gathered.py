@@ -1,0 +1,82 @@
+"""Records as the buffers of one Arrow record batch: a kernel fills them, the output wraps them.
+
+Buffers have room for so much and no more. They are filled, written and filled again: memory that
+is touched for the first time costs more than what is copied into it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from mmap import mmap
+
+# Which buffer holds what; in the machine's byte order, bitmaps with the lowest bit first.
+G_POSITION = 0  # int64, of the batch
+G_MAGIC = 1  # int8
+G_CODEC = 2  # int32
+G_OFFSET = 3  # int64
+G_TIMESTAMP = 4  # int64
+G_TIMESTAMP_TYPE = 5  # int32: 0 CreateTime, 1 LogAppendTime
+G_LEADER_EPOCH = 6  # int32; this and the next three are -1 where it is not of magic 2
+G_PRODUCER_ID = 7  # int64
+G_PRODUCER_EPOCH = 8  # int16
+G_SEQUENCE = 9  # int32; -1 for none (F24)
+G_TRANSACTIONAL = 10  # bitmap
+G_MODERN = 11  # bitmap: where it is of magic 2
+G_TIMED = 12  # bitmap: where it has a timestamp; in a wrapper the message's own magic decides
+G_KEY_ENDS = 13  # int32, one more than rows: 0, then where each key ends
+G_KEY_VALID = 14  # bitmap: where the key is not null
+G_KEYS = 15
+G_VALUE_ENDS = 16
+G_VALUE_VALID = 17
+G_VALUES = 18
+G_LISTS = 19  # int32, one more than rows: 0, then how many headers there are up to each row's last
+G_NAME_ENDS = 20  # this and the next four: one for each header, not for each row
+G_NAMES = 21  # header keys, which are never null; what is no UTF-8 is replaced by U+FFFD
+G_CONTENT_ENDS = 22
+G_CONTENT_VALID = 23
+G_CONTENTS = 24  # header values
+GATHERED_WIDTH = 25
+
+#: Bits that each row takes (each header, in those for headers); 0: bytes of any number. Buffers of
+#: ends have 32 bits more.
+BITS = (
+    *(64, 8, 32, 64, 64, 32, 32, 64, 16, 32, 1, 1, 1),
+    *(32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0),
+)
+ENDS = frozenset((G_KEY_ENDS, G_VALUE_ENDS, G_LISTS, G_NAME_ENDS, G_CONTENT_ENDS))
+OF_HEADERS = frozenset((G_NAME_ENDS, G_CONTENT_ENDS, G_CONTENT_VALID))
+
+# What is counted while they are filled.
+N_ROWS = 0
+N_HEADERS = 1
+N_KEYS_NULL = 2
+N_VALUES_NULL = 3
+N_CONTENTS_NULL = 4
+N_OLD = 5  # rows that are not of magic 2
+N_UNTIMED = 6  # rows without a timestamp
+COUNTS = 7
+
+
+class Gathered:
+    """The buffers, by number, and the counts.
+
+    Buffers are anonymous memory: a page costs nothing before it is used, and is given back at once.
+    """
+
+    __slots__ = ("buffers", "counts")
+
+    def __init__(
+        self, rows: int, headers: int, *, keys: int, values: int, names: int, contents: int
+    ) -> None:
+        """Make room for so many rows and headers, and so many bytes."""
+        sizes = {G_KEYS: keys, G_VALUES: values, G_NAMES: names, G_CONTENTS: contents}
+        for number, bits in enumerate(BITS):
+            if bits:
+                count = headers if number in OF_HEADERS else rows
+                sizes[number] = (bits * (count + (number in ENDS)) + 7) // 8
+        self.counts = array("q", bytes(8 * COUNTS))
+        self.buffers = [mmap(-1, max(1, sizes[number])) for number in range(GATHERED_WIDTH)]
+
+    def clear(self) -> None:
+        """Forget what was gathered; the room stays."""
+        self.counts[:] = array("q", bytes(8 * COUNTS))

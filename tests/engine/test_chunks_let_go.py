@@ -1,0 +1,29 @@
+"""A chunk's text goes when the next item is asked for, though the chunk itself is still held."""
+
+import gzip
+from pathlib import Path
+
+import builders
+import pytest
+
+from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.kafka_dump import kafka_dump
+from kdump.engine.kafka_log import ToolChunk
+from kdump.engine.rows import RecordChunk
+
+
+@pytest.mark.parametrize("ask", [dump, kafka_dump])
+def test_one_plain_text_at_a_time(tmp_path: Path, ask: object) -> None:
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    packed = gzip.compress(builders.record(value=b"v" * 100))
+    one = {"attributes": builders.GZIP, "payload": packed, "records_count": 1}
+    log.write_bytes(b"".join(builders.batch(base_offset=at, **one) for at in range(3)))
+    held: list[RecordChunk] = []
+    for item in ask([str(log)], DumpOptions()):  # type: ignore[operator]
+        assert not any(len(chunk.data) for chunk in held)
+        chunk = item.records if isinstance(item, ToolChunk) else item
+        if isinstance(chunk, RecordChunk):
+            assert len(chunk.data) > 100
+            held.append(chunk)
+    assert len(held) == 3
