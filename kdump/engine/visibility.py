@@ -5,24 +5,26 @@ offset, as far as disk alone can tell; and which records of aborted transactions
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from kdump.engine.control_batch import read_control
 from kdump.engine.findings import Finding, finding
+from kdump.engine.producer_state import Ended, ProducerStates
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record import control
-from kdump.record.batch import read_batch
-from kdump.record.frames import Oversize, Run
+from kdump.record.frames import Gap
 from kdump.storage import names
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
-from kdump.storage.source import Source
+from kdump.storage.source import Source, whole
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.engine.targets import Target
+    from kdump.record.frames import Run
     from kdump.storage.local_log import LocalLog
     from kdump.storage.transaction_index import AbortedTransaction
 
@@ -130,7 +132,7 @@ def last_stable_offset(
 
     None where no transaction is open, and the high watermark (None: the log end) stands.
     """
-    state = Transactions()
+    states = ProducerStates()
     start = log_start
     for offset, path in reversed(log.snapshots()):
         if offset <= log_start or (high_watermark is not None and offset > high_watermark):
@@ -139,83 +141,43 @@ def last_stable_offset(
             # Only one taken at a segment's base is proved to be no later than the log's end.
             continue
         try:
-            with Source(path) as source:
-                snapshot = ProducerSnapshot(source.whole(SIZE_LIMIT))
+            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
         except PathError:
             continue
         if snapshot.problems():
             continue
-        for producer in snapshot:
-            if producer.current_txn_first_offset >= 0:
-                state.open[producer.producer_id] = producer.current_txn_first_offset
+        states.load(snapshot)
         start = offset
         break
+    bounds = [] if high_watermark is None else [high_watermark]
     for number, segment in enumerate(log.logs):
         following = log.logs[number + 1].base_offset if number + 1 < len(log.logs) else None
         if (following is not None and following <= start) or segment.log is None:
             continue
-        try:
-            with Source(segment.log) as source:
-                records = FileRecords(source, limit=limit, next_base=following)
-                for item in records.walk():
-                    if isinstance(item, Run):
-                        state.replay(item, start)
-                    elif isinstance(item, Oversize):
-                        state.note(item.batches, 0, start)
-        except PathError:
-            continue
-    return state.stable(high_watermark)
+        decided = _ended(segment.log, following, states, start, limit)
+        bounds.extend(
+            ended.first_offset
+            for ended in decided
+            if high_watermark is not None and ended.offset >= high_watermark  # not replicated yet
+        )
+    bounds.extend(states.open.values())
+    return max(log_start, min(bounds)) if bounds else None
 
 
-class Transactions:
-    """Which transactions are open, by producer id, and which were decided lately."""
-
-    def __init__(self) -> None:
-        self.open: dict[int, int] = {}
-        self._decided: list[tuple[int, int]] = []  # first offset, marker's offset
-
-    def replay(self, run: Run, start: int) -> None:
-        """Go over a run's headers from offset `start` on; most runs have nothing to look at."""
-        batches = run.batches
-        if not batches.flags & c.TRANSACTIONAL:
-            return
-        for row, flags in enumerate(batches.column(c.B_FLAGS)):
-            if not flags & c.TRANSACTIONAL:
-                continue
-            if flags & c.CONTROL:
-                if batches.value(c.B_BASE_OFFSET, row) >= start and marker_of(run, row) is not None:
-                    first = self.open.pop(batches.value(c.B_PRODUCER_ID, row), None)
-                    if first is not None:
-                        self._decided.append((first, batches.value(c.B_BASE_OFFSET, row)))
-            else:
-                self.note(batches, row, start)
-
-    def note(self, batches: c.Columns, row: int, start: int) -> None:
-        """Note a data batch: a producer's first transactional one opens a transaction."""
-        if batches.value(c.B_FLAGS, row) & c.CONTROL:
-            return
-        base = batches.value(c.B_BASE_OFFSET, row)
-        if base >= start and batches.value(c.B_FLAGS, row) & c.TRANSACTIONAL:
-            self.open.setdefault(batches.value(c.B_PRODUCER_ID, row), base)
-
-    def stable(self, high_watermark: int | None) -> int | None:
-        """The last stable offset, or None where the high watermark stands."""
-        bounds = list(self.open.values())
-        if high_watermark is not None:
-            bounds += [first for first, marker in self._decided if marker >= high_watermark]
-            bounds.append(high_watermark)
-        return min(bounds, default=None)
-
-
-def marker_of(run: Run, row: int) -> int | None:
-    """Return the type of a control batch's first record if it ends a transaction, else None."""
-    for piece in read_batch(run.data, run.base, run.batches, row, limit=1 << 20, max_records=1):
-        if not piece.records.count:
-            return None
-        at, size = piece.records.value(c.R_KEY, 0), piece.records.value(c.R_KEY_SIZE, 0)
-        kind = control.control_type(bytes(memoryview(piece.data)[at : at + max(size, 0)]))
-        return kind if kind in (control.ABORT, control.COMMIT) else None
-    return None
+def _ended(
+    path: str, next_base: int | None, states: ProducerStates, start: int, limit: int
+) -> Iterator[Ended]:
+    """Replay a segment from offset `start` on, and yield the transactions that end in it."""
+    try:
+        with Source(path) as source:
+            for item in FileRecords(source, limit=limit, next_base=next_base).walk():
+                if isinstance(item, Gap) or not item.batches.flags & c.TRANSACTIONAL:
+                    continue
+                for event in states.replay(item, start):
+                    if isinstance(event, Ended) and event.first_offset >= 0:
+                        yield event
+    except PathError:
+        return
 
 
 class AbortFilter:
@@ -236,7 +198,7 @@ class AbortFilter:
             self._active.add(self._waiting.pop().producer_id)
         flags = batches.value(c.B_FLAGS, row)
         if flags & c.CONTROL:
-            if marker_of(run, row) == control.ABORT:
+            if read_control(run, row).kind == control.ABORT:
                 self._active.discard(producer)
             return False
         return bool(flags & c.TRANSACTIONAL) and producer in self._active

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 
+from kdump.record.flexible import FlexibleReader, Malformed
+
 _KEY = struct.Struct(">hh")  # version, type
 _MARKER = struct.Struct(">hi")  # version, coordinatorEpoch
 
@@ -21,57 +23,6 @@ TYPE_NAMES = {
     6: "KRAFT_VOTERS",
 }
 ABORT, COMMIT = 0, 1
-
-
-class _Malformed(Exception):
-    """The bytes end early, or a length cannot be right."""
-
-
-class _Reader:
-    """Reads the flexible message encoding: big-endian numbers, lengths as unsigned varints."""
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.position = 0
-
-    def take(self, size: int) -> bytes:
-        if size < 0 or size > len(self.data) - self.position:
-            raise _Malformed
-        piece = self.data[self.position : self.position + size]
-        self.position += size
-        return piece
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big", signed=True)
-
-    def varint(self) -> int:
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-        raise _Malformed
-
-    def count(self) -> int:
-        """A compact array's element count; null reads as 0."""
-        count = self.varint() - 1
-        if count > len(self.data) - self.position:
-            raise _Malformed
-        return max(count, 0)
-
-    def string(self) -> str:
-        return self.take(self.varint() - 1).decode("utf-8", "replace")
-
-    def uuid(self) -> str:
-        import base64
-
-        return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
-
-    def tags(self) -> None:
-        for _ in range(self.varint()):
-            self.varint()
-            self.take(self.varint())
 
 
 def control_type(key: bytes | None) -> int | None:
@@ -96,22 +47,22 @@ def parse(key: bytes | None, value: bytes | None) -> dict[str, object]:
         return control
     try:
         control.update(_PARSERS[number](value or b""))
-    except _Malformed:
+    except Malformed:
         control["malformed"] = "value"
     return control
 
 
 def _marker(value: bytes) -> dict[str, object]:
     if len(value) < _MARKER.size:
-        raise _Malformed
+        raise Malformed
     version, coordinator_epoch = _MARKER.unpack_from(value)
     if version < 0:
-        raise _Malformed
+        raise Malformed
     return {"coordinator_epoch": coordinator_epoch}
 
 
 def _leader_change(value: bytes) -> dict[str, object]:
-    reader = _Reader(value)
+    reader = FlexibleReader(value)
     version = reader.number(2)
     leader = reader.number(4)
     lists = []
@@ -133,21 +84,21 @@ def _leader_change(value: bytes) -> dict[str, object]:
 
 
 def _snapshot_header(value: bytes) -> dict[str, object]:
-    reader = _Reader(value)
+    reader = FlexibleReader(value)
     return {"value_version": reader.number(2), "last_contained_log_timestamp": reader.number(8)}
 
 
 def _snapshot_footer(value: bytes) -> dict[str, object]:
-    return {"value_version": _Reader(value).number(2)}
+    return {"value_version": FlexibleReader(value).number(2)}
 
 
 def _kraft_version(value: bytes) -> dict[str, object]:
-    reader = _Reader(value)
+    reader = FlexibleReader(value)
     return {"value_version": reader.number(2), "kraft_version": reader.number(2)}
 
 
 def _kraft_voters(value: bytes) -> dict[str, object]:
-    reader = _Reader(value)
+    reader = FlexibleReader(value)
     version = reader.number(2)
     voters: list[dict[str, object]] = []
     for _ in range(reader.count()):

@@ -1,0 +1,83 @@
+"""Control batches: what the first record of one says to a broker that replays the log (F29)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.kernels import columns as c
+from kdump.record import control
+from kdump.record.batch import read_batch, reasons
+from kdump.record.frames import Run
+from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK, TIMESTAMP_TYPE_BIT
+
+# The record that every broker writes into a marker batch: length 16, no attributes, deltas 0, a
+# key of 4 bytes (version 0, type), a value of 6 (version, coordinatorEpoch), no headers.
+_MARKER_SIZE = BATCH_OVERHEAD_V2 + 17
+_MARKER_HEAD = b"\x20\x00\x00\x00\x08\x00\x00\x00"
+
+
+class Control(NamedTuple):
+    """The first record of a control batch.
+
+    `kind` is its type number, None in an empty batch and where the key cannot hold one. `problem`
+    is what a broker would raise over, empty if nothing: "record", "key" or "value".
+    """
+
+    kind: int | None
+    coordinator_epoch: int = -1
+    timestamp_ms: int = -1
+    problem: str = ""
+
+    @property
+    def ends_transaction(self) -> bool:
+        """Whether it is a whole ABORT or COMMIT marker."""
+        return self.kind in (control.ABORT, control.COMMIT) and not self.problem
+
+
+def read_control(run: Run, row: int) -> Control:
+    """Read the first record of a control batch (F29)."""
+    batches = run.batches
+    at = batches.value(c.B_POSITION, row) - run.base + BATCH_OVERHEAD_V2
+    data = run.data
+    attributes = batches.value(c.B_ATTRIBUTES, row)
+    if (
+        batches.value(c.B_SIZE, row) == _MARKER_SIZE
+        and batches.value(c.B_RECORDS_COUNT, row) == 1
+        and data.startswith(_MARKER_HEAD, at)
+        and not attributes & CODEC_MASK
+        and data[at + 8] < 2
+        and data[at + 9] == 12
+        and data[at + 10] < 0x80
+        and not data[at + 16]
+    ):
+        append_time = attributes & TIMESTAMP_TYPE_BIT
+        column = c.B_MAX_TIMESTAMP if append_time else c.B_BASE_TIMESTAMP
+        epoch = int.from_bytes(data[at + 12 : at + 16], "big", signed=True)
+        return Control(data[at + 8], epoch, batches.value(column, row))
+    return _read_control(run, row)
+
+
+def _read_control(run: Run, row: int) -> Control:
+    count = run.batches.value(c.B_RECORDS_COUNT, row)
+    if not count:
+        return Control(None)
+    for piece in read_batch(run.data, run.base, run.batches, row, limit=1 << 20, max_records=1):
+        records = piece.records
+        if not records.count:
+            break
+        if piece.reason not in (reasons.END, reasons.FULL) and count == 1:
+            break  # bytes behind the only record: brokers raise over them (F25)
+        data = memoryview(piece.data)
+        at, size = records.value(c.R_KEY, 0), records.value(c.R_KEY_SIZE, 0)
+        kind = control.control_type(bytes(data[at : at + size]) if size >= 0 else None)
+        timestamp = records.value(c.R_TIMESTAMP, 0)
+        if kind is None:
+            return Control(None, -1, timestamp, "key")
+        if kind not in (control.ABORT, control.COMMIT):
+            return Control(kind, -1, timestamp)
+        at, size = records.value(c.R_VALUE, 0), records.value(c.R_VALUE_SIZE, 0)
+        value = bytes(data[at : at + max(size, 0)])
+        if len(value) < 6 or value[0] & 0x80:
+            return Control(kind, -1, timestamp, "value")
+        return Control(kind, int.from_bytes(value[2:6], "big", signed=True), timestamp)
+    return Control(None, problem="record")

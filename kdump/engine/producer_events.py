@@ -1,0 +1,90 @@
+"""What a replay of producer state (`engine/producer_state.py`) has to tell of single batches."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.storage.producer_snapshot import ProducerState
+from kdump.storage.transaction_index import VERSION, AbortedTransaction
+
+
+class Opened(NamedTuple):
+    """A producer's first transactional batch since its last marker."""
+
+    row: int
+    producer_id: int
+    first_offset: int
+
+
+class Ended(NamedTuple):
+    """A transaction marker. `first_offset` is -1 where no transaction was known to be open.
+
+    `records_count` and `last_data_offset` are of the transaction's batches; `joined_from` and
+    `joined_from_then` say from which offset on there was no hole, now and when it began.
+    `last_stable_offset` is what the entry of the transaction index holds (I23), `others` the first
+    offsets of the open transactions it follows from, rising. `previous_marker` is the offset of
+    the producer's marker before, -1 for none.
+    """
+
+    position: int
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    committed: bool
+    first_offset: int
+    last_stable_offset: int
+    others: tuple[int, ...]
+    records_count: int
+    last_data_offset: int
+    joined_from: int
+    joined_from_then: int
+    previous_marker: int
+
+    def aborted(self) -> AbortedTransaction | None:
+        """The entry a broker adds to the transaction index of the marker's segment, if it does."""
+        if self.committed or self.first_offset < 0:
+            return None
+        return AbortedTransaction(
+            VERSION, self.producer_id, self.first_offset, self.offset, self.last_stable_offset
+        )
+
+
+class Unjoined(NamedTuple):
+    """A batch whose sequence number does not follow its producer's last one.
+
+    `previous` is the state before; `joined`: no offset is missing between the two batches.
+    """
+
+    row: int
+    producer_id: int
+    producer_epoch: int
+    expected: int
+    base_sequence: int
+    previous: ProducerState
+    joined: bool
+
+
+class Mixed(NamedTuple):
+    """A non-transactional batch inside its producer's transaction: a broker raises (R7)."""
+
+    row: int
+    producer_id: int
+    first_offset: int
+    joined: bool
+
+
+class Unreadable(NamedTuple):
+    """A control batch of a producer that no broker gets past when it replays the log.
+
+    `problem` as in `Control`, or "type" for one that ends no transaction. For the latter brokers
+    raise IllegalArgumentException, which stops the load; for the others InvalidRecordException,
+    which ends the recovery of the segment here.
+    """
+
+    row: int
+    producer_id: int
+    problem: str
+    kind: int | None
+
+
+Event = Opened | Ended | Unjoined | Mixed | Unreadable
