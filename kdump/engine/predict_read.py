@@ -1,0 +1,317 @@
+"""How a starting broker reads the log of one segment: which entries it meets, and what ends them.
+
+There are two ways. Recovery checks each entry (`checked`, R2); what looks for the log end or
+replays producers takes entries as they are (`as_is`, L2). What ends a reading is either silent or
+an exception of the broker's, and which of the two it is changed with the broker (S2 to S7).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+from kdump.record.frames import Oversize, Run
+from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+    from kdump.storage.source import Source
+
+Broker = tuple[int, ...]
+
+NEW_FORMAT = (0, 11)  # batches of magic 2, and the reading that came with them (S6)
+CLIENT_RECORDS = (0, 10, 2)  # a size that cannot be raises on files too (S5)
+LAZY_READ = (0, 10, 0)  # the size is held against the end before memory is asked for (S3)
+BASE_SEARCH = (4, 1)  # a search compares base offsets first
+_NO_OVERFLOW = (1, 1, 1)  # the end of an entry is compared without a sum that can wrap (S6)
+
+BLOCK_BYTES = 1 << 18
+_ROWS = 4096
+_INT32_MAX = (1 << 31) - 1
+_HEAP_BYTES = 1 << 30  # of a broker started with the scripts that come with it
+_V2_HEADER_BYTES = 61
+_V2_HEAD = struct.Struct(">q15xi")  # base offset, last offset delta
+_ENTRY = struct.Struct(">qi")  # offset, size
+_UP_TO_MAGIC = 17
+_NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
+_UNREADABLE = (
+    reasons.INNER_SIZE,
+    reasons.INNER_EMPTY,
+    reasons.WRAPPER_OFFSET,
+    reasons.VALUE_NULL,
+    reasons.ZSTD_IN_LEGACY,
+)
+
+
+class RefusalError(Exception):
+    """The broker does not get over this: it would not start."""
+
+
+class MemoryRefusalError(RefusalError):
+    """The broker would ask for more memory than there is."""
+
+
+class CorruptRecordError(RefusalError):
+    """CorruptRecordException, InvalidRecordException: recovery catches it and cuts the log at
+    `end_position`; nothing else does."""
+
+    end_position = -1
+
+
+class UnknowableError(Exception):
+    """What the broker would meet cannot be told with what is installed here."""
+
+
+class Entries:
+    """The entries in [start, end) of one log file, as a broker of one version meets them.
+
+    `stop` is where the last entry that was handed out ends; `why` says what ended a checked
+    reading. `bytes_read` counts across readings.
+    """
+
+    def __init__(
+        self, source: Source, broker: Broker, start: int, end: int, *, limit: int = DEFAULT_LIMIT
+    ) -> None:
+        self.source = source
+        self.broker = broker
+        self.start = start
+        self.end = end
+        self.limit = limit
+        self.stop = start
+        self.why = ""
+        self.bytes_read = 0
+
+    def checked(self, message_max_bytes: int) -> Iterator[Run]:
+        """Yield sound entries up to the first that recovery would not take (R2)."""
+        position = self.stop = self.start
+        self.why = ""
+        buffer = bytearray(min(BLOCK_BYTES, max(self.end - position, 1)))
+        while position < self.end:
+            filled = self.source.read_into(buffer, position, min(len(buffer), self.end - position))
+            if filled <= 0:
+                return
+            at, reason = 0, reasons.FULL
+            while reason == reasons.FULL:
+                rows, at, reason = kernels.walk(buffer, at, filled, position, -1, True, _ROWS)
+                bad = self._first_unsound(rows, message_max_bytes)
+                if bad >= 0:
+                    good = rows.slice(0, bad)
+                    yield from self._hand_out(buffer, position, good)
+                    return
+                yield from self._hand_out(buffer, position, rows)
+            if reason == reasons.LENGTH_TOO_SMALL:
+                self.why = "a size that no entry can have"
+                return
+            if reason != reasons.END and position + filled >= self.end:
+                if reason == reasons.CUT_SHORT and self.broker >= NEW_FORMAT:
+                    self._mind_wrapping(position + at, _ENTRY.unpack_from(buffer, at)[1])
+                self.why = "an entry that is cut short"
+                return
+            if at == 0 and reason == reasons.CUT_SHORT:
+                needed = LOG_OVERHEAD + _ENTRY.unpack_from(buffer)[1]
+                if self.broker >= NEW_FORMAT:
+                    self._mind_wrapping(position, needed - LOG_OVERHEAD)
+                if needed > self.end - position:
+                    self.why = "an entry that is cut short"
+                    return
+                if needed > self.limit:
+                    if not (yield from self._oversize(position, needed)):
+                        return
+                    position += needed
+                else:
+                    buffer = bytearray(needed)
+                continue
+            position += at
+            if len(buffer) > BLOCK_BYTES:
+                buffer = bytearray(BLOCK_BYTES)
+
+    def _hand_out(self, buffer: bytearray, base: int, rows: Columns) -> Iterator[Run]:
+        if rows.count:
+            last = rows.count - 1
+            end = rows.value(c.B_POSITION, last) + rows.value(c.B_SIZE, last)
+            self.bytes_read += end - self.stop
+            self.stop = end
+            yield Run(buffer, base, rows)
+
+    def _oversize(self, position: int, size: int) -> Generator[Run, None, bool]:
+        """Yield one entry too large to be held; return whether it is sound."""
+        walk = FileRecords(self.source, limit=self.limit).walk(position, position + size)
+        item = next(walk, None)
+        if not isinstance(item, Oversize) or not self._sound(item.batches.row(0)):
+            self.why = "a checksum that does not match"
+            return False
+        yield from self._hand_out(bytearray(), position, item.batches)
+        return True
+
+    def _first_unsound(self, rows: Columns, message_max_bytes: int) -> int:
+        """The first entry that `ensureValid` or the size limit of recovery refuses, or -1."""
+        limited = self.broker < NEW_FORMAT and rows.count > 0
+        too_large = limited and max(rows.column(c.B_SIZE)) - LOG_OVERHEAD > message_max_bytes
+        old = self.broker < NEW_FORMAT
+        if not (rows.flags & (c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN) or too_large or old):
+            return -1
+        if old and not too_large and not rows.flags and max(rows.column(c.B_LAYOUT), default=0) < 2:
+            return -1
+        for number, flags in enumerate(rows.column(c.B_FLAGS)):
+            if too_large and rows.value(c.B_SIZE, number) - LOG_OVERHEAD > message_max_bytes:
+                self.why = "an entry above message.max.bytes"
+                return number
+            if (old or flags) and not self._sound(rows.row(number)):
+                self.why = "a checksum that does not match"
+                return number
+        return -1
+
+    def _sound(self, row: tuple[int, ...]) -> bool:
+        """Whether `ensureValid` takes an entry: old brokers know no batch, new ones no odd magic
+        over a v0 message (F9, F22)."""
+        if row[c.B_FLAGS] & (c.CRC_BAD | c.TOO_SMALL):
+            return False
+        if self.broker < NEW_FORMAT:
+            return row[c.B_LAYOUT] < 2
+        return row[c.B_LAYOUT] == 2 or row[c.B_MAGIC] < 2
+
+    def as_is(self, position: int) -> Iterator[Columns]:
+        """Yield headers from `position` to the end, no sum checked.
+
+        Raises what ends it, unless the end is silent.
+        """
+        records = FileRecords(self.source)
+        self.stop = position
+        for rows in records.headers(position, self.end):
+            if self.broker >= NEW_FORMAT and rows.flags & c.TOO_SMALL:
+                self._read_past(rows)
+            last = rows.count - 1
+            self.stop = rows.value(c.B_POSITION, last) + rows.value(c.B_SIZE, last)
+            self.bytes_read += _V2_HEADER_BYTES * rows.count
+            yield rows
+        self._raise_ending(self.stop)
+
+    def _read_past(self, rows: Columns) -> None:
+        """Give batches too small for their header what a broker reads there: what follows (S9)."""
+        for number, flags in enumerate(rows.column(c.B_FLAGS)):
+            if not flags & c.TOO_SMALL or rows.value(c.B_LAYOUT, number) != 2:
+                continue
+            position = rows.value(c.B_POSITION, number)
+            head = self.source.read(position, min(_V2_HEADER_BYTES, self.end - position))
+            if len(head) < _V2_HEADER_BYTES:
+                raise RefusalError("KafkaException: a batch header that is cut off by the file end")
+            base, delta = _V2_HEAD.unpack_from(head)
+            rows.block[c.B_LAST_OFFSET * rows.stride + number] = base + delta
+
+    def _raise_ending(self, position: int) -> None:
+        """Raise what a broker raises at the bytes that are no whole entry, if it does."""
+        left = self.end - position
+        if left <= 0:
+            return
+        head = self.source.read(position, min(_ENTRY.size, left))
+        if len(head) < _ENTRY.size:
+            return
+        size = _ENTRY.unpack(head)[1]
+        if self.broker < CLIENT_RECORDS:
+            if self.broker < LAZY_READ:
+                hungry = size > _HEAP_BYTES
+            else:
+                hungry = self._wraps(position, size) and left > LOG_OVERHEAD
+            if hungry and size >= SMALLEST_MESSAGE:
+                raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes asked for one entry")
+            return
+        if left <= (_UP_TO_MAGIC if self.broker >= NEW_FORMAT else LOG_OVERHEAD):
+            return
+        if size < SMALLEST_MESSAGE:
+            raise CorruptRecordError(
+                f"CorruptRecordException: record size {size} at position {position - self.start} "
+                f"is below the least, {SMALLEST_MESSAGE}"
+            )
+        self._mind_wrapping(position, size)
+
+    def _wraps(self, position: int, size: int) -> bool:
+        return position - self.start + LOG_OVERHEAD + size > _INT32_MAX
+
+    def _mind_wrapping(self, position: int, size: int) -> None:
+        """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""
+        if CLIENT_RECORDS <= self.broker < _NO_OVERFLOW and self._wraps(position, size):
+            raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")
+
+    def search(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Find the first entry from `position` on whose last offset reaches `offset` (L2).
+
+        Returns its (position, last offset).
+        """
+        if self.broker < CLIENT_RECORDS:
+            return self._search_old(position, offset)
+        if self.broker >= BASE_SEARCH:
+            return self._search_bases(position, offset)
+        for rows in self.as_is(position):
+            if max(rows.column(c.B_LAST_OFFSET)) < offset:
+                continue
+            for number, last in enumerate(rows.column(c.B_LAST_OFFSET)):
+                if last >= offset:
+                    return rows.value(c.B_POSITION, number), last
+        return None
+
+    def _search_bases(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Find the same entry by base offsets, looking at a last offset only where it decides.
+
+        Where offsets fall, this finds other entries, or none. Each wrapper is opened for it.
+        """
+        before: tuple[int, int] | None = None
+        for rows in self.as_is(position):
+            highest = -1 if rows.flags & c.WRAPPER else max(rows.column(c.B_BASE_OFFSET))
+            first = rows.count - 1 if 0 <= highest < offset else 0
+            for number in range(first, rows.count):
+                last = rows.value(c.B_LAST_OFFSET, number)
+                found = rows.value(c.B_POSITION, number), last
+                base = self.first_offset(rows, number)
+                if base == offset:
+                    return found
+                if base > offset:
+                    return before if before is not None and before[1] >= offset else found
+                before = found
+        return before if before is not None and before[1] >= offset else None
+
+    def first_offset(self, rows: Columns, number: int) -> int:
+        """The base offset of an entry; a wrapper is opened for it (F18)."""
+        if not rows.value(c.B_FLAGS, number) & c.WRAPPER:
+            return rows.value(c.B_BASE_OFFSET, number)
+        position, size = rows.value(c.B_POSITION, number), rows.value(c.B_SIZE, number)
+        if size > self.limit:
+            raise UnknowableError(f"a compressed entry of {size} bytes")
+        data = self.source.read(position, size)
+        first: int | None = None
+        # All of it is opened before the first message is handed out.
+        for piece in read_batch(data, position, rows, number, limit=self.limit):
+            if piece.reason in _NOT_OPENED:
+                raise UnknowableError(f"a compressed entry that is not opened: {piece.detail}")
+            if piece.reason in _UNREADABLE:
+                error = CorruptRecordError("CorruptRecordException: a broken compressed entry")
+                error.end_position = position
+                raise error
+            if piece.reason == reasons.CODEC_FAILED:
+                raise RefusalError("KafkaException: a compressed entry that cannot be opened")
+            if first is None and piece.records.count:
+                first = piece.records.value(c.R_OFFSET, 0)
+        if first is None:
+            raise RefusalError("a compressed entry without a message")
+        return first
+
+    def _search_old(self, position: int, offset: int) -> tuple[int, int] | None:
+        block, start = b"", 0
+        while position + LOG_OVERHEAD < self.end:
+            if not start <= position <= start + len(block) - LOG_OVERHEAD:
+                block, start = self.source.read(position, 1 << 16), position
+            if len(block) < LOG_OVERHEAD:
+                return None
+            last, size = _ENTRY.unpack_from(block, position - start)
+            self.bytes_read += LOG_OVERHEAD
+            if last >= offset:
+                return position, last
+            if size < SMALLEST_MESSAGE:
+                raise RefusalError(f"IllegalStateException: invalid message size {size}")
+            position += LOG_OVERHEAD + size
+        return None

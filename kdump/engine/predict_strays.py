@@ -1,0 +1,120 @@
+"""Which partitions a start sets aside, because the cluster does not know them (R11, from 3.7 on).
+
+Only the cluster's metadata log tells, and it lies in one of the broker's data directories. Without
+it a partition is believed to be known if a checkpoint of its data directory names it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks.cluster_metadata import read_cluster_metadata
+from kdump.errors import PathError
+from kdump.storage import names
+from kdump.storage.checkpoints import java_int
+from kdump.storage.names import Kind, Retirement
+from kdump.storage.properties import java_properties
+from kdump.storage.source import SMALL_FILE_LIMIT, whole
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.storage.local_log import LocalLog
+    from kdump.storage.log_dir import LogDir
+    from kdump.storage.names import DirectoryName
+
+STRAYS = (3, 7)
+
+
+def cluster_of(directories: Iterable[LogDir]) -> ClusterMetadata | None:
+    """Read the cluster's metadata log from whichever data directory holds it, None if none does."""
+    for directory in directories:
+        for name, path in directory.partitions:
+            if name.topic == names.CLUSTER_METADATA_TOPIC and name.retirement is None:
+                return read_cluster_metadata(path)
+    return None
+
+
+def set_aside(
+    log: LocalLog, directory: LogDir | None, cluster: ClusterMetadata | None
+) -> dict[str, object]:
+    """Return the members of the row that change, none where the partition stays."""
+    name = log.name
+    if name is None or name.topic == names.CLUSTER_METADATA_TOPIC:
+        return {}
+    if name.retirement in (Retirement.DELETE, Retirement.STRAY):
+        return {}
+    topic_id = _property(_partition_metadata(log), "topic_id")
+    if topic_id is None:
+        return _stray("without a partition.metadata nothing tells which topic this belongs to") | {
+            # Its topic is known by name: the broker makes an empty replica in its place.
+            "log_end_after": 0
+        }
+    if cluster is not None:
+        unknown = _unknown(cluster, topic_id, name.partition, _node_id(directory))
+        if unknown is None:
+            return {}
+        if cluster.complete:
+            return _stray(unknown) | {"log_end_after": None}
+    elif directory is None or not _unheard_of(name, directory):
+        return {}
+    return {
+        "outcome": "unknown",
+        "reason": "no checkpoint names this partition, and the metadata log that would tell "
+        "whether the cluster knows its topic is not here, or not whole",
+    }
+
+
+def _stray(reason: str) -> dict[str, object]:
+    return {"outcome": "stray", "reason": f"{reason}: its directory is renamed to -stray"}
+
+
+def _unknown(
+    cluster: ClusterMetadata, topic_id: str, partition: int, node_id: int | None
+) -> str | None:
+    """Why the cluster does not know a replica, None where it does."""
+    if topic_id not in cluster.topics:
+        return f"the cluster has no topic of the id {topic_id}"
+    placed = cluster.partitions.get(topic_id, {}).get(partition)
+    if placed is None:
+        return f"the cluster knows no partition {partition} of the topic"
+    if node_id is not None and node_id not in placed.replicas:
+        return f"node {node_id} holds no replica of the partition any more"
+    return None
+
+
+def _unheard_of(name: DirectoryName, directory: LogDir) -> bool:
+    """Whether the data directory has checkpoints and none of them names the partition."""
+    listed = [
+        directory.offsets(checkpoint) or {}
+        for checkpoint in (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT)
+    ]
+    partition = (name.topic, name.partition)
+    return any(listed) and not any(partition in offsets for offsets in listed)
+
+
+def _partition_metadata(log: LocalLog) -> str | None:
+    for file, path in log.others:
+        if file.kind is Kind.PARTITION_METADATA:
+            return path
+    return None
+
+
+def _node_id(directory: LogDir | None) -> int | None:
+    if directory is None:
+        return None
+    path = os.path.join(directory.path, names.META_PROPERTIES)
+    text = _property(path, "node.id") or _property(path, "broker.id")
+    return None if text is None else java_int(text)
+
+
+def _property(path: str | None, name: str) -> str | None:
+    """One value of a small properties file (X5, X8), None where the file does not give it."""
+    if path is None:
+        return None
+    try:
+        text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
+    except PathError:
+        return None
+    return dict(java_properties(text)).get(name)

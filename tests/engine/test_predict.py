@@ -1,0 +1,351 @@
+"""What a start would do, on directories written by hand; each was once wrong, or may become so."""
+
+import pickle
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import TRANSACTIONAL, batch, marker, message, pre08_message, record, wrapper
+from damage import flip
+
+from kdump.engine.predict import predict_partition
+from kdump.engine.predict_directory import predict_directory
+from kdump.engine.rows import Row
+from kdump.engine.settings import Settings
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.storage.log_dir import LogDir
+
+TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+EVERY = Settings(index_interval_bytes=0)
+
+
+def batch_of(base: int, count: int = 1, **fields: Any) -> bytes:
+    return batch([record(at) for at in range(count)], base_offset=base, **fields)
+
+
+class Directory:
+    """A data directory with one partition, `t-0`."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.partition = root / "t-0"
+        self.partition.mkdir()
+        self.write("partition.metadata", f"version: 0\ntopic_id: {TOPIC_ID}\n".encode())
+
+    def write(self, name: str, data: bytes) -> None:
+        (self.partition / name).write_bytes(data)
+
+    def segment(self, base: int, *batches: bytes, index: bytes | None = b"") -> None:
+        self.write(f"{base:020d}.log", b"".join(batches))
+        if index is not None:
+            self.write(f"{base:020d}.index", index)
+            self.write(f"{base:020d}.timeindex", b"")
+
+    def checkpoint(self, name: str, offset: int) -> None:
+        (self.root / f"{name}-offset-checkpoint").write_text(f"0\n1\nt 0 {offset}\n")
+
+    def clean(self) -> None:
+        (self.root / ".kafka_cleanshutdown").write_bytes(b"")
+
+    def row(self, broker: tuple[int, ...] = (4, 1), settings: Settings = EVERY) -> Row:
+        target = next(iter(resolve([str(self.partition)], Selection(), listed=False)))
+        assert isinstance(target, Target)
+        return predict_partition(target, broker, settings)
+
+    def predict(self, broker: tuple[int, ...] = (4, 1), settings: Settings = EVERY) -> Any:
+        return self.row(broker, settings).fields
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Directory:
+    return Directory(tmp_path)
+
+
+def slot(offset: int, position: int) -> bytes:
+    return struct.pack(">ii", offset, position)
+
+
+def test_clean_stop(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3), batch_of(3, 2))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"], row["records_lost"]) == ("clean", 5, 0)
+    assert row["segments_read"] == []
+
+
+def test_recovery_of_sound_segments(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3))
+    directory.segment(3, batch_of(3, 3))
+    directory.segment(6, batch_of(6, 3))
+    directory.checkpoint("recovery-point", 4)
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("recover", 9)
+    assert row["indexes_rebuilt"] == [3, 6]  # the one that holds the recovery point, and later ones
+
+
+def test_cut_at_the_first_broken_batch_and_later_segments_deleted(directory: Directory) -> None:
+    whole = [batch_of(at) for at in range(6)]
+    directory.segment(0, whole[0], flip(whole[1], 70), whole[2])
+    directory.segment(3, *whole[3:5])
+    directory.segment(5, whole[5])
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_before"], row["log_end_after"]) == (
+        "delete-segments",
+        6,
+        1,
+    )
+    assert (row["truncate_segment"], row["truncate_position"]) == (0, len(whole[0]))
+    assert (row["first_lost_offset"], row["records_lost"]) == (1, 5)
+    assert row["segments_deleted"] == [3, 5]
+
+
+def test_damage_below_the_recovery_point_goes_unseen(directory: Directory) -> None:
+    directory.segment(0, flip(batch_of(0), 70))
+    directory.segment(1, batch_of(1))
+    directory.checkpoint("recovery-point", 1)
+    row = directory.predict()
+    assert (row["outcome"], row["records_lost"]) == ("recover", 0)
+
+
+def test_log_truncated_by_a_missing_index_keeps_later_segments(directory: Directory) -> None:
+    """Recovery at load cuts, too, but only what recovery of the log cuts takes the rest along."""
+    directory.segment(0, batch_of(0), flip(batch_of(1), 70), index=None)
+    directory.segment(2, batch_of(2))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("truncate", 3)
+    assert (row["truncate_segment"], row["segments_deleted"]) == (0, [])
+    assert (row["first_lost_offset"], row["records_lost"]) == (1, 1)
+
+
+def test_clean_mark_and_a_torn_indexed_batch(directory: Directory) -> None:
+    first, last = batch_of(10, 2), batch_of(12, 2)
+    directory.segment(10, first, last[:-5], index=slot(3, len(first)))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_before"], row["log_end_after"]) == ("empty", 14, 10)
+    assert (row["truncate_position"], row["records_lost"]) == (None, 4)
+
+
+@pytest.mark.parametrize("tail", [bytes(18), struct.pack(">qi", 9, -5) + bytes(20)])
+def test_clean_mark_and_a_tail_that_stops_the_broker(directory: Directory, tail: bytes) -> None:
+    directory.segment(0, batch_of(0), tail)
+    directory.clean()
+    assert directory.predict()["outcome"] == "refuses-to-start"
+    assert directory.predict((0, 9))["outcome"] == "clean"
+
+
+def test_tail_of_seventeen_bytes_is_silent(directory: Directory) -> None:
+    directory.segment(0, batch_of(0), bytes(17))
+    directory.clean()
+    assert directory.predict()["outcome"] == "clean"
+
+
+def test_index_entry_that_falls_empties_the_segment(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3))
+    row = directory.predict()
+    assert (row["outcome"], row["truncate_position"], row["log_end_after"]) == ("empty", 0, 0)
+    assert row["records_lost"] == 6  # a second copy is no second loss
+    sparse = directory.predict(settings=Settings())
+    assert (sparse["outcome"], sparse["log_end_after"]) == ("recover", 6)  # goes unnoticed
+
+
+def test_index_entry_that_falls_at_load_stops_the_broker(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3), index=None)
+    directory.clean()
+    assert directory.predict()["outcome"] == "refuses-to-start"
+
+
+def test_offset_below_the_base_stops_the_broker(directory: Directory) -> None:
+    directory.segment(10, batch_of(10), batch_of(9))
+    row = directory.predict()
+    assert row["outcome"] == "refuses-to-start"
+    assert "Split operation" in row["reason"]
+
+
+def test_offset_too_far_up_splits_the_segment(directory: Directory) -> None:
+    directory.segment(0, batch_of(0), batch_of(1 << 32))
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("recover", (1 << 32) + 1)
+
+
+def test_split_segment_is_named_for_the_first_offset_in_a_wrapper(directory: Directory) -> None:
+    high = (1 << 32) + 1
+    directory.segment(
+        0, wrapper([message(0), message(1)], 1), wrapper([message(0), message(1)], high)
+    )
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("recover", high + 1)
+    assert row["indexes_rebuilt"] == [0, 1 << 32]
+
+
+def test_plain_batch_in_a_transaction_stops_the_broker(directory: Directory) -> None:
+    of = {"producer_id": 7, "producer_epoch": 0}
+    directory.segment(
+        0, batch_of(0, attributes=TRANSACTIONAL, base_sequence=0, **of), batch_of(1, **of)
+    )
+    row = directory.predict()
+    assert row["outcome"] == "refuses-to-start"
+    assert "InvalidTxnStateException" in row["reason"]
+
+
+def test_abort_that_is_not_later_stops_the_broker(directory: Directory) -> None:
+    data = batch_of(0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    end = marker(0, base_offset=1, producer_id=7)
+    directory.segment(0, data, end, data, end)
+    row = directory.predict(settings=Settings())
+    assert row["outcome"] == "refuses-to-start"
+    directory.segment(0, data, end)
+    assert directory.predict()["outcome"] == "recover"
+
+
+def test_open_transaction_is_looked_up_at_a_clean_start(directory: Directory) -> None:
+    data = batch_of(0, attributes=TRANSACTIONAL, producer_id=7, producer_epoch=0, base_sequence=0)
+    broken = struct.pack(">qi", 0, 10) + data[12:]
+    last = batch_of(1)
+    directory.segment(0, broken, last, index=slot(1, len(data)))
+    directory.clean()
+    assert directory.predict()["outcome"] == "clean"
+    from builders import crc32c
+
+    entry = struct.pack(">qhiqiqiq", 7, 0, 0, 0, 0, 0, -1, 0)
+    body = struct.pack(">i", 1) + entry
+    directory.write(f"{2:020d}.snapshot", struct.pack(">hI", 1, crc32c(body)) + body)
+    assert directory.predict()["outcome"] == "refuses-to-start"
+
+
+def test_log_start_above_the_log_end(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3))
+    directory.checkpoint("log-start", 50)
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("delete-segments", 50)
+    assert row["segments_deleted"] == [0]
+    assert directory.predict((2, 0))["outcome"] == "recover"
+
+
+def test_search_by_base_offsets_since_4_1(directory: Directory) -> None:
+    """Behind falling offsets the newest brokers find no end where older ones do."""
+    first, second, again = batch_of(0, 3), batch_of(3, 3), batch_of(1, 2)
+    directory.segment(0, first, second, again, index=slot(5, len(first)))
+    directory.clean()
+    assert directory.predict((4, 0))["log_end_after"] == 3
+    assert directory.predict((4, 1))["log_end_after"] == 0
+
+
+def test_swap_is_completed(directory: Directory) -> None:
+    directory.segment(0, batch_of(0), batch_of(1))
+    directory.segment(2, batch_of(2))
+    directory.write(f"{0:020d}.log.swap", batch_of(1))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("recover", 3)
+    assert row["segments_deleted"] == [0]
+    assert row["indexes_rebuilt"] == []  # looking for its end has given it an index of zeros
+
+
+def test_swap_of_an_old_broker_displaces_the_segment_before(directory: Directory) -> None:
+    directory.segment(0, message(0), message(1))
+    directory.write(f"{2:020d}.log.swap", message(2))
+    directory.segment(3, message(3))
+    directory.checkpoint("recovery-point", 3)
+    row = directory.predict((0, 10, 2))
+    assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
+    assert (row["first_lost_offset"], row["records_lost"]) == (0, 2)
+    assert directory.predict((0, 8, 2))["segments_deleted"] == []
+
+
+def test_size_beyond_memory_in_old_brokers(directory: Directory) -> None:
+    directory.segment(0, message(0), struct.pack(">qi", 1, (1 << 31) - 1) + bytes(30))
+    directory.clean()
+    assert directory.predict((0, 8, 2))["outcome"] == "out-of-memory"
+    assert directory.predict((4, 1))["outcome"] == "clean"
+
+
+def test_zeroed_index_by_era(directory: Directory) -> None:
+    directory.segment(0, message(0), index=bytes(8))
+    directory.segment(1, message(1))
+    directory.clean()
+    assert directory.predict((0, 8, 2))["outcome"] == "refuses-to-start"
+    assert directory.predict((0, 10, 2))["indexes_rebuilt"] == [0]
+    assert directory.predict((4, 1))["indexes_rebuilt"] == []
+
+
+def test_high_watermark_tells_what_a_torn_header_cannot(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 3), batch_of(3, 4)[:7])
+    directory.checkpoint("replication", 7)
+    row = directory.predict()
+    assert (row["log_end_before"], row["log_end_after"], row["records_lost"]) == (7, 3, 4)
+    assert row["first_lost_offset"] == 3
+
+
+def test_missing_partition_metadata(directory: Directory) -> None:
+    directory.segment(0, batch_of(0))
+    (directory.partition / "partition.metadata").unlink()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("stray", 0)
+    assert directory.predict((3, 6))["outcome"] == "recover"
+
+
+def test_partition_that_no_checkpoint_names(directory: Directory) -> None:
+    directory.segment(0, batch_of(0))
+    (directory.root / "replication-offset-checkpoint").write_text("0\n1\nother 0 5\n")
+    assert directory.predict()["outcome"] == "unknown"
+
+
+def test_empty_partition(directory: Directory) -> None:
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("recover", 0)
+
+
+def test_deleted_partition(directory: Directory) -> None:
+    directory.segment(0, flip(batch_of(0), 70))
+    target = directory.partition.rename(directory.root / f"t-0.{'0' * 32}-delete")
+    directory.partition = target
+    row = directory.predict()
+    assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
+
+
+def test_0_7_cuts_the_last_file_and_minds_gaps(directory: Directory) -> None:
+    one = pre08_message(b"one")
+    directory.write(f"{0:020d}.kafka", one + one)
+    directory.write(f"{2 * len(one):020d}.kafka", one + flip(one, len(one) - 1))
+    row = directory.predict((0, 7))
+    assert (row["outcome"], row["truncate_position"]) == ("truncate", len(one))
+    assert row["log_end_after"] == 3 * len(one)
+    directory.write(f"{0:020d}.kafka", one)
+    assert directory.predict((0, 7))["outcome"] == "refuses-to-start"
+
+
+def test_data_directory_with_one_bad_partition(directory: Directory) -> None:
+    directory.segment(10, batch_of(9))
+    around = LogDir.open(str(directory.root))
+    row = predict_directory(around, [directory.row()], (4, 1))
+    assert row is not None
+    assert (row.fields["outcome"], row.fields["topic"]) == ("refuses-to-start", None)
+    directory.segment(10, batch_of(10))
+    assert predict_directory(around, [directory.row()], (4, 1)) is None
+
+
+def test_data_directory_with_a_strange_directory_or_a_double(
+    directory: Directory, tmp_path: Path
+) -> None:
+    around = LogDir.open(str(directory.root))
+    assert predict_directory(around, [], (4, 1)) is None
+    other = tmp_path / "other"
+    (other / "t-0").mkdir(parents=True)
+    double = predict_directory(around, [], (4, 1), others=[LogDir.open(str(other))])
+    assert double is not None  # for the name `other`, and for t-0 in both
+    assert "lies in" in str(double.fields["reason"])
+    assert "other is no partition's" in str(double.fields["reason"])
+
+
+def test_row_can_be_sent_to_another_process(directory: Directory) -> None:
+    directory.segment(0, batch_of(0), flip(batch_of(1), 70))
+    row = directory.row()
+    assert pickle.loads(pickle.dumps(row)) == row
+
+
+def test_unreadable_file_is_unknown(directory: Directory) -> None:
+    (directory.partition / f"{0:020d}.log").mkdir()
+    assert directory.predict()["outcome"] == "unknown"
