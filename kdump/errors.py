@@ -39,3 +39,9 @@ class PathError(KdumpError):
 
 class NothingToDo(KdumpError):
     """No partition under the paths, or a glob that matches none."""
+
+
+class Refused(PathError):
+    """The change was not made: a broker may be running, or something would be lost."""
+
+    status = 5

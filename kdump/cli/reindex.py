@@ -1,0 +1,184 @@
+"""`kdump reindex`: plan indexes as recovery writes them, and write them when told to."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.options import SIZE, VERSION, path_options, reindex_output_options
+from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.reindex import Item, ReindexOptions
+
+_REFUSALS_SHOWN = 20
+
+
+@click.command(short_help="Rebuild indexes as a broker's recovery would.")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--write", is_flag=True, help="Do it. Without this nothing is changed.")
+@click.option(
+    "--out",
+    metavar="DIR",
+    type=click.Path(),
+    help="Build in DIR/TOPIC-PARTITION, without --write too, and leave the source untouched.",
+)
+@click.option(
+    "--undo", is_flag=True, help="Put back what the newest --write put aside; plans as well."
+)
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Also indexes that are sound but not as recovery writes them.",
+)
+@click.option(
+    "--up-to-damage",
+    is_flag=True,
+    help="Of a damaged log: build the indexes of what lies before the damage.",
+)
+@click.option(
+    "--only",
+    metavar="KINDS",
+    help="index, timeindex, txnindex, leader-epochs, checkpoints, joined by commas. "
+    "Default: the first three.",
+)
+@click.option(
+    "--index-interval-bytes",
+    type=SIZE,
+    metavar="BYTES",
+    help="The topic's index.interval.bytes. Default: the broker's, 4096.",
+)
+@click.option(
+    "--max-index-bytes",
+    type=SIZE,
+    metavar="BYTES",
+    help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
+)
+@click.option(
+    "--broker-version",
+    type=VERSION,
+    metavar="X.Y[.Z]",
+    help="Whose recovery it is. Default: the newest.",
+)
+@path_options
+@reindex_output_options
+def reindex(
+    paths: tuple[str, ...],
+    *,
+    only: str | None,
+    broker_version: tuple[int, ...] | None,
+    form: str | None,
+    output: str | None,
+    quiet: bool,
+    fail_on: str,
+    jobs: int | None,
+    engine: str,
+    **asked: Any,
+) -> None:
+    """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
+    writes, so that its next start finds nothing to do.
+
+    Without --write this is a plan: for each index the entries as they are and as they would be,
+    the first difference, and why. Each log is read once, its checksums included; nothing is
+    decompressed, but for wrappers under --broker-version below 2.0. Sound indexes are left alone,
+    also where recovery would write them otherwise.
+
+    --write puts the new file beside the old, keeps the old one as .bak-<UTC time>, and renames;
+    stopped at any point it leaves each index as before or as after. It is refused (status 5)
+    while a broker runs on the data directory, and where a broker would cut the log. What no
+    log can tell is which topic overrides index.interval.bytes: give it.
+
+    \b
+    Examples:
+        kdump reindex /var/lib/kafka/orders-0
+        kdump reindex --write --topic 'orders*' --server-properties server.properties
+        kdump reindex --write --undo /var/lib/kafka/orders-0
+        kdump reindex --out rebuilt /mnt/image/kafka/orders-0
+        kdump reindex --only leader-epochs /var/lib/kafka/orders-0
+    """
+    from kdump.cli.results import Results, form_of
+    from kdump.engine.reindex import ReindexOptions, kinds_of
+    from kdump.engine.reindex import reindex as items
+    from kdump.output.terminal import is_terminal
+
+    if not paths and asked["server_properties"] is None:
+        raise click.UsageError("give a path, or --server-properties FILE")
+    try:
+        if only is not None:
+            try:
+                asked["only"] = kinds_of(only)
+            except ValueError as error:
+                raise UsageError(f"--only {error}") from None
+        if broker_version is not None:
+            asked["broker_version"] = broker_version
+        asked["write"] = asked["write"] or asked["out"] is not None
+        options = ReindexOptions(**asked)
+        _refuse_together(options)
+        results = Results(
+            form_of(form, output, ("table", "jsonl", "csv")),
+            output=output,
+            inputs=paths,
+            bytes_mode="auto",
+            quiet=quiet,
+            fail_on=fail_on,
+            records=False,
+        )
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    actions: Counter[str] = Counter()
+    refusals: dict[str, str] = {}  # reason: the first file; a table has no room for it
+    reached = results.take(_noted(items(paths, options), actions, refusals))
+    if is_terminal(sys.stderr) and not quiet:
+        from kdump.output.escape import visible
+
+        if not options.write:
+            for reason, path in refusals.items():
+                results.messages.line(visible(f"To be refused: {path}: {reason}"))
+        if next_line := _next(options, actions):
+            results.messages.line(next_line)
+    raise SystemExit(reached)
+
+
+def _refuse_together(options: ReindexOptions) -> None:
+    if options.undo and options.out is not None:
+        raise UsageError("--undo and --out exclude each other: nothing is put aside under --out")
+
+
+def _noted(
+    items: Iterator[Item], actions: Counter[str], refusals: dict[str, str]
+) -> Iterator[Item]:
+    from kdump.engine.rows import Row
+
+    for item in items:
+        if isinstance(item, Row):
+            actions[str(item.fields["action"])] += 1
+            if item.fields["action"] == "refuse" and len(refusals) < _REFUSALS_SHOWN:
+                refusals.setdefault(str(item.fields["reason"]), str(item.fields["path"]))
+        yield item
+
+
+def _next(options: ReindexOptions, actions: Counter[str]) -> str:
+    """Say what to type next: the same command with --write, or with --undo."""
+    words = sys.argv[1:]
+    command = " ".join(("kdump", *map(shlex.quote, words)))
+    files = actions["rebuild"] + actions["create"]
+    if files:
+        return f"Nothing was changed. To write {_files(files)}: {command} --write"
+    if actions["restore"]:
+        return f"Nothing was changed. To put back {_files(actions['restore'])}: {command} --write"
+    if options.changes and actions["rebuilt"]:
+        return f"To put the old files back: {command} --undo"
+    if not actions or actions["refuse"] or actions["restored"] or options.write:
+        return ""
+    return "Nothing is to be rebuilt."
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"

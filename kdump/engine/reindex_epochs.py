@@ -1,0 +1,91 @@
+"""`leader-epoch-checkpoint` from a log: which epoch began at which offset, as far as batches say.
+
+Recovery notes an epoch at the first batch of a higher one (R2). What a log cannot tell: an epoch
+in which nothing was written, and where one began whose first batches compaction or retention
+removed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.kernels import columns as c
+from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+
+_OFFSET_MAX = (1 << 63) - 1
+
+
+class EpochBuilder:
+    """The epochs of one log, from its batches in order.
+
+    `spans` are (epoch, first offset, last offset) of the batches of each.
+    """
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[int, int, int]] = []
+        self._latest = -1
+
+    def feed(self, batches: Columns) -> None:
+        """Take the next batches. A lower epoch than before is not noted, as in a broker."""
+        if not batches.count:
+            return
+        epochs = batches.column(c.B_LEADER_EPOCH)
+        if max(epochs) < 0:
+            return
+        if min(epochs) == max(epochs) == self._latest:
+            self._extend(batches, batches.count - 1)
+            return
+        for row, epoch in enumerate(epochs):
+            if epoch > self._latest:
+                self._latest = epoch
+                first = batches.value(c.B_BASE_OFFSET, row)
+                self.spans.append((epoch, first, first))
+            if epoch == self._latest and epoch >= 0:
+                self._extend(batches, row)
+
+    def _extend(self, batches: Columns, row: int) -> None:
+        epoch, first, _ = self.spans[-1]
+        self.spans[-1] = (epoch, first, batches.value(c.B_LAST_OFFSET, row))
+
+    def entries(self, log_start: int) -> list[EpochStart]:
+        """The entries recovery writes, trimmed at the log start as a broker does (X2)."""
+        found = [EpochStart(epoch, first) for epoch, first, _ in self.spans]
+        before = [entry for entry in found if entry.start_offset <= log_start]
+        if not before:
+            return found
+        kept = EpochStart(before[-1].epoch, log_start)
+        return [kept, *found[len(before) :]]
+
+
+def text_of(entries: list[EpochStart]) -> bytes:
+    """Write a checkpoint file as brokers do (X1): without an epoch it is empty."""
+    if not entries:
+        return b""
+    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None:
+    """Say why a checkpoint is not sound; None if every batch lies in the epoch it says.
+
+    It may know more than the log: epochs in which nothing was written.
+    """
+    found = parse_leader_epochs(data)
+    if found.problems:
+        return f"{found.problems[0].actual!r} where {found.problems[0].expected} is expected"
+    entries = loaded(found.entries)
+    for epoch, first, last in built.spans:
+        if last < log_start:
+            continue
+        at = next((n for n, entry in enumerate(entries) if entry.epoch == epoch), None)
+        if at is None:
+            return f"epoch {epoch} is missing, in which offset {max(first, log_start)} was written"
+        if entries[at].start_offset > max(first, log_start):
+            return f"epoch {epoch} starts at {entries[at].start_offset}, its batches at {first}"
+        end = entries[at + 1].start_offset if at + 1 < len(entries) else _OFFSET_MAX
+        if end <= last:
+            return f"epoch {epoch} ends at {end}, its batches at {last}"
+    return None

@@ -1,0 +1,56 @@
+"""What `reindex` writes, `verify` finds nothing wrong with: on directories that brokers broke.
+
+And the other way round: an index that `verify` finds wrong is not called sound by `reindex`.
+"""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from corpus import corpus, names
+from reindexing import items_of
+
+from kdump.engine.findings import Finding, Severity
+from kdump.engine.rows import Row
+from kdump.engine.settings import Settings
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.verify import VerifyOptions, verify_partition
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_ALL = [
+    *(f"modern/recovery/{state}/before" for state in ("killed", "clean", "killed-norp")),
+    *(name for name in names("old") if "/v07-" not in name and name.endswith(".before")),
+]
+SETS = _ALL if _LONG else _ALL[:1]
+SUFFIXES = (".index", ".timeindex", ".txnindex")
+
+
+def wrong_indexes(directory: Path) -> dict[str, Finding]:
+    """The indexes that verify would have rebuilt, by path."""
+    target = next(resolve([str(directory)], Selection(), listed=False))
+    assert isinstance(target, Target)
+    result = verify_partition(target, VerifyOptions(), Settings())
+    assert not result.errors
+    return {
+        found.path: found
+        for found in result.findings
+        if found.path.endswith(SUFFIXES) and found.severity is Severity.REBUILD
+    }
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_verify_finds_no_wrong_index_afterwards(name: str, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(corpus(name), copy)
+    wrong = 0
+    for directory in sorted({log.parent for log in copy.rglob("*.log")}):
+        before = wrong_indexes(directory)
+        rows = [item.fields for item in items_of(directory, write=True) if isinstance(item, Row)]
+        refused = {row["path"] for row in rows if row["action"] == "refuse"}
+        written = {row["path"] for row in rows if row["action"] in ("rebuilt", "created")}
+        assert set(before) <= written | refused, directory.name
+        wrong += len(before)
+        left = wrong_indexes(directory)
+        assert set(left) <= refused, (directory.name, [one.message for one in left.values()])
+    assert wrong

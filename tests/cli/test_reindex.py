@@ -1,0 +1,151 @@
+"""`kdump reindex` from the outside: arguments, forms, statuses, and what to type next."""
+
+import csv
+import json
+import os
+import sys
+from pathlib import Path
+
+import builders
+import pytest
+from click.testing import CliRunner, Result
+
+from kdump.cli import cli
+
+STEM = "00000000000000000000"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give a partition of three batches without indexes."""
+    directory = tmp_path / "data" / "orders-7"
+    directory.mkdir(parents=True)
+    log = b"".join(builders.batch(base_offset=base) for base in range(3))
+    (directory / f"{STEM}.log").write_bytes(log)
+    os.utime(directory / f"{STEM}.log", (1_600_000_000, 1_600_000_000))
+    return directory
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["reindex", *map(str, args)])
+
+
+def rows(result: Result) -> list[dict[str, object]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_plan_in_a_pipe(partition: Path) -> None:
+    result = run(partition)
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = rows(result)
+    assert [(row["row"], row["kind"], row["action"]) for row in found] == [
+        ("reindex", "index", "create"),
+        ("reindex", "timeindex", "create"),
+    ]
+    assert {"path", "entries_before", "entries_after", "first_difference", "action"} <= set(
+        found[0]
+    )
+    assert [path.suffix for path in partition.iterdir()] == [".log"]
+
+
+def test_write_then_nothing_to_do(partition: Path) -> None:
+    result = run("--write", partition, "--index-interval-bytes", "0")
+    assert result.exit_code == 0
+    assert [row["action"] for row in rows(result)] == ["created", "created"]
+    assert (partition / f"{STEM}.index").stat().st_size == 16
+    result = run("--write", "--all", partition, "--index-interval-bytes", "0")
+    assert [row["action"] for row in rows(result)] == ["keep", "keep"]
+
+
+def test_settings_of_the_broker_hold_where_none_are_given(partition: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(f"log.dirs={partition.parent}\nlog.index.interval.bytes=0\n")
+    entries = [row["entries_after"] for row in rows(run("--server-properties", properties))]
+    assert entries == [2, 1]
+    found = run("--server-properties", properties, "--index-interval-bytes", "4KiB")
+    assert [row["entries_after"] for row in rows(found)] == [0, 1]
+
+
+def test_damage_is_3_in_a_plan_and_5_where_it_is_refused(partition: Path) -> None:
+    log = partition / f"{STEM}.log"
+    log.write_bytes(log.read_bytes()[:-5])
+    os.utime(log, (1_600_000_000, 1_600_000_000))
+    result = run(partition)
+    assert result.exit_code == 3
+    assert json.loads(result.stderr)["code"] == "torn-tail"
+    result = run("--write", partition)
+    assert result.exit_code == 5
+    *_, line = result.stderr.splitlines()
+    assert line.startswith(f"kdump: {partition / f'{STEM}.index'}: ")
+    assert "a broker that recovers the segment cuts it there, and loses offset 2 on" in line
+    assert [path.suffix for path in partition.iterdir()] == [".log"]
+    result = run("--write", "--up-to-damage", "--fail-on", "never", partition)
+    assert result.exit_code == 0
+    assert (partition / f"{STEM}.index").exists()
+
+
+def test_out(partition: Path, tmp_path: Path) -> None:
+    result = run("--out", tmp_path / "new", partition)
+    assert result.exit_code == 0
+    assert {path.name for path in (tmp_path / "new" / "orders-7").iterdir()} == {
+        f"{STEM}.index",
+        f"{STEM}.timeindex",
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--only", "indexes", "."],
+        ["--only", "", "."],
+        ["--undo", "--out", "x", "--write", "."],
+        ["--broker-version", "newest", "."],
+        ["--format", "kafka", "."],
+    ],
+)
+def test_wrong_usage(words: list[str]) -> None:
+    assert run(*words).exit_code == 2
+
+
+def test_nothing_to_work_on(tmp_path: Path) -> None:
+    assert run(tmp_path).exit_code == 1
+    assert run(tmp_path / "absent").exit_code == 1
+
+
+def test_csv(partition: Path) -> None:
+    found = list(csv.DictReader(run("--format", "csv", partition).stdout.splitlines()))
+    assert [(row["row"], row["action"]) for row in found] == [("reindex", "create")] * 2
+
+
+def test_table_names_each_file(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    (partition / f"{STEM}.index").write_bytes(b"abc")
+    text = run("--format", "table", partition).stdout
+    assert "orders-7" in text
+    lines = [line.split() for line in text.splitlines()]
+    assert ["0", "index", "0", "0"] in [line[:4] for line in lines]
+    assert any("rebuild" in line and "3" in line for line in lines)
+
+
+def test_what_to_type_next(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a b").symlink_to(partition)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["kdump", "reindex", "a b"])
+    monkeypatch.setattr("kdump.output.terminal.is_terminal", lambda _: True)
+    told = "Nothing was changed. To write 2 files: kdump reindex 'a b' --write"
+    assert told in run("a b").stderr
+
+
+def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (partition / f"{STEM}.index").write_bytes(b"abc")
+    words = ["--write", str(partition)]
+    monkeypatch.setattr(sys, "argv", ["kdump", "reindex", *words])
+    monkeypatch.setattr("kdump.output.terminal.is_terminal", lambda _: True)
+    result = run(*words)
+    undo = f"kdump reindex --write {partition} --undo"
+    assert f"To put the old files back: {undo}" in result.stderr
+    assert run(*undo.split()[2:]).exit_code == 0
+    assert (partition / f"{STEM}.index").read_bytes() == b"abc"

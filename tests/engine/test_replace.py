@@ -1,0 +1,306 @@
+"""The only writer: whatever happens in it, a directory is as before or as after.
+
+A child process writes through `replace`, whose calls to the operating system go through a shim that
+counts them, and kills the process before or after the Nth, or lets the Nth fail.
+"""
+
+import fcntl
+import multiprocessing
+import os
+import signal
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump.engine import replace
+from kdump.errors import KdumpError, PathError, Refused
+
+UTC = "20261121T050429.123456Z"
+LATER = "20261122T000000.000000Z"
+EARLIER = "20261120T000000.000000Z"
+NAME = "00000000000000000000.index"
+LOG = "00000000000000000000.log"
+OLD, NEW = b"old " * 500, b"new!" * 300
+FORK = multiprocessing.get_context("fork")
+
+
+class Shim:
+    """Stands in for `os` in `replace`: counts calls, and at one of them does what it is told."""
+
+    def __init__(self, at: int = -1, how: str = "") -> None:
+        self.at, self.how = at, how
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(os, name)
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            number = len(self.calls)
+            self.calls.append(name)
+            if number == self.at and self.how == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if number == self.at and self.how.startswith("E"):
+                import errno
+
+                raise OSError(getattr(errno, self.how), os.strerror(getattr(errno, self.how)))
+            result = function(*arguments, **named)
+            if number == self.at and self.how == "after":
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return counted
+
+
+def fresh(parent: Path, name: str = "") -> Path:
+    """Make a partition directory: a log, and an index with a time and a mode of its own."""
+    path = parent / name / "orders-0"
+    path.mkdir(parents=True)
+    (path / LOG).write_bytes(b"log")
+    (path / NAME).write_bytes(OLD)
+    (path / NAME).chmod(0o640)
+    os.utime(path / NAME, ns=(1_600_000_000_123_456_789, 1_600_000_001_987_654_321))
+    return path
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return fresh(tmp_path)
+
+
+def write(path: Path, utc: str = UTC, *, links: bool = True) -> None:
+    with replace.opened(str(path)) as opened:
+        opened.tidy()
+        if not links:
+            opened._keep = _without_links(opened)  # type: ignore[method-assign]
+        opened.replace(NAME, NEW, utc, LOG)
+
+
+def _without_links(opened: replace.Directory) -> Callable[[str, str], str]:
+    keep = replace.Directory._keep
+    shim = replace._os
+
+    class NoLinks:
+        def __getattr__(self, name: str) -> Any:
+            if name == "link":
+
+                def link(*arguments: Any, **named: Any) -> None:
+                    raise PermissionError(1, "no links here")
+
+                return link
+            return getattr(shim, name)
+
+    def wrapped(name: str, backup: str) -> str:
+        replace._os = NoLinks()  # type: ignore[assignment]
+        try:
+            return keep(opened, name, backup)
+        finally:
+            replace._os = shim
+
+    return wrapped
+
+
+def in_child(work: Callable[[], None], shim: Shim) -> tuple[int, list[str]]:
+    """Run in a process of its own; return how it ended, and the calls it made if it ended well."""
+    here, there = FORK.Pipe()
+
+    def run() -> None:
+        replace._os = shim  # type: ignore[assignment]
+        outcome = "done"
+        try:
+            work()
+        except KdumpError as error:
+            outcome = type(error).__name__
+        there.send((outcome, shim.calls))
+
+    child = FORK.Process(target=run)
+    child.start()
+    there.close()
+    try:
+        outcome, calls = here.recv()
+    except EOFError:
+        outcome, calls = "killed", []
+    child.join()
+    return outcome, calls
+
+
+def state(path: Path) -> str:
+    """Say what a directory is: before, or after with the backup there; anything else fails."""
+    names = {entry.name for entry in path.iterdir()}
+    backup = f"{NAME}.bak-{UTC}"
+    now = (path / NAME).read_bytes()
+    assert (path / LOG).read_bytes() == b"log"
+    assert names <= {LOG, NAME, backup, f"{NAME}.kdump-tmp", f"{backup}.kdump-tmp"}
+    if now == OLD:
+        if backup in names:
+            assert (path / backup).read_bytes() == OLD
+        return "before"
+    assert now == NEW
+    assert (path / backup).read_bytes() == OLD
+    assert (path / NAME).stat().st_mtime_ns == (path / backup).stat().st_mtime_ns
+    assert stat.S_IMODE((path / NAME).stat().st_mode) == 0o640
+    return "after"
+
+
+def again(path: Path) -> None:
+    """A next run finds its way from whatever is there, and can be undone."""
+    write(path, LATER)
+    assert (path / NAME).read_bytes() == NEW
+    assert not list(path.glob("*.kdump-tmp"))
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "copies"])
+@pytest.mark.parametrize("how", ["before", "after", "ENOSPC", "EIO", "EPERM"])
+def test_killed_or_failing_at_each_call(
+    directory: Path, tmp_path: Path, how: str, links: bool
+) -> None:
+    outcome, calls = in_child(lambda: write(directory, links=links), Shim())
+    assert outcome == "done"
+    assert {"open", "write", "fsync", "fchmod", "utime", "rename"} <= set(calls)
+    assert len(calls) >= 19
+    assert state(directory) == "after"
+    seen = set()
+    for at in range(len(calls)):
+        path = fresh(tmp_path, str(at))
+        outcome, made = in_child(lambda path=path: write(path, links=links), Shim(at, how))  # type: ignore[misc]
+        found = state(path)
+        if how in ("before", "after"):
+            assert outcome == "killed", (at, calls[at])
+        elif outcome != "done":
+            assert found == "before" or made[at] in ("fsync", "close"), (at, calls[at])
+            if found == "before" and made[at] != "unlink":
+                assert {entry.name for entry in path.iterdir()} == {LOG, NAME}, (at, calls[at])
+        seen.add(found)
+        again(path)
+    assert "before" in seen
+    assert "after" in seen
+
+
+def test_what_was_not_there_is_killed_or_fails_at_each_call(tmp_path: Path) -> None:
+    def missing(name: str) -> Path:
+        path = fresh(tmp_path, name)
+        (path / NAME).unlink()
+        return path
+
+    path = missing("all")
+    outcome, calls = in_child(lambda: write(path), Shim())
+    assert outcome == "done"
+    for how in ("before", "after", "ENOSPC", "EIO", "EPERM"):
+        for at in range(len(calls)):
+            path = missing(f"{how}-{at}")
+            in_child(lambda path=path: write(path), Shim(at, how))  # type: ignore[misc]
+            names = {entry.name for entry in path.iterdir()} - {f"{NAME}.kdump-tmp"}
+            assert names in ({LOG}, {LOG, NAME}), (how, at, calls[at])
+            if NAME in names:
+                assert (path / NAME).read_bytes() == NEW
+            again(path)
+
+
+@pytest.mark.parametrize("how", ["before", "after", "EIO", "EPERM"])
+def test_undo_is_killed_or_fails_at_each_call(tmp_path: Path, how: str) -> None:
+    def undo(path: Path) -> None:
+        with replace.opened(str(path)) as opened:
+            for backup in opened.backups():
+                opened.restore(backup)
+
+    path = fresh(tmp_path, "all")
+    write(path)
+    _, calls = in_child(lambda: undo(path), Shim())
+    assert (path / NAME).read_bytes() == OLD
+    assert {entry.name for entry in path.iterdir()} == {LOG, NAME}
+    for at in range(len(calls)):
+        path = fresh(tmp_path, str(at))
+        write(path)
+        in_child(lambda path=path: undo(path), Shim(at, how))  # type: ignore[misc]
+        now = (path / NAME).read_bytes()
+        assert now in (OLD, NEW)
+        assert (now == OLD) != (path / f"{NAME}.bak-{UTC}").exists()
+        undo(path)
+        assert (path / NAME).read_bytes() == OLD
+
+
+def test_owner_group_mode_times_and_attributes_are_the_old_files(directory: Path) -> None:
+    attributes = True
+    try:
+        os.setxattr(directory / NAME, "user.kdump", b"kept")
+    except OSError:
+        attributes = False
+    if os.geteuid() == 0:
+        os.chown(directory / NAME, 12345, 23456)
+    (directory / NAME).chmod(0o604)
+    before = (directory / NAME).stat()
+    write(directory)
+    after = (directory / NAME).stat()
+    for member in ("st_uid", "st_gid", "st_mode", "st_mtime_ns", "st_atime_ns"):
+        assert getattr(after, member) == getattr(before, member), member
+    assert after.st_ino != before.st_ino
+    assert (directory / f"{NAME}.bak-{UTC}").stat().st_ino == before.st_ino
+    if attributes:
+        assert os.getxattr(directory / NAME, "user.kdump") == b"kept"
+
+
+def test_a_file_that_was_missing_belongs_to_whom_the_log_does(directory: Path) -> None:
+    (directory / NAME).unlink()
+    (directory / LOG).chmod(0o600)
+    if os.geteuid() == 0:
+        os.chown(directory / LOG, 12345, 23456)
+    write(directory)
+    log, made = (directory / LOG).stat(), (directory / NAME).stat()
+    assert (made.st_uid, made.st_gid, made.st_mode) == (log.st_uid, log.st_gid, log.st_mode)
+    assert not list(directory.glob("*.bak-*"))
+
+
+def test_what_a_killed_run_left_is_removed(directory: Path) -> None:
+    (directory / f"{NAME}.kdump-tmp").write_bytes(b"half")
+    os.link(directory / NAME, directory / f"{NAME}.bak-{EARLIER}")
+    (directory / f"{LOG}.bak-{EARLIER}").write_bytes(b"another's")
+    with replace.opened(str(directory)) as opened:
+        opened.tidy()
+    assert {entry.name for entry in directory.iterdir()} == {LOG, NAME, f"{LOG}.bak-{EARLIER}"}
+
+
+def test_the_newest_backup_comes_first(directory: Path) -> None:
+    for utc in (EARLIER, UTC):
+        (directory / f"{NAME}.bak-{utc}").write_bytes(b"")
+    with replace.opened(str(directory)) as opened:
+        backups = opened.backups()
+    assert [(backup.original, backup.utc) for backup in backups] == [(NAME, UTC), (NAME, EARLIER)]
+
+
+def test_a_file_changed_since_is_not_undone(directory: Path) -> None:
+    write(directory)
+    (directory / NAME).write_bytes(b"what a broker wrote since")
+    with replace.opened(str(directory)) as opened, pytest.raises(Refused, match="was changed"):
+        opened.restore(opened.backups()[0])
+    assert (directory / NAME).read_bytes() == b"what a broker wrote since"
+    assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == OLD
+
+
+def test_a_link_is_never_written_through(directory: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    (directory / f"{NAME}.kdump-tmp").symlink_to(outside)
+    with replace.opened(str(directory)) as opened, pytest.raises(PathError):
+        opened.replace(NAME, NEW, UTC, LOG)
+    assert outside.read_bytes() == b"mine"
+    assert (directory / NAME).read_bytes() == OLD
+
+
+def test_two_at_once(directory: Path) -> None:
+    other = os.open(directory, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    with pytest.raises(Refused, match="another kdump"), replace.opened(str(directory)):
+        pass
+    os.close(other)
+    write(directory)
+
+
+def test_create_leaves_alone_what_is_there(directory: Path) -> None:
+    with replace.opened(str(directory)) as opened:
+        with pytest.raises(Refused, match="is there already"):
+            opened.create(NAME, NEW, str(directory / LOG))
+        opened.create("00000000000000000007.index", NEW, str(directory / LOG))
+    assert (directory / NAME).read_bytes() == OLD
+    assert (directory / "00000000000000000007.index").read_bytes() == NEW
