@@ -36,6 +36,16 @@ _COMMANDS = {
         "find_time",
         "Find the first record at or after a time as a broker does.",
     ),
+    "reindex": (
+        "kdump.cli.reindex",
+        "reindex",
+        "Rebuild indexes as a broker's recovery would.",
+    ),
+    "verify": (
+        "kdump.cli.verify",
+        "verify",
+        "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
+    ),
 }
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.engine.findings import Finding
+    from kdump.engine.pace import Progress
+    from kdump.output.progress import Written
     from kdump.output.sink import Item
     from kdump.output.target import OutputFile
 
@@ -57,7 +59,9 @@ class Results:
         quiet: bool,
         fail_on: str,
         records: bool,
+        elsewhere: bool = False,
     ) -> None:
+        """`elsewhere`: workers write the rows to files of their own."""
         self._records = records
         self._fail_on = fail_on
         self._quiet = quiet
@@ -70,7 +74,9 @@ class Results:
             self._stream = self._file.stream
         else:
             self._stream = standard_output(sys.stdout.buffer)
-        self._to_person = self._file is None and not quiet and is_terminal(sys.stdout)
+        self._to_person = (
+            self._file is None and not quiet and not elsewhere and is_terminal(sys.stdout)
+        )
         self._person_reads_errors = is_terminal(sys.stderr)
         self.tally = Tally()
         self._bar = None
@@ -84,7 +90,7 @@ class Results:
         )
         mode = BYTES_MODES.index(bytes_mode)
         try:
-            self._sink = Nowhere() if quiet else self._make_sink(form, mode)
+            self._sink = Nowhere() if quiet or elsewhere else self._make_sink(form, mode)
             if records and form in _ONE_KIND:
                 self._sink = WithoutHeaders(self._sink)
         except KdumpError:
@@ -122,7 +128,16 @@ class Results:
 
         return Table(write, sys.stdout, mode, headers_among_records=self._records)
 
-    def take(self, items: Iterable[Item | Finding | KdumpError]) -> int:
+    def follow(self, progress: Progress) -> None:
+        """Show how far several workers have come, while none of them hands anything over."""
+
+        def tick() -> None:
+            self.tally.follow(progress)
+            self._tick()
+
+        progress.tick = tick
+
+    def take(self, items: Iterable[Item | Written | Finding | KdumpError]) -> int:
         """Move all items to where they belong and return the exit status."""
         prepare_for_bulk()
         kept = False
@@ -139,7 +154,7 @@ class Results:
         found = status.fails(self.messages.worst, self._fail_on)
         return status.first_of(*self.messages.statuses, status.FINDINGS if found else status.DONE)
 
-    def _pour(self, items: Iterable[Item | Finding | KdumpError]) -> bool:
+    def _pour(self, items: Iterable[Item | Written | Finding | KdumpError]) -> bool:
         """Move the items; say whether an output file is worth keeping."""
         try:
             pour(items, self._sink, self.messages, self.tally, self._tick)

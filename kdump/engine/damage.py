@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.findings import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.record.batch import read_batch
 from kdump.record.layout import (
     CRC_POSITION_LEGACY,
     CRC_POSITION_V2,
@@ -18,7 +19,7 @@ from kdump.record.layout import (
 if TYPE_CHECKING:
     from kdump.engine.rows import Place
     from kdump.kernels.columns import Columns
-    from kdump.record.frames import Gap
+    from kdump.record.frames import Gap, Run
     from kdump.storage.source import Source
 
 # A log written to this short a time ago may have a last entry that is not there in full yet.
@@ -54,6 +55,18 @@ def at_place(code: str, place: Place, **members: object) -> Finding:
     )
 
 
+def first_offset(run: Run, limit: int) -> int:
+    """The offset of a run's first record; a wrapper has to be opened for it (F18)."""
+    batches = run.batches
+    if not batches.value(c.B_FLAGS, 0) & c.WRAPPER:
+        return batches.value(c.B_BASE_OFFSET, 0)
+    for piece in read_batch(run.data, run.base, batches, 0, limit=limit, max_records=1):
+        if piece.records.count:
+            return piece.records.value(c.R_OFFSET, 0)
+        break
+    return batches.value(c.B_LAST_OFFSET, 0)
+
+
 def gap_finding(
     gap: Gap,
     place: Place,
@@ -62,16 +75,23 @@ def gap_finding(
     last_offset: int,
     next_offset: int | None,
     active: bool,
+    brief: bool = False,
 ) -> Finding:
     """Say what a gap is, which offsets are lost at least and at most, and where to read on.
 
     `last_offset` is the last good offset before the gap (the segment's base - 1 where there is
-    none), `next_offset` the next good one behind it, None where nothing follows.
+    none), `next_offset` the next good one behind it, None where nothing follows. `brief` leaves
+    out what takes long to find: a second opinion on a checksum, the flipped bit that explains it.
     """
     code = _code(gap, source, active=active)
-    if code in ("preallocated-tail", "tail-being-written"):
+    if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
         return at_place(
-            code, place, position=gap.position, size_bytes=gap.size_bytes, offset=last_offset + 1
+            code,
+            place,
+            position=gap.position,
+            size_bytes=gap.size_bytes,
+            offset=last_offset + 1,
+            next_offset=next_offset,
         )
     words: list[str] = []
     expected = actual = None
@@ -81,7 +101,8 @@ def gap_finding(
         if code == "crc-mismatch":
             expected = gap.header.value(c.B_COMPUTED_CRC, 0)
             actual = gap.header.value(c.B_CRC, 0)
-            words.append(_crc_words(gap))
+            sums = f"stored {actual:08x}, computed {expected:08x}."
+            words.append(sums if brief else _crc_words(gap))
     if not words:
         words.append(_words(code, gap))
     most = None if next_offset is None else max(0, next_offset - last_offset - 1)
@@ -105,6 +126,8 @@ def _code(gap: Gap, source: Source, *, active: bool) -> str:
     end = gap.position + gap.size_bytes
     if any(low < end and high > gap.position for low, high in source.unreadable):
         return "unreadable"
+    if gap.reason == "zeros" and not active:
+        return "zero-tail"
     if not gap.to_end or gap.reason not in ("cut-short", "short-tail"):
         return _CODES[gap.reason]
     if source.shrank:
@@ -144,6 +167,8 @@ def _count_if_believable(header: Columns, last_offset: int, next_offset: int | N
 
 
 def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
+    if most is None and not least:
+        return f"Nothing can be read from offset {first:,} on; what was there is not known."
     if most is None:
         records = "record" if least == 1 else "records"
         return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."

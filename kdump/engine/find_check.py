@@ -167,8 +167,8 @@ def _scanned_end(view: PartitionView) -> int:
     """The end of the log by its entries alone, cut to the high watermark."""
     last = view.segments[-1].base_offset - 1 if view.segments else view.log_start - 1
     for segment in view.segments[-1:]:
-        for batches in segment.headers(0):
-            last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+        for run in _runs(view, segment):
+            last = run.batches.value(c.B_LAST_OFFSET, run.batches.count - 1)
     return min(last + 1, _end(view))
 
 

@@ -1,17 +1,236 @@
-"""One damage, one finding: what only follows from another finding becomes its consequence."""
+"""One damage, one finding: what only follows from another finding becomes its consequence.
+
+A range of a log that a finding declares bad is known by its positions in the file and, for a gap,
+by the offsets that are lost in it. A suspect that rests on such a range goes to that finding; one
+that does not stands for itself. Files may be hostile, so no list here grows with their size: of
+one code a partition gives a thousand findings, the last of which says how many more there are.
+"""
 
 from __future__ import annotations
 
+import os
+from array import array
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kdump.engine.catalogue import Severity
 from kdump.engine.checks import Suspect
+from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported
+    from kdump.engine.checks import Reported, Touches
     from kdump.engine.findings import Finding
+
+FINDINGS_A_CODE = 1000
+_CONSEQUENCES = 20
+
+# Notes about ranges that hold no entry, or no longer: what points there is no news either.
+_ENDS = frozenset({"tail-being-written", "preallocated-tail", "file-shrank"})
+_GONE = "file-vanished"
+_TO_THE_END = frozenset({"file-shrank", "log-too-short"})
+# A batch in the wrong place is missing where it should have been.
+_MISPLACED = frozenset({"offset-not-rising", "offset-below-base"})
 
 
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     """Return the findings that stand by themselves, each with the codes that follow from it."""
-    return tuple(at.finding if isinstance(at, Suspect) else at for at in reported)
+    told = _Told()
+    about_logs: list[Suspect] = []
+    suspects: list[Suspect] = []
+    per_file: dict[tuple[str, str], int] = {}
+    for item in reported:
+        if not isinstance(item, Suspect):
+            told.add(item)
+            continue
+        key = (item.finding.code, item.finding.path)
+        per_file[key] = per_file.get(key, 0) + 1
+        if per_file[key] <= FINDINGS_A_CODE:
+            (about_logs if _is_log(item.finding) else suspects).append(item)
+    # Those about logs first: where they stand, others may follow from them in turn.
+    told.sort()
+    standing = [at for at in about_logs if not told.explains(at)]
+    for suspect in standing:
+        told.add(suspect.finding)
+    for code, path in {(at.finding.code, at.finding.path) for at in standing}:
+        told.add_more(code, per_file[code, path] - FINDINGS_A_CODE)
+    told.sort()
+    merged: dict[tuple[str, str], Finding] = {}
+    more: dict[tuple[str, str], int] = {}
+    for suspect in suspects:
+        if not told.explains(suspect):
+            key = (suspect.finding.code, suspect.finding.path)
+            merged.setdefault(key, suspect.finding)
+            more[key] = more.get(key, -1) + 1
+    rest = (
+        _merged(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
+        for key, found in merged.items()
+    )
+    return (*told.finished(), *rest)
+
+
+def _is_log(finding: Finding) -> bool:
+    return parse(os.path.basename(finding.path)).kind is Kind.LOG
+
+
+class _Told:
+    """Findings as they are told, and the ranges they declare bad."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self._consequences: dict[int, list[str]] = {}
+        self._more_consequences: dict[int, int] = {}
+        self._places: dict[str, int] = {}  # code -> number of findings
+        self._last: dict[str, int] = {}  # code -> where the last that is kept stands
+        # By segment, and for offsets by partition (-1): starts, ends, and whose they are.
+        self._positions: dict[int | None, _Ranges] = {}
+        self._offsets = _Ranges()
+
+    def add(self, finding: Finding) -> None:
+        count = self._places[finding.code] = self._places.get(finding.code, 0) + 1
+        if count <= FINDINGS_A_CODE:
+            self._last[finding.code] = len(self.findings)
+            self.findings.append(finding)
+        self._declare(finding, self._last[finding.code])
+
+    def add_more(self, code: str, count: int) -> None:
+        """Count findings of a code that are not kept."""
+        self._places[code] += max(0, count)
+
+    def _declare(self, finding: Finding, number: int) -> None:
+        """Note what of the log a finding makes unusable."""
+        if not _is_log(finding):
+            return
+        if finding.code == _GONE:
+            self._ranges(finding.segment).add(0, OFFSET_MAX, number)
+            return
+        ends = finding.code in _ENDS
+        if finding.position is None or not (ends or finding.severity is Severity.DAMAGE):
+            return
+        if finding.code in _TO_THE_END:
+            end = OFFSET_MAX
+        else:
+            end = finding.position + max(finding.size_bytes or 0, 1)
+        self._ranges(finding.segment).add(finding.position, end, number)
+        if finding.offset is None:
+            return
+        if finding.lost_at_least is not None or ends:
+            # To the next good offset; where nothing follows, all that would have.
+            behind = OFFSET_MAX if finding.next_offset is None else finding.next_offset
+            self._offsets.add(finding.offset, behind, number)
+        else:
+            self._offsets.add(finding.offset, finding.offset + 1, number)
+            if finding.code in _MISPLACED and isinstance(finding.expected, int):
+                behind = OFFSET_MAX if finding.next_offset is None else finding.next_offset
+                if finding.expected < behind:
+                    self._offsets.add(finding.expected, behind, number)
+
+    def _ranges(self, segment: int | None) -> _Ranges:
+        return self._positions.setdefault(segment, _Ranges())
+
+    def sort(self) -> None:
+        """Make ready to be asked."""
+        self._offsets.sort()
+        for ranges in self._positions.values():
+            ranges.sort()
+
+    def explains(self, suspect: Suspect) -> bool:
+        """Whether a suspect only follows; then it is named with what it follows from."""
+        cause = self._cause(suspect.touches)
+        if cause is not None:
+            self._add_consequence(cause, suspect.finding)
+        return cause is not None
+
+    def _cause(self, touches: Touches) -> int | None:
+        """Find the finding whose range a suspect rests on, None if there is none."""
+        ranges = self._positions.get(touches.segment)
+        if ranges is not None and touches.segment is not None:
+            if touches.position is not None:
+                end = touches.end_position
+                found = ranges.hit(touches.position, touches.position + 1 if end is None else end)
+            else:
+                found = ranges.whole()
+            if found is not None:
+                return found
+        if touches.offset is not None:
+            end = touches.end_offset
+            found = self._offsets.hit(touches.offset, touches.offset + 1 if end is None else end)
+            if found is not None:
+                return found
+        return None if touches.also is None else self._cause(touches.also)
+
+    def _add_consequence(self, cause: int, finding: Finding) -> None:
+        """Name a finding that only follows; of many the first twenty."""
+        names = self._consequences.setdefault(cause, [])
+        if len(names) >= _CONSEQUENCES:
+            self._more_consequences[cause] = self._more_consequences.get(cause, 0) + 1
+            return
+        place = finding.position if finding.position is not None else finding.offset
+        names.append(finding.code if place is None else f"{finding.code}@{place}")
+
+    def finished(self) -> list[Finding]:
+        """Give the findings with all that belongs to them."""
+        for number, names in self._consequences.items():
+            more = self._more_consequences.get(number, 0)
+            extra = [f"{more:,} more"] if more else []
+            finding = self.findings[number]
+            self.findings[number] = finding._replace(
+                consequences=(*finding.consequences, *names, *extra)
+            )
+        for code, count in self._places.items():
+            if count > FINDINGS_A_CODE:
+                at = self._last[code]
+                self.findings[at] = _merged(self.findings[at], count - FINDINGS_A_CODE)
+        return self.findings
+
+
+class _Ranges:
+    """Half-open ranges and whose they are, in arrays: a hostile file may hold a million."""
+
+    def __init__(self) -> None:
+        self._starts = array("q")
+        self._ends = array("q")  # after `sort`: the furthest end so far
+        self._whose = array("q")
+
+    def add(self, start: int, end: int, number: int) -> None:
+        if self._ends and start == self._ends[-1] and number == self._whose[-1]:
+            self._ends[-1] = end
+            return
+        self._starts.append(start)
+        self._ends.append(end)
+        self._whose.append(number)
+
+    def sort(self) -> None:
+        """Order by start; each range then ends no earlier than those before it."""
+        order = range(len(self._starts))
+        if any(self._starts[row] > self._starts[row + 1] for row in order[:-1]):
+            order = sorted(order, key=self._starts.__getitem__)  # type: ignore[assignment]
+        starts, ends, whose = array("q"), array("q"), array("q")
+        furthest, owner = -1, -1
+        for row in order:
+            if self._ends[row] > furthest:
+                furthest, owner = self._ends[row], self._whose[row]
+            starts.append(self._starts[row])
+            ends.append(furthest)
+            whose.append(owner)
+        self._starts, self._ends, self._whose = starts, ends, whose
+
+    def hit(self, start: int, end: int) -> int | None:
+        """Find a range that has something in common with [start, end)."""
+        row = bisect_right(self._starts, end - 1) - 1
+        if row < 0 or self._ends[row] <= start:
+            return None
+        return self._whose[row]
+
+    def whole(self) -> int | None:
+        """Find a range that is all of a file."""
+        if len(self._starts) and self._starts[0] == 0 and self._ends[0] == OFFSET_MAX:
+            return self._whose[0]
+        return None
+
+
+def _merged(finding: Finding, more: int) -> Finding:
+    """Say how many more of the same there are."""
+    if not more:
+        return finding
+    return finding._replace(message=f"{finding.message} The same at {more:,} more places.")

@@ -76,10 +76,10 @@ def pre08_items(
         elif mode == BATCHES:
             yield _batch_row(item.entry, item.position, place)
         else:
-            yield from _records(item, place, limit)
+            yield from pre08_rows(item, place, limit)
 
 
-def _records(found: Found, place: Place, limit: int) -> Iterator[Item]:
+def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
     """Yield the messages of one sound entry, then why there are no more, if that is so."""
     entry, position = found.entry, found.position
     start = (place.segment or 0) + position
@@ -157,10 +157,11 @@ def _gap(gap: Pre08Gap, source: Source, place: Place, mode: str) -> Iterator[Ite
         yield HexText(place, gap.position, _gap_hex(gap, source))
     elif gap.entry is not None:
         yield _batch_row(gap.entry, gap.position, place)
-    yield _gap_finding(gap, source, place)
+    yield pre08_gap_finding(gap, source, place)
 
 
-def _gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
+def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
+    """Say what a gap is, and where to read on."""
     start = (place.segment or 0) + gap.position
     end = gap.position + gap.size_bytes
     code = _CODES[gap.reason]

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kdump import kernels
+from kdump.engine.courtesy import CourteousSource
+from kdump.engine.damage import BEING_WRITTEN_SECONDS, at_place
+from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place
-from kdump.engine.settings import Settings
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
-from kdump.storage.source import Source
+from kdump.storage.segment import LogSegment
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Check, Reported
+    from kdump.engine.courtesy import Pace
+    from kdump.engine.findings import Finding
+    from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
+    from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.source import Source
+
+LeaveOut = Callable[[int, str], "Iterable[Finding] | None"]
+_GAPS_KEPT = 1000
+_WRITE_SECONDS = 0.01
+_FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
 
 
 class SegmentScan:
@@ -29,7 +42,11 @@ class SegmentScan:
 
     `last_offset` is that of the last sound batch so far (base offset - 1 before the first);
     `next_base` the next segment's base offset, None for the newest; `active`: the newest, which a
-    broker may be writing. `gaps` are those met so far, without their bytes.
+    broker may be writing. `gaps` are those met so far, without their bytes (see `keep`).
+    `complete`: the log was read to the end it had, which one that vanished or shrank was not.
+
+    A metadata snapshot (`N-E.checkpoint`) is a log too: `place.segment` is None there, and its
+    offsets have nothing to do with its name (X15).
     """
 
     def __init__(
@@ -44,16 +61,55 @@ class SegmentScan:
         self.active = active
         self.source: Source | None = None  # open while the segment is read
         self.last_offset = segment.base_offset - 1
+        self.start_position = 0  # where reading starts: with --quick, near the end
+        self.floor_offset = segment.base_offset - 1  # no offset in what is read is as low
         self.end_position = 0  # where what was read so far ends
         self.batches = 0
+        self.records_count = 0  # as the headers say; a wrapper's does not
+        self.wrappers = 0  # that were not opened
+        self.compressed = 0  # batches, wrappers among them
+        self.max_timestamp_ms = -1  # of the headers
         self.gaps: list[Gap] = []
+        self.complete = False
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether this is a metadata snapshot, no segment."""
+        return self.place.segment is None
+
+    def keep(self, gap: Gap) -> None:
+        """Remember a gap; behind the first thousand they are one, with what lies between."""
+        if len(self.gaps) < _GAPS_KEPT:
+            self.gaps.append(gap._replace(data=b""))
+            return
+        last = self.gaps[-1]
+        end = gap.position + gap.size_bytes
+        self.gaps[-1] = last._replace(size_bytes=end - last.position, to_end=gap.to_end)
+
+    def opened(self, messages: int) -> None:
+        """Count the messages of a wrapper that was opened, as its header does not."""
+        self.records_count += messages
+        self.wrappers -= 1
+
+    def count(self, batches: c.Columns) -> None:
+        """Add what these headers say to the sums."""
+        records, wrappers, compressed, newest = kernels.tally(batches)
+        self.batches += batches.count
+        self.records_count += records
+        self.wrappers += wrappers
+        self.compressed += compressed
+        self.max_timestamp_ms = max(self.max_timestamp_ms, newest)
 
 
 class PartitionScan:
     """One partition and what its checks may ask for.
 
     `directory` is the data directory around it, if it can be listed. `now_ms` is the time of the
-    run; `limit` bounds a batch's plain text in bytes; `deep`: records are read too.
+    run; `limit` bounds a batch's plain text in bytes; `deep`: records are read too; `quick`: no
+    log is read from end to end. `pace` is called with the bytes of each read, and may sleep.
+    `leave_out` says of a base offset and path that the log is not to be read, by giving the
+    findings already known of it; None: it is read. `left_out` are the base offsets of those.
+    `errors` are paths that could not be read.
     """
 
     def __init__(
@@ -63,8 +119,11 @@ class PartitionScan:
         directory: LogDir | None,
         settings: Settings,
         deep: bool = False,
+        quick: bool = False,
         limit: int = DEFAULT_LIMIT,
         now_ms: int | None = None,
+        pace: Pace | None = None,
+        leave_out: LeaveOut | None = None,
     ) -> None:
         assert target.log is not None
         self.target = target
@@ -72,8 +131,13 @@ class PartitionScan:
         self.directory = directory
         self.settings = settings
         self.deep = deep
+        self.quick = quick
         self.limit = limit
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self.pace = pace
+        self.leave_out = leave_out
+        self.left_out: set[int] = set()
+        self.errors: list[PathError] = []
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
             SegmentScan(
@@ -84,12 +148,44 @@ class PartitionScan:
             )
             for number, segment in enumerate(logs)
         ]
+        self.snapshots = [
+            self._snapshot(path)
+            for name, path in self.log.others
+            if name.kind is Kind.METADATA_SNAPSHOT
+        ]
+
+    def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:
+        """Give the findings known of a segment that is left out, None for one to be read."""
+        known = self.leave_out(base_offset, path) if self.leave_out else None
+        if known is not None:
+            self.left_out.add(base_offset)
+        return known
+
+    def _snapshot(self, path: str) -> SegmentScan:
+        log = LogSegment(0)
+        log.files[Kind.LOG] = path
+        place = Place(self.target.topic, self.target.partition, None, path)
+        return SegmentScan(log, place, next_base=None, active=False)
+
+    def open(self, path: str) -> CourteousSource:
+        """Open a large file that is read from front to back."""
+        source = CourteousSource(path, self.pace)
+        source.advise_sequential()
+        return source
 
 
 def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported]:
     """Read each segment once and yield what the checks report, in the order in which they do."""
     for segment in partition.segments:
-        yield from _scan_segment(partition, segment, checks)
+        known = partition.known_of(segment.base_offset, segment.path)
+        if known is None:
+            yield from _scan_segment(partition, segment, checks)
+        else:
+            yield from known
+            yield from _from_all(check.skip(segment) for check in checks)
+    of_snapshots = [check for check in checks if check.reads_snapshots]
+    for snapshot in partition.snapshots:
+        yield from _scan_segment(partition, snapshot, of_snapshots)
     for check in checks:
         yield from check.end()
 
@@ -97,30 +193,113 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
 def _scan_segment(
     partition: PartitionScan, segment: SegmentScan, checks: Sequence[Check]
 ) -> Iterator[Reported]:
-    with Source(segment.path) as source:
-        segment.source = source
-        source.advise_sequential()
-        yield from chain.from_iterable(check.begin(segment) for check in checks)
-        records = FileRecords(source, limit=partition.limit, next_base=segment.next_base)
-        for item in records.walk(last_offset=segment.last_offset):
-            if isinstance(item, Gap):
-                for check in checks:
-                    yield from check.gap(segment, item)
-                segment.gaps.append(item._replace(data=b""))
-                segment.end_position = item.position + item.size_bytes
-                continue
-            batches = item.batches
-            for check in checks:
-                if isinstance(item, Run):
-                    yield from check.run(segment, item)
-                else:
-                    yield from check.oversize(segment, item)
-            last = batches.count - 1
-            segment.batches += batches.count
-            segment.last_offset = batches.value(c.B_LAST_OFFSET, last)
-            segment.end_position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
-        yield from chain.from_iterable(check.finish(segment) for check in checks)
+    try:
+        with partition.open(segment.path) as source:
+            segment.source = source
+            yield from _from_all(check.begin(segment) for check in checks)
+            # Taken again, now that the checks have read the indexes: an entry is written after
+            # the batch it names, so that all of them lie inside.
+            source.refresh()
+            if partition.quick:
+                yield from _tail(partition, segment, source, checks)
+            else:
+                yield from _read(partition, segment, source, checks, 0)
+                yield from _from_all(check.finish(segment) for check in checks)
+    except PathError as error:
+        segment.complete = False
+        if os.path.lexists(segment.path):
+            partition.errors.append(error)
+        else:
+            yield at_place("file-vanished", segment.place)
+        yield from _from_all(check.skip(segment) for check in checks)
+    finally:
         segment.source = None
+
+
+def _tail(
+    partition: PartitionScan, segment: SegmentScan, source: Source, checks: Sequence[Check]
+) -> Iterator[Reported]:
+    """Read a segment from its last good index entry on; most checks see nothing of it."""
+    closer = [check for check in checks if check.reads_tails]
+    one = Segment(segment.base_offset, segment.segment.files, rebuilt=True)
+    try:
+        start = one.sound_start()
+    finally:
+        one.close()
+    header = FileRecords(source).header(start)
+    segment.start_position = segment.end_position = start
+    if start and header is not None and not header.flags & c.WRAPPER:
+        segment.floor_offset = segment.last_offset = header.value(c.B_BASE_OFFSET, 0) - 1
+    yield from _read(partition, segment, source, closer, start)
+    segment.complete = False
+    yield from _from_all(
+        check.finish(segment) if check.reads_tails else check.skip(segment) for check in checks
+    )
+
+
+def _read(
+    partition: PartitionScan,
+    segment: SegmentScan,
+    source: Source,
+    checks: Sequence[Check],
+    position: int,
+) -> Iterator[Reported]:
+    for turn in range(_FOLLOW_TIMES):
+        tail: Gap | None = None
+        records = FileRecords(source, limit=partition.limit, next_base=segment.next_base)
+        for item in records.walk(position, last_offset=segment.last_offset):
+            if isinstance(item, Gap):
+                if item.to_end and (item.reason != "zeros" or source.shrank):
+                    tail = item
+                else:
+                    yield from _gap(segment, item, checks)
+            else:
+                yield from _batches(segment, item, checks)
+        if tail is None or source.shrank:
+            break
+        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _is_being_written(source)):
+            yield from _gap(segment, tail, checks)
+            break
+        # Read in the midst of a broker's write, which takes no time to speak of. A preallocated
+        # file does not even grow by it.
+        time.sleep(_WRITE_SECONDS)
+        position = tail.position
+        source.refresh()
+    segment.complete = not source.shrank
+    if source.shrank:
+        size = source.status().st_size
+        yield at_place("file-shrank", segment.place, position=size, actual=size)
+
+
+def _is_being_written(source: Source) -> bool:
+    """Whether the file was written to just now; the clock may be behind the file's."""
+    return source.is_growing() or time.time() - source.status().st_mtime < BEING_WRITTEN_SECONDS
+
+
+def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:
+    for check in checks:
+        yield from check.gap(segment, gap)
+    segment.keep(gap)
+    segment.end_position = gap.position + gap.size_bytes
+
+
+def _batches(
+    segment: SegmentScan, item: Run | Oversize, checks: Sequence[Check]
+) -> Iterator[Reported]:
+    for check in checks:
+        if isinstance(item, Run):
+            yield from check.run(segment, item)
+        else:
+            yield from check.oversize(segment, item)
+    batches = item.batches
+    last = batches.count - 1
+    segment.count(batches)
+    segment.last_offset = batches.value(c.B_LAST_OFFSET, last)
+    segment.end_position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+
+
+def _from_all(reports: Iterable[Iterable[Reported]]) -> Iterator[Reported]:
+    return chain.from_iterable(reports)
 
 
 __all__ = ["PartitionScan", "PathError", "SegmentScan", "scan"]

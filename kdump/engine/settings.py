@@ -29,7 +29,26 @@ class Settings(NamedTuple):
     timestamp_before_max_ms: int = _UNLIMITED
     timestamp_after_max_ms: int = _UNLIMITED
     stated: frozenset[str] = frozenset()
+    internal_segment_bytes: tuple[tuple[str, int], ...] = ()  # topic, what a file gave for it
 
+    def for_topic(self, topic: str | None) -> Settings:
+        """Return what holds for one topic, as far as a broker's own settings tell."""
+        for name, segment_bytes in self.internal_segment_bytes:
+            if name == topic:
+                stated = self.stated | {"segment_bytes"}
+                return self._replace(segment_bytes=segment_bytes, stated=stated)
+        if topic not in _INTERNAL_TOPICS.values():
+            return self
+        # The size of these has defaults of its own, which releases differ in.
+        return self._replace(stated=self.stated - {"segment_bytes"})
+
+
+_INTERNAL_TOPICS = {
+    "offsets.topic.segment.bytes": "__consumer_offsets",
+    "transaction.state.log.segment.bytes": "__transaction_state",
+    "share.coordinator.state.topic.segment.bytes": "__share_group_state",
+    "metadata.log.segment.bytes": "__cluster_metadata",
+}
 
 #: Setting of a broker -> field, factor to the field's unit. Later ones win, as in the broker.
 _NAMES: tuple[tuple[str, str, int], ...] = (
@@ -63,7 +82,14 @@ def read_settings(server_properties: str | None) -> Settings:
     policy = given.get("log.cleanup.policy")
     if policy is not None:
         stated.add("cleanup_policy")
+    internal = {
+        topic: number
+        for name, topic in _INTERNAL_TOPICS.items()
+        for spelled in (name, f"internal.{name}")  # later ones win
+        if (number := java_int(given.get(spelled, "").strip())) is not None
+    }
     return Settings(
+        internal_segment_bytes=tuple(internal.items()),
         cleanup_policy=policy or "delete",
         stated=frozenset(stated),
         **values,

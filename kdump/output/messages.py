@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError
     from kdump.output.progress import Tally
 
-_SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
+#: How a severity is coloured.
+SGR = {"damage": "1;31", "rebuild": "33", "note": "2"}
 
 
 class Messages:
@@ -90,7 +91,7 @@ def finding_text(finding: Finding, *, colour: bool) -> str:
     word = finding.severity.value
     level = f"{word.upper():8}"
     if colour:
-        level = f"\x1b[{_SGR[word]}m{level}\x1b[0m"
+        level = f"\x1b[{SGR[word]}m{level}\x1b[0m"
     parts = []
     if finding.topic is not None:
         parts.append(f"{finding.topic}-{finding.partition}")

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.kernels.columns import B_POSITION, B_SIZE
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from kdump.engine.pace import Progress
     from kdump.engine.rows import Place
     from kdump.output.sink import Item
 
@@ -37,10 +38,17 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes:,.0f} {_UNITS[unit]}" if unit < 1 else f"{size_bytes:,.1f} {_UNITS[unit]}"
 
 
+class Written(NamedTuple):
+    """Rows that workers wrote to files of their own; below zero: that were thrown away."""
+
+    kind: str
+    rows: int
+
+
 class Tally:
     """What has gone by: rows, bytes of log, and where the work is now."""
 
-    __slots__ = ("_counts", "_file_bytes", "_started", "_whole_bytes", "place")
+    __slots__ = ("_counts", "_file_bytes", "_started", "_whole_bytes", "at", "place")
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -48,6 +56,7 @@ class Tally:
         self._whole_bytes = 0  # of files behind us
         self._file_bytes = 0  # of the file at hand
         self.place: Place | None = None
+        self.at = ""  # where the work is, when many are at it
 
     @property
     def seconds(self) -> float:
@@ -59,7 +68,7 @@ class Tally:
         """Bytes of log files gone over."""
         return self._whole_bytes + self._file_bytes
 
-    def count(self, item: Item) -> None:
+    def count(self, item: Item | Written) -> None:
         """Count one item: constant work for a chunk, however many rows it has."""
         if isinstance(item, (RecordChunk, BatchChunk)):
             name = "record" if isinstance(item, RecordChunk) else "batch header"
@@ -76,10 +85,18 @@ class Tally:
             self._counts["batch"] += 1
         elif isinstance(item, Row):
             self._counts["row"] += 1
+        elif isinstance(item, Written):
+            self._counts[item.kind] += item.rows
         else:  # of kafka-dump-log's forms only those that carry a chunk count
             inside = getattr(item, "records", None) or getattr(item, "batches", None)
             if isinstance(inside, (RecordChunk, BatchChunk)):
                 self.count(inside)
+
+    def follow(self, progress: Progress) -> None:
+        """Take over how far several workers have come."""
+        self._file_bytes = progress.done_bytes
+        self.at = f"{progress.items_done} of {progress.planned_items} pieces"
+        self.at += f" · {progress.at[0]}" if progress.at else ""
 
     def _at(self, place: Place) -> None:
         if self.place is not None and place != self.place:
@@ -96,10 +113,21 @@ class Tally:
         parts.append(f"{self.seconds:.2f} s")
         return " · ".join(parts)
 
+    def amount_text(self) -> str:
+        """Write how much is done, and how fast it goes."""
+        done = self.size_bytes
+        return f"{size_text(done)} at {size_text(done / max(self.seconds, 0.001))}/s"
+
+    def total_bytes(self) -> int | None:
+        """Say how much there is to do; None: the files have to be asked."""
+        return None
+
     def place_text(self) -> str:
         """Write where the work is."""
         from kdump.output.escape import visible
 
+        if self.at:
+            return visible(self.at)
         if self.place is None:
             return "nothing read yet"
         topic, partition, segment, path = self.place
@@ -107,6 +135,63 @@ class Tally:
         if segment is not None and topic is not None:
             where = f"{where} · segment {segment}"
         return visible(f"{where} · position {self._file_bytes:,}")
+
+
+class PlannedTally(Tally):
+    """What has gone by of a plan, whose size is known from the start."""
+
+    __slots__ = ("_progress",)
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of logs read so far."""
+        return self._progress.done_bytes
+
+    def count(self, item: object) -> None:
+        """Count nothing: the plan's own counters are looked at."""
+
+    def total_bytes(self) -> int | None:
+        """Say how many bytes of logs are to be read."""
+        return self._progress.planned_bytes
+
+    def text(self) -> str:
+        """Write how far the plan has come on one line."""
+        progress = self._progress
+        total = progress.planned_bytes
+        parts = [
+            f"{progress.items_done:,} of {counted(progress.planned_items, 'partition')}",
+            f"{size_text(self.size_bytes)} of {size_text(total)}",
+            f"{size_text(self.size_bytes / max(self.seconds, 0.001))}/s",
+        ]
+        if 0 < self.size_bytes < total:
+            left = self.seconds * (total - self.size_bytes) / self.size_bytes
+            parts.append(f"{left:,.0f} s left")
+        parts += [counted(n, word) for word, n in progress.findings.items() if n]
+        parts.append(f"{self.seconds:.2f} s")
+        return " · ".join(parts)
+
+    def amount_text(self) -> str:
+        """Write how much is done, how fast it goes, and what was found so far."""
+        total, done = self._progress.planned_bytes, self.size_bytes
+        rate = size_text(done / max(self.seconds, 0.001))
+        parts = [f"{size_text(done)} of {size_text(total)} at {rate}/s"]
+        found = self._progress.findings
+        parts += [counted(n, word) for word, n in found.items() if n and word != "note"]
+        return " · ".join(parts)
+
+    def place_text(self) -> str:
+        """Write which partitions are being read."""
+        from kdump.output.escape import visible
+
+        at = self._progress.at
+        if not at:
+            return "nothing read yet"
+        more = f" and {len(at) - 1} more" if len(at) > 1 else ""
+        return visible(os.path.basename(os.path.abspath(at[0]))) + more
 
 
 class Bar:
@@ -128,10 +213,11 @@ class Bar:
         self._next = tally.seconds + 0.1
         if self._progress is None:
             self._start()
-        done = tally.size_bytes
-        amount = f"{size_text(done)} at {size_text(done / tally.seconds)}/s"
         self._progress.update(
-            self._task, completed=done, description=tally.place_text(), amount=amount
+            self._task,
+            completed=tally.size_bytes,
+            description=tally.place_text(),
+            amount=tally.amount_text(),
         )
         self._progress.refresh()
 
@@ -156,7 +242,9 @@ class Bar:
             transient=True,
         )
         self._progress.start()
-        self._task = self._progress.add_task("", amount="", total=_disk_bytes(self._paths) or None)
+        total = self._tally.total_bytes()
+        total = _disk_bytes(self._paths) if total is None else total
+        self._task = self._progress.add_task("", amount="", total=total or None)
 
     def clear(self) -> None:
         """Take the bar away, for good or so that a line can be written."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from kdump.engine.findings import Finding
 from kdump.engine.rows import BatchChunk
 from kdump.errors import KdumpError
+from kdump.output.progress import Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -71,7 +72,7 @@ class WithoutHeaders:
 
 
 def pour(
-    items: Iterable[Item | Finding | KdumpError],
+    items: Iterable[Item | Written | Finding | KdumpError],
     sink: Sink,
     messages: Messages,
     tally: Tally,
@@ -85,6 +86,8 @@ def pour(
         elif isinstance(item, KdumpError):
             sink.settle()
             messages.error(item)
+        elif isinstance(item, Written):
+            tally.count(item)
         else:
             tally.count(item)  # first: writing may take long where the reader is slow
             sink.write(item)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.rows import Place
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.layout import Column
+from kdump.output.reindex_cells import REINDEX_COLUMNS, reindex_cells
 from kdump.output.times import time_text
 from kdump.output.values import AUTO, bytes_text
 
@@ -190,11 +191,17 @@ def place_of_row(row: Row) -> Place | None:
     fields = row.fields
     if row.row in LOOKUP_COLUMNS:
         return None
+    if row.row == "reindex":
+        place = place_of_fields(fields)
+        return place._replace(segment=None, path="" if place.topic else str(fields["path"]))
     file = fields.get("file")
     if isinstance(file, str):
         return Place(None, None, None, file)
-    if "topic" not in fields:
-        return None
+    return place_of_fields(fields) if "topic" in fields else None
+
+
+def place_of_fields(fields: dict[str, object]) -> Place:
+    """Return the partition and segment that a row names."""
     topic, partition, segment = (fields.get(name) for name in _PLACE)
     return Place(
         topic if isinstance(topic, str) else None,
@@ -214,6 +221,8 @@ def row_columns(row: Row) -> tuple[Column, ...]:
     """Return the columns of an entry row: its own members, numbers to the right."""
     if row.row in LOOKUP_COLUMNS:
         return LOOKUP_COLUMNS[row.row]
+    if row.row == "reindex":
+        return REINDEX_COLUMNS
     columns = []
     for name, value in _shown(row):
         text = value is not None and not isinstance(value, int)
@@ -228,6 +237,8 @@ def row_cells(row: Row, mode: int) -> tuple[str, ...]:
     """Return the cells of an entry row, in the order of its `row_columns`."""
     if row.row in LOOKUP_COLUMNS:
         return lookup_cells(row)
+    if row.row == "reindex":
+        return reindex_cells(row)
     return tuple(
         _time_cell(value)
         if name.endswith("_ms") and (value is None or isinstance(value, int))

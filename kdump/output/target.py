@@ -57,7 +57,7 @@ class OutputFile:
             self._written.unlink(missing_ok=True)
 
 
-def refuse_input_as_output(output: str, inputs: Iterable[str]) -> None:
+def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--output") -> None:
     """Raise where writing `output` would change what is being looked at.
 
     Nothing is written into a directory that is read, nor beside a file of a partition directory.
@@ -66,7 +66,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str]) -> None:
     for path in inputs:
         read = Path(path).resolve()
         if target == read or _same_file(target, read):
-            raise UsageError(f"--output {output}: is one of the files to be read")
+            raise UsageError(f"{option} {output}: is one of the files to be read")
         if read.is_dir():
             inside = read in target.parents
         else:
@@ -75,7 +75,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str]) -> None:
             )
         if inside:
             raise UsageError(
-                f"--output {output}: lies in a directory that is read; kdump writes nothing there"
+                f"{option} {output}: lies in a directory that is read; kdump writes nothing there"
             )
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 OFFSET_MAX = 2**63 - 1
@@ -124,6 +125,7 @@ class FileName(NamedTuple):
         return bool(self.suffix)
 
 
+@lru_cache(maxsize=4096)  # partitions hold files of the same few names, and are listed often
 def parse(name: str) -> FileName:
     """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
     stem, _, extension = name.partition(".")
@@ -156,6 +158,22 @@ def parse(name: str) -> FileName:
     elif stem.endswith("-checkpoint"):
         return FileName(name, Kind.OTHER_CHECKPOINT, suffix=suffix)
     return FileName(name, Kind.UNKNOWN, suffix=suffix)
+
+
+def stops_start(name: str) -> bool:
+    """Whether a name ends like a segment's and does not begin with a number.
+
+    Brokers read the number before the first dot and fail over such a file when they load the
+    partition, also where `.swap` or `.cleaned` follows (seen on 4.1.1).
+    """
+    stem, dot, _ = name.partition(".")
+    for suffix in (SWAP, CLEANED):
+        name = name.removesuffix(suffix)
+    extension = name.rpartition(".")[2]
+    if not dot or extension not in _EXTENSIONS or _EXTENSIONS[extension] is Kind.PRE08_LOG:
+        return False
+    digits = stem.removeprefix("-")
+    return not (digits.isdecimal() and digits.isascii()) or _number(digits, OFFSET_MAX) is None
 
 
 def _number(digits: str, largest: int) -> int | None:

@@ -4,7 +4,15 @@ import re
 
 import pytest
 
-from kdump.cli.options import read_int64, read_pattern, read_size, read_time
+from kdump.cli.options import (
+    read_duration,
+    read_int64,
+    read_pattern,
+    read_rate,
+    read_size,
+    read_slice,
+    read_time,
+)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +82,33 @@ def test_pattern_is_over_bytes() -> None:
     with pytest.raises(ValueError, match="is no regular expression"):
         read_pattern("(")
     assert isinstance(read_pattern("a"), re.Pattern)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("0", 0), ("30m", 1800), ("1h30m", 5400), ("7d", 604_800)]
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert read_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5", "1.5h", "h", "5 m x"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(ValueError, match="no length of time"):
+        read_duration(text)
+
+
+@pytest.mark.parametrize("text", ["50MiB", "50MiB/s", "50 mib /S", "52428800"])
+def test_rates(text: str) -> None:
+    assert read_rate(text) == 50 << 20
+
+
+def test_no_rate_is_zero() -> None:
+    with pytest.raises(ValueError, match="never end"):
+        read_rate("0")
+
+
+def test_slices() -> None:
+    assert read_slice("3/7") == (3, 7)
+    for text in ("0/7", "8/7", "7", "a/b", "1/0"):
+        with pytest.raises(ValueError, match="no slice"):
+            read_slice(text)

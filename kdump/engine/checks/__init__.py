@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 class Touches(NamedTuple):
     """What of a log a finding rests on: positions [position, end_position) of one segment's log,
-    offsets [offset, end_offset) of the partition, or both; None where it says nothing.
+    offsets [offset, end_offset) of the partition, or both; None where it says nothing. `also`:
+    what else it rests on.
     """
 
     segment: int | None = None
@@ -38,6 +39,7 @@ class Touches(NamedTuple):
     end_position: int | None = None
     offset: int | None = None
     end_offset: int | None = None
+    also: Touches | None = None
 
 
 class Suspect(NamedTuple):
@@ -51,10 +53,20 @@ Reported = Finding | Suspect
 
 
 class Check:
-    """Does nothing; a check overrides what it needs. `partition` is what the scan knows of all."""
+    """Does nothing; a check overrides what it needs. `partition` is what the scan knows of all.
+
+    `reads_snapshots`: it is handed metadata snapshots too, behind all segments, as segments whose
+    place has no segment number. `reads_tails`: with --quick it is handed the end of each log, from
+    the last good index entry on; other checks are told to skip the segment. `not_checked` says
+    what a check left out, and how much of it.
+    """
+
+    reads_snapshots = False
+    reads_tails = False
 
     def __init__(self, partition: PartitionScan) -> None:
         self.partition = partition
+        self.not_checked: dict[str, int] = {}
 
     def begin(self, segment: SegmentScan) -> Iterable[Reported]:
         """Take up a segment."""

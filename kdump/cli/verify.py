@@ -1,0 +1,245 @@
+"""`kdump verify`: what is wrong, what it means, and what to do next."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.options import (
+    DURATION,
+    RATE,
+    SLICE,
+    VERIFY_FORMATS,
+    VERSION,
+    spark_path_options,
+    verify_output_options,
+)
+from kdump.errors import KdumpError, UsageError
+
+if TYPE_CHECKING:
+    from click.core import Context
+
+    from kdump.engine.verify import VerifyOptions
+
+_UNKNOWN = 3  # of a monitoring plug-in: could not be done
+
+
+class PluginCommand(click.Command):
+    """A command whose every end is one line and a plug-in's status where `--nagios` is given.
+
+    A monitoring system takes 2 for "critical" and 1 for "warning"; wrong usage is neither.
+    """
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        plugin = "--nagios" in args and not ctx.resilient_parsing
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            if plugin:
+                _end_as_plugin(error.format_message())
+            raise
+
+    def invoke(self, ctx: Context) -> object:
+        """Run the command."""
+        if not ctx.params.get("nagios"):
+            return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            _end_as_plugin(error.format_message())
+        except KdumpError as error:
+            _end_as_plugin(str(error))
+        except KeyboardInterrupt:
+            _end_as_plugin("interrupted")
+        return None
+
+
+def _end_as_plugin(why: str) -> None:
+    from kdump.output.verify_nagios import plugin_line
+
+    click.echo(plugin_line(None, None, 1, why))
+    raise SystemExit(_UNKNOWN)
+
+
+@click.command(
+    cls=PluginCommand,
+    short_help="Check logs, indexes and checkpoints, and say what is wrong and what it means.",
+)
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option("--deep", is_flag=True, help="Decompress and check every record as well.")
+@click.option(
+    "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
+)
+@click.option("--notes", is_flag=True, help="In the table, tell every note; else they are counted.")
+@click.option(
+    "--predict", is_flag=True, help="Also say what the next start would do to each partition."
+)
+@click.option(
+    "--broker-version",
+    type=VERSION,
+    metavar="X.Y[.Z]",
+    help="With --predict: the version that starts. Default: the newest.",
+)
+@click.option(
+    "--state",
+    metavar="FILE",
+    type=click.Path(),
+    help="Remember in FILE what was verified, and leave out sealed segments that did not change; "
+    "their findings are reported again.",
+)
+@click.option(
+    "--recheck-after",
+    type=DURATION,
+    metavar="TIME",
+    help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
+)
+@click.option(
+    "--subset",
+    type=SLICE,
+    metavar="N/T",
+    help="Only slice N of T. A segment is always in the same one; 1/T to T/T cover everything.",
+)
+@click.option(
+    "--max-duration",
+    type=DURATION,
+    metavar="TIME",
+    help="Begin no segment after this time, as in 2h; the summary says what is left.",
+)
+@click.option("--bwlimit", type=RATE, metavar="RATE", help="Read so many bytes a second, as 50MiB.")
+@click.option(
+    "--textfile",
+    metavar="FILE",
+    type=click.Path(),
+    help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
+)
+@click.option(
+    "--nagios",
+    is_flag=True,
+    help="Print one plug-in line and exit with 0 no finding above note, 1 rebuild, 2 damage, "
+    "3 not done.",
+)
+@spark_path_options
+@verify_output_options
+def verify(
+    paths: tuple[str, ...],
+    *,
+    form: str | None,
+    output: str | None,
+    quiet: bool,
+    fail_on: str,
+    jobs: int | None,
+    engine: str,
+    master: str | None,
+    remote: str | None,
+    **asked: Any,
+) -> None:
+    """Check the segments, indexes, snapshots and checkpoints under PATHS against each other and
+    against the rules of a broker: segment files, topic-partition directories or whole data
+    directories, with or without a broker running on them.
+
+    Reads every log once, from front to back, and checks the sum of every batch; nothing is
+    decompressed without --deep. Takes no lock, writes nothing, leaves the page cache as it was, and
+    tells what a live broker does meanwhile from damage. What checksums do not cover (base offset,
+    leader epoch and size of a batch) is checked only against its neighbours, and no one can see
+    from here what was lost without a trace, such as whole newest segments.
+
+    A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
+    wrong, the records are whole) or a note. The exit status is 3 when one is at or above --fail-on.
+
+    \b
+    Examples:
+        kdump verify /var/lib/kafka
+        kdump verify --deep --topic 'orders*' -j 4 /var/lib/kafka
+        kdump verify --predict --broker-version 3.9 /var/lib/kafka
+        kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
+        kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
+    """
+    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.results import form_of
+    from kdump.cli.verify_results import VerifyResults, read_state
+    from kdump.engine.pace import Progress
+    from kdump.engine.verify_run import verify as verify_items
+    from kdump.output.target import refuse_input_as_output
+
+    if not paths and asked["server_properties"] is None:
+        raise click.UsageError("give a path, or --server-properties FILE")
+    progress = Progress()
+    try:
+        _refuse_contradictions(asked, form, output, engine)
+        refuse_without_spark(engine, master, remote)
+        for name in ("state", "textfile"):
+            if asked[name] is not None:
+                refuse_input_as_output(asked[name], paths, f"--{name}")
+        state = None
+        if asked["state"] is not None:
+            state = asked["state"], read_state(asked["state"], _tell)
+        results = VerifyResults(
+            "jsonl" if asked["nagios"] else form_of(form, output, VERIFY_FORMATS),
+            progress,
+            output=output,
+            inputs=paths,
+            quiet=quiet,
+            fail_on=fail_on,
+            all_notes=asked["notes"],
+            nagios=asked["nagios"],
+            textfile=asked["textfile"],
+            state=state,
+        )
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    options = _options(asked, jobs or 1)
+    with ExitStack() as stack:
+        found = verify_items(
+            paths,
+            options,
+            progress=progress,
+            state=state[1] if state else None,
+            **item_driver(stack, engine, master, remote),
+        )
+        raise SystemExit(results.take(found))
+
+
+def _refuse_contradictions(
+    asked: dict[str, Any], form: str | None, output: str | None, engine: str
+) -> None:
+    for one, other in (("deep", "quick"), ("state", "quick")):
+        if asked[one] and asked[other]:
+            raise UsageError(f"--{one} and --{other} exclude each other")
+    if asked["nagios"] and (form is not None or output is not None):
+        raise UsageError("--nagios prints one line and takes no --format or --output")
+    if asked["broker_version"] is not None and not asked["predict"]:
+        raise UsageError("--broker-version needs --predict")
+    if engine == "spark" and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
+        raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
+    if asked["recheck_after"] is not None and asked["state"] is None:
+        raise UsageError("--recheck-after needs --state")
+
+
+def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
+    from kdump.engine.verify import VerifyOptions
+
+    return VerifyOptions(
+        topic=asked["topic"],
+        partition=asked["partition"],
+        server_properties=asked["server_properties"],
+        deep=asked["deep"],
+        quick=asked["quick"],
+        limit=asked["decompress_limit"],
+        jobs=jobs,
+        bytes_per_second=asked["bwlimit"],
+        max_duration_s=asked["max_duration"],
+        subset=asked["subset"],
+        recheck_s=asked["recheck_after"],
+        predict=asked["predict"],
+        broker_version=asked["broker_version"],
+    )
+
+
+def _tell(text: str) -> None:
+    from kdump.output.escape import visible
+
+    print(visible(text), file=sys.stderr)

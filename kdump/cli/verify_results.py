@@ -1,0 +1,221 @@
+"""The results of verify: for this command findings are results, not messages.
+
+Beside the rows, a run may end in one line for a monitoring plug-in, in a file of metrics, and in a
+state file for the next run.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from kdump.cli import status
+from kdump.cli.results import Results
+from kdump.engine.findings import Finding
+from kdump.engine.rows import Row
+from kdump.errors import KdumpError, PathError
+from kdump.output.progress import Bar, PlannedTally
+from kdump.output.terminal import wants_colour
+from kdump.output.verify_sinks import FileReport, Report, RowReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kdump.engine.pace import Progress
+    from kdump.engine.verify_state import VerifyState
+    from kdump.output.progress import Written
+    from kdump.output.sink import Item
+
+#: The state is written so often while a run goes on, so that a killed one loses little.
+_STATE_SECONDS = 60.0
+
+
+class VerifyResults(Results):
+    """Writes findings where other commands write rows, and counts them for the status."""
+
+    def __init__(
+        self,
+        form: str,
+        progress: Progress,
+        *,
+        output: str | None,
+        inputs: Iterable[str],
+        quiet: bool,
+        fail_on: str,
+        all_notes: bool,
+        nagios: bool,
+        textfile: str | None,
+        state: tuple[str, VerifyState] | None,
+    ) -> None:
+        super().__init__(
+            "jsonl" if form == "table" else form,
+            output=output,
+            inputs=inputs,
+            bytes_mode="auto",
+            quiet=False,
+            fail_on=fail_on,
+            records=False,
+        )
+        self._nagios = nagios
+        self._textfile = textfile
+        self._state = state
+        self._saved = time.monotonic()
+        self._findings_only = quiet
+        self._errors: list[str] = []
+        self._summary: Row | None = None
+        self._plugin_status = 3
+        self.tally = PlannedTally(progress)
+        self._bar = Bar(sys.stderr, self.tally, inputs) if self._person_reads_errors else None
+        progress.tick = self._tick
+        self._report = self._make_report(form, progress, all_notes=all_notes)
+
+    def _make_report(self, form: str, progress: Progress, *, all_notes: bool) -> Report:
+        if self._nagios:
+            return FileReport(self._write_plugin_line)
+        if form != "table":
+            wanted = {"recovery", "summary"} if form == "jsonl" else {"recovery"}
+            return RowReport(self._sink, frozenset() if self._findings_only else frozenset(wanted))
+        from kdump.output.verify_table import VerifyTable
+
+        on_terminal = self._to_person
+        return VerifyTable(
+            self._stream.write,
+            width=shutil.get_terminal_size((100, 24)).columns if on_terminal else 100,
+            colour=on_terminal and wants_colour(sys.stdout),
+            quiet=self._findings_only,
+            all_notes=all_notes,
+            directories=lambda: progress.directories,
+            status=self._status,
+        )
+
+    def take(self, items: Iterable[Item | Written | Finding | KdumpError]) -> int:
+        """Move everything to where it belongs and return the exit status."""
+        self._person_reads_errors = False  # what is summed up stands in the results
+        reached = super().take(items)
+        if self._textfile is not None and not self._write_textfile(self._textfile):
+            reached = status.first_of(reached, status.NOT_DONE)
+        return self._plugin_status if self._nagios else reached
+
+    def _pour(self, items: Iterable[Item | Written | Finding | KdumpError]) -> bool:
+        try:
+            kept = super()._pour(self._sorted_out(items))
+        finally:
+            if self._state is not None:
+                self._save_state(*self._state)
+        return kept
+
+    def _sorted_out(
+        self, items: Iterable[Item | Written | Finding | KdumpError]
+    ) -> Iterator[KdumpError]:
+        """Hand findings and rows to the report; what is left over are errors."""
+        try:
+            for item in items:
+                if isinstance(item, KdumpError):
+                    self._errors.append(str(item))
+                    yield item
+                else:
+                    self._report_item(item)
+                self._tick()
+        except KeyboardInterrupt:
+            self._clear_bar()
+            self._report.stop()
+            self._stream.flush()
+            raise
+        self._clear_bar()
+        self._report.finish()
+
+    def _report_item(self, item: Item | Written | Finding) -> None:
+        if isinstance(item, Finding):
+            self.messages.findings[item.severity] += 1
+            self._report.finding(item)
+        elif isinstance(item, Row):
+            if item.row == "summary":
+                self._summary = item
+            self._report.row(item)
+
+    def _clear_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.clear()
+
+    def _tick(self) -> None:
+        super()._tick()
+        if self._state is not None and time.monotonic() - self._saved > _STATE_SECONDS:
+            self._save_state(*self._state)
+
+    def _status(self) -> int:
+        found = status.fails(self.messages.worst, self._fail_on)
+        return status.first_of(*self.messages.statuses, status.FINDINGS if found else status.DONE)
+
+    def _save_state(self, path: str, state: VerifyState) -> None:
+        self._saved = time.monotonic()
+        if state.changed:
+            _write_file(path, state.lines())
+            state.changed = False
+
+    def _write_plugin_line(self, worst: Finding | None, summary: Row | None) -> None:
+        from kdump.output.verify_nagios import plugin_line, plugin_status
+
+        why = self._errors[-1] if self._errors else ""
+        self._plugin_status = plugin_status(summary, len(self._errors))
+        line = plugin_line(worst, summary, len(self._errors), why)
+        self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+
+    def _write_textfile(self, path: str) -> bool:
+        from kdump.output.verify_textfile import metrics
+
+        try:
+            before = _text_of(path)
+            succeeded = self._summary is not None and not self._errors
+            text = metrics(
+                self._summary, now_s=int(time.time()), succeeded=succeeded, before=before
+            )
+            _write_file(path, [text.encode()])
+        except KdumpError as error:
+            self.messages.error(error)
+            return False
+        return True
+
+
+def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
+    """Read a state file; one that cannot be believed is told of, and all is seen anew."""
+    from pathlib import Path
+
+    from kdump.engine.verify_state import SIZE_LIMIT, VerifyState
+
+    now_s = int(time.time())
+    try:
+        if Path(path).stat().st_size > SIZE_LIMIT:
+            raise ValueError("is too large for one")
+        return VerifyState.read(Path(path).read_bytes(), now_s)
+    except FileNotFoundError:
+        return VerifyState(now_s)
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    except ValueError as error:
+        tell(f"kdump: {path}: the state is not used, everything is verified anew: {error}")
+        return VerifyState(now_s)
+
+
+def _write_file(path: str, pieces: Iterable[bytes]) -> None:
+    """Write a file beside its place and rename it: no reader ever sees half of one."""
+    from kdump.output.target import OutputFile
+
+    file = OutputFile(path)
+    try:
+        for piece in pieces:
+            file.stream.write(piece)
+        file.keep()
+    except BaseException:
+        file.drop()
+        raise
+
+
+def _text_of(path: str) -> str:
+    from pathlib import Path
+
+    try:
+        return Path(path).read_bytes()[: 1 << 20].decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,33 @@
+"""What a data directory says of itself: whose it is, and whether a broker runs on it."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from kdump.errors import PathError
+from kdump.storage import lock, names
+from kdump.storage.properties import parse_meta_properties
+from kdump.storage.source import whole
+
+_SIZE_LIMIT = 1 << 20
+
+
+class DirectoryFacts(NamedTuple):
+    """One data directory; None is what is not said or cannot be known."""
+
+    path: str
+    node_id: str | None
+    cluster_id: str | None
+    locked: bool | None
+
+
+def facts_of(path: str) -> DirectoryFacts:
+    """Read a data directory's `meta.properties`, if it has one, and ask for its lock."""
+    try:
+        data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
+        values = parse_meta_properties(data).values
+    except PathError:
+        values = {}
+    node_id = values.get("node.id") or values.get("broker.id")
+    return DirectoryFacts(path, node_id, values.get("cluster.id"), lock.is_held(path))

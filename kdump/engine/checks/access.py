@@ -1,0 +1,75 @@
+"""Who may open what: files that another user's tool left where a broker needs them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kdump.storage import names
+from kdump.storage.names import Kind
+
+_READ, _READ_WRITE, _ENTER = 4, 6, 7
+# What a broker opens for writing when it loads a partition; the rest it reads, or replaces.
+_WRITTEN = frozenset({Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX})
+_ROOT = 0
+
+
+class FileStatus(NamedTuple):
+    """What decides who may open one file or directory. `mode` has the type bits too."""
+
+    path: str
+    uid: int
+    gid: int
+    mode: int
+
+    @property
+    def needed(self) -> int:
+        """The permission bits that the broker must have."""
+        if stat.S_ISDIR(self.mode):
+            return _ENTER
+        name = names.parse(os.path.basename(self.path))
+        return _READ_WRITE if name.kind in _WRITTEN and not name.retired else _READ
+
+
+def status_of(path: str) -> FileStatus | None:
+    """Ask the file system, through symbolic links; None if the path is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return FileStatus(path, found.st_uid, found.st_gid, found.st_mode)
+
+
+def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
+    """Yield what the user who owns most of the entries cannot open, and why.
+
+    That user is taken for the broker's; root opens everything. Which groups the user is in is not
+    known, so that what any group may open is not told of.
+    """
+    owner = owner_of(entries)
+    if owner is None or owner == _ROOT:
+        return
+    for entry in entries:
+        needed = entry.needed
+        if entry.uid == owner:
+            if (entry.mode >> 6) & needed != needed:
+                yield entry, f"Mode {_octal(entry)} keeps its own user {owner} out."
+        elif (entry.mode >> 3) & needed != needed and entry.mode & needed != needed:
+            why = (
+                f"It belongs to user {entry.uid} with mode {_octal(entry)}; user {owner}, to whom "
+                "most here belongs, cannot open it."
+            )
+            yield entry, why
+
+
+def owner_of(entries: Iterable[FileStatus]) -> int | None:
+    """The user to whom most entries belong; of two, the one who owns the first of them."""
+    most = Counter(entry.uid for entry in entries).most_common(1)
+    return most[0][0] if most else None
+
+
+def _octal(entry: FileStatus) -> str:
+    return f"{stat.S_IMODE(entry.mode):04o}"

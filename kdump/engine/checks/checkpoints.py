@@ -1,0 +1,224 @@
+"""The offset checkpoints of a data directory, against the partitions in it (X1, X3, X4).
+
+Each is written on a schedule of its own and replaced by a rename, so that on a live broker, and
+after an unclean stop, any of them may be older than the log: behind it, or, after a truncation,
+beyond its end. A clean stop writes all of them last, and none but the recovery point, which old
+brokers leave where it was when recovery cuts a log, beyond the end: what a log lacks then is lost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks.survey import problem_finding
+from kdump.engine.findings import Finding, finding
+from kdump.errors import PathError
+from kdump.storage import checkpoints, names
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.survey import PartitionFacts
+    from kdump.storage.log_dir import LogDir
+
+_ALL = (
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.REPLICATION_CHECKPOINT,
+    names.LOG_START_CHECKPOINT,
+    names.CLEANER_CHECKPOINT,
+)
+# These list every partition; the others only those of which they have something to say.
+_COMPLETE = (names.RECOVERY_POINT_CHECKPOINT, names.REPLICATION_CHECKPOINT)
+# What each says, as far as it bounds the log end from below.
+_BOUNDS = {
+    names.RECOVERY_POINT_CHECKPOINT: "was flushed up to",
+    names.REPLICATION_CHECKPOINT: "had a high watermark of",
+    names.LOG_START_CHECKPOINT: "started at",
+}
+
+Offsets = dict[tuple[str, int], int]
+
+
+def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    """Yield what is wrong with the checkpoints of a data directory, and what they prove."""
+    found: dict[str, Offsets] = {}
+    for checkpoint in _ALL:
+        path = os.path.join(directory.path, checkpoint)
+        if not os.path.lexists(path):
+            continue
+        offsets, told = _read(path)
+        yield from told
+        if offsets is not None:
+            found[checkpoint] = offsets
+            yield from _stale_entries(directory, path, offsets)
+            if checkpoint in _COMPLETE:
+                yield from _left_out(path, offsets, facts)
+    yield from _missing(directory, found)
+    clean = was_stopped_cleanly(directory)
+    for one in facts:
+        if one.is_live and not one.pre08 and one.topic != names.CLUSTER_METADATA_TOPIC:
+            yield from _order(directory, one, found, clean=clean)
+
+
+def was_stopped_cleanly(directory: LogDir) -> bool:
+    """Whether the mark of a clean stop is there; being there is all that counts (X6)."""
+    return any(os.path.basename(path) == names.CLEAN_SHUTDOWN for path in directory.files)
+
+
+def _read(path: str) -> tuple[Offsets | None, list[Finding]]:
+    try:
+        found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
+    except PathError as error:
+        if not os.path.lexists(path):
+            return None, []
+        return None, [finding("checkpoint-malformed", path=path, message=f"It {error.reason}.")]
+    if found.problems:
+        return None, [problem_finding(problem, path) for problem in found.problems]
+    return {(topic, partition): offset for topic, partition, offset in found.entries}, []
+
+
+def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[Finding]:
+    """Tell of partitions that are listed and not here: brokers drop them when they write next."""
+    here = {(name.topic, name.partition) for name, _ in directory.partitions}
+    gone = [key for key in offsets if key not in here]
+    if gone:
+        topic, partition = gone[0]
+        yield finding(
+            "checkpoint-stale-entry",
+            path=path,
+            topic=topic,
+            partition=partition,
+            offset=offsets[gone[0]],
+            actual=len(gone),
+            message=f"{_partitions(gone)} listed, and not in this data directory.",
+        )
+
+
+def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    missing = [
+        (one.topic, one.partition)
+        for one in facts
+        if one.is_live
+        and not one.pre08
+        and one.topic != names.CLUSTER_METADATA_TOPIC
+        and (one.topic, one.partition) not in offsets
+    ]
+    if missing:
+        topic, partition = missing[0]
+        yield finding(
+            "checkpoint-lacks-partition",
+            path=path,
+            topic=topic,
+            partition=partition,
+            actual=len(missing),
+            message=f"{_partitions(missing)} not listed: for a broker that is offset 0.",
+        )
+
+
+def _missing(directory: LogDir, found: dict[str, Offsets]) -> Iterator[Finding]:
+    """Tell of a recovery point that is gone while the high watermark, as old as it, is there."""
+    path = os.path.join(directory.path, names.RECOVERY_POINT_CHECKPOINT)
+    if names.REPLICATION_CHECKPOINT in found and not os.path.lexists(path):
+        # Before 0.8.1 there was none, and no directory says which release wrote it.
+        yield finding("checkpoint-missing", path=path)
+
+
+def _order(
+    directory: LogDir, one: PartitionFacts, found: dict[str, Offsets], *, clean: bool
+) -> Iterator[Finding]:
+    key = (one.topic, one.partition)
+    end = one.next_offset
+    if end is None and one.base_offset is None:
+        end = 0  # no segment at all
+    if end is None:
+        return
+    beyond = [
+        (found[checkpoint][key], checkpoint)
+        for checkpoint in _BOUNDS
+        if found.get(checkpoint, {}).get(key, 0) > end
+    ]
+    proofs = [item for item in beyond if clean and item[1] != names.RECOVERY_POINT_CHECKPOINT]
+    if beyond and not one.still_holds():
+        return
+    if proofs:
+        yield _lost(directory, one, max(proofs, key=_offset_of), end)
+    elif beyond:
+        yield _beyond(directory, one, max(beyond, key=_offset_of), end)
+    cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
+    start = max(one.base_offset or 0, found.get(names.LOG_START_CHECKPOINT, {}).get(key, 0))
+    if cleaned is not None and not beyond and not start <= cleaned <= end:
+        yield _about(
+            "cleaner-offset",
+            directory,
+            one,
+            names.CLEANER_CHECKPOINT,
+            offset=cleaned,
+            expected=f"{start}-{end}",
+            actual=cleaned,
+        )
+
+
+def _offset_of(item: tuple[int, str]) -> int:
+    return item[0]
+
+
+def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
+    offset, checkpoint = most
+    return _about(
+        "checkpoint-beyond-end",
+        directory,
+        one,
+        checkpoint,
+        offset=end,
+        expected=end,
+        actual=offset,
+        message=f"The log {_BOUNDS[checkpoint]} {offset:,} and ends at {end:,}; the checkpoint "
+        "may be older than a truncation.",
+    )
+
+
+def _lost(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
+    offset, checkpoint = most
+    told = _about(
+        "log-end-lost",
+        directory,
+        one,
+        checkpoint,
+        offset=end,
+        expected=offset,
+        actual=end,
+        message=f"The log {_BOUNDS[checkpoint]} {offset:,} when the broker was stopped cleanly, "
+        f"and ends at {end:,}: {offset - end:,} offsets are lost at its end.",
+    )
+    return told._replace(path=one.path, lost_at_least=0, lost_at_most=offset - end)
+
+
+def _about(
+    code: str,
+    directory: LogDir,
+    one: PartitionFacts,
+    checkpoint: str,
+    *,
+    offset: int,
+    expected: object,
+    actual: object,
+    message: str | None = None,
+) -> Finding:
+    return finding(
+        code,
+        path=os.path.join(directory.path, checkpoint),
+        topic=one.topic,
+        partition=one.partition,
+        offset=offset,
+        expected=expected,
+        actual=actual,
+        message=message,
+    )
+
+
+def _partitions(keys: list[tuple[str, int]]) -> str:
+    topic, partition = keys[0]
+    more = len(keys) - 1
+    shown = names.directory_name(topic, partition)
+    return f"{shown} is" if not more else f"{shown} and {more:,} more are"

@@ -1,0 +1,150 @@
+"""One data directory: what lies in it beside the partitions, and what only all of them show."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks.access import FileStatus, kept_out, status_of
+from kdump.engine.checks.checkpoints import check_checkpoints
+from kdump.engine.checks.files import access_words
+from kdump.engine.checks.survey import PartitionFacts, Survey, read_properties
+from kdump.engine.findings import Finding, finding
+from kdump.storage import names, properties
+from kdump.storage.names import Kind
+
+if TYPE_CHECKING:
+    from kdump.storage.log_dir import LogDir
+
+_EXPECTED = frozenset(
+    {
+        Kind.META_PROPERTIES,
+        Kind.OFFSET_CHECKPOINT,
+        Kind.OTHER_CHECKPOINT,
+        Kind.CLEAN_SHUTDOWN,
+        Kind.LOCK,
+        Kind.METADATA_SNAPSHOT,
+        Kind.REMOTE_LOG_SNAPSHOT,
+    }
+)
+_NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
+
+
+def is_data_directory(directory: LogDir) -> bool:
+    """Whether a broker kept its data here, rather than that someone put partitions together."""
+    kinds = {names.parse(os.path.basename(path)).kind for path in directory.files}
+    return bool(kinds & {Kind.META_PROPERTIES, Kind.OFFSET_CHECKPOINT})
+
+
+def check_data_directory(
+    directory: LogDir, facts: Sequence[PartitionFacts], *, whole: bool = True
+) -> Iterator[Finding]:
+    """Yield what is wrong with one data directory; `facts` are of the partitions in it.
+
+    `whole`: all of its partitions were looked at, so that what is not among the facts is missing.
+    """
+    if not is_data_directory(directory):
+        return
+    yield from _listing(directory, facts)
+    meta, told = meta_properties(directory)
+    yield from told
+    if whole:
+        yield from check_checkpoints(directory, facts)
+    if meta.get("version", "0") == "1":
+        yield from _no_metadata(facts)
+
+
+def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
+    """Read `meta.properties`, empty where it is not there, and say what is wrong with it (X5)."""
+    path = os.path.join(directory.path, names.META_PROPERTIES)
+    if not os.path.lexists(path):
+        return {}, []
+    found, told = read_properties(path, properties.parse_meta_properties)
+    if found is None:
+        return {}, told
+    return {name: value for name, value in found.values.items() if value is not None}, told
+
+
+def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    unknown, temporary = [], []
+    statuses = [status_of(directory.path), *map(status_of, directory.files)]
+    for path in directory.files:
+        name = names.parse(os.path.basename(path))
+        if name.suffix == names.TEMPORARY:
+            temporary.append(path)
+        elif name.kind not in _EXPECTED and not name.retired:
+            unknown.append(path)
+    for path in _other_directories(directory):
+        if os.path.basename(path) not in _NO_PARTITIONS:
+            yield finding("directory-stops-start", path=path)
+    if temporary:
+        yield finding(
+            "leftover",
+            path=temporary[0],
+            actual=names.TEMPORARY,
+            message=f"{_files(temporary)} left over. A write that did not finish; brokers pass "
+            "over it and write anew.",
+        )
+    if unknown:
+        yield finding(
+            "file-unknown",
+            path=unknown[0],
+            actual=len(unknown),
+            message=f"{_files(unknown)} unknown to brokers, which pass over what they do not know.",
+        )
+    found = [status for status in statuses if status is not None]
+    found.extend(one.status for one in facts if one.status is not None)
+    yield from _access(found)
+
+
+def _other_directories(directory: LogDir) -> list[str]:
+    """Directories whose names are no topic and partition."""
+    try:
+        with os.scandir(directory.path) as entries:
+            return sorted(
+                entry.path
+                for entry in entries
+                if entry.is_dir() and names.parse_directory(entry.name) is None
+            )
+    except OSError:
+        return []
+
+
+def _access(statuses: list[FileStatus]) -> Iterator[Finding]:
+    refused = list(kept_out(statuses))
+    if refused:
+        yield finding("file-access", path=refused[0][0].path, message=access_words(refused))
+
+
+def _no_metadata(facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    """Tell of partitions without `partition.metadata`: from 3.7 on KRaft sets them aside."""
+    for one in facts:
+        if not one.is_live or one.has_metadata or one.topic == names.CLUSTER_METADATA_TOPIC:
+            continue
+        # It is written before the first append, so that an empty partition may be without.
+        path = os.path.join(one.path, names.PARTITION_METADATA)
+        if one.base_offset is None or one.next_offset == 0:
+            continue
+        if os.path.lexists(one.path) and not os.path.lexists(path):
+            yield finding(
+                "partition-metadata-missing",
+                path=path,
+                topic=one.topic,
+                partition=one.partition,
+            )
+
+
+def _files(paths: list[str]) -> str:
+    more = len(paths) - 1
+    shown = os.path.basename(paths[0])
+    return f"{shown} is" if not more else f"{shown} and {more:,} more are"
+
+
+__all__ = [
+    "PartitionFacts",
+    "Survey",
+    "check_data_directory",
+    "is_data_directory",
+    "meta_properties",
+]

@@ -1,0 +1,155 @@
+"""Segments that are not there: offsets missing between the end of one segment and the next.
+
+Compaction, and a log that was never without gaps, leave such holes lawfully (O5, X16), and a
+broker jumps them without a word. So a hole is told of only in a log that has no other: where the
+rest of the partition shows that records lay in it they are lost, else it is only worth knowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.damage import at_place
+from kdump.engine.findings import Finding
+from kdump.errors import PathError
+from kdump.storage import checkpoints, names
+from kdump.storage.names import Kind
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.rows import Place
+    from kdump.engine.scan import PartitionScan
+
+# Compacted whatever the settings say.
+COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+
+class Seen(NamedTuple):
+    """What a scan found of one segment.
+
+    `next_offset` is the one behind the last batch, None where the segment was not read to its end;
+    `contiguous`: every offset from the base to there is a record; None: it cannot be told.
+    """
+
+    place: Place
+    base_offset: int
+    end_position: int
+    next_offset: int | None
+    contiguous: bool | None
+    torn: bool = False  # what follows the last sound batch has a finding of its own
+
+
+class Covered(NamedTuple):
+    """Offsets that a file beside the log holds, up to and not including `next_offset`."""
+
+    offset: int
+    next_offset: int
+
+
+def holes(
+    partition: PartitionScan, seen: Sequence[Seen], covered: Sequence[Covered]
+) -> Iterator[Finding]:
+    """Yield a finding for each hole that compaction cannot have made."""
+    compacted = _is_compacted(partition)
+    if compacted or any(segment.contiguous is False for segment in seen):
+        return
+    unsure = compacted is None or any(segment.contiguous is None for segment in seen)
+    for one, following in pairwise(seen):
+        start, end = one.next_offset, following.base_offset
+        if start is None or start >= end or one.torn or _is_covered(covered, start, end):
+            continue
+        proof = None if unsure else _proof(partition, start, end)
+        if proof is None:
+            told = _told("segments-apart", one, end)
+            rest = "" if unsure else ", and nothing else is missing from this log"
+            yield told._replace(
+                message=f"Offsets {start:,}-{end - 1:,} lie in no segment{rest}. Consumers jump "
+                "them."
+            )
+        else:
+            told = _told("segment-missing", one, end)
+            yield told._replace(
+                message=f"Offsets {start:,}-{end - 1:,} lie in no segment: {proof}",
+                lost_at_least=1,
+                lost_at_most=end - start,
+            )
+
+
+def _told(code: str, one: Seen, end: int) -> Finding:
+    """At the end of the segment before, where what is missing should follow."""
+    return at_place(
+        code,
+        one.place,
+        position=one.end_position,
+        size_bytes=0,
+        offset=one.next_offset,
+        expected=one.next_offset,
+        actual=end,
+        next_offset=end,
+    )
+
+
+def _is_covered(covered: Sequence[Covered], start: int, end: int) -> bool:
+    return any(file.offset < end and file.next_offset > start for file in covered)
+
+
+def _is_compacted(partition: PartitionScan) -> bool | None:
+    """Whether a cleaner was at work: it notes in the data directory how far it came (X3).
+
+    None where nobody can tell: it may have been, and had no time to note it.
+    """
+    target, directory = partition.target, partition.directory
+    cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
+    if cleaned is not None and (target.topic or "", target.partition or 0) in cleaned:
+        return True
+    if target.topic in COMPACTED_TOPICS or "compact" in partition.settings.cleanup_policy:
+        return None
+    if directory is None or directory.checkpoint_time(names.REPLICATION_CHECKPOINT) is None:
+        return None  # a copy of partitions, without what was noted of them
+    return False if cleaned is not None else None
+
+
+def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
+    """Say what shows that records lay in [start, end); None if nothing does."""
+    log = partition.log
+    for segment in log.segments:
+        if segment.log is None and start <= segment.base_offset < end:
+            return f"the indexes of a segment {segment.base_offset} are still there."
+    for offset, path in log.snapshots():
+        if start < offset < end:
+            return f"a producer snapshot was taken at {offset:,}."
+        if offset < end:
+            continue
+        for producer in _producers(path):
+            if start <= producer.last_offset < end:
+                return (
+                    f"the snapshot of producers at {offset:,} knows of a batch of producer "
+                    f"{producer.producer_id} that ends at {producer.last_offset:,}."
+                )
+        break
+    for epoch, offset in _epochs(partition):
+        if start < offset < end:
+            return f"leader epoch {epoch} started at {offset:,}."
+    return None
+
+
+def _producers(path: str) -> ProducerSnapshot | tuple[()]:
+    try:
+        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+    except PathError:
+        return ()
+    return () if snapshot.problems() else snapshot
+
+
+def _epochs(partition: PartitionScan) -> list[checkpoints.EpochStart]:
+    for name, path in partition.log.others:
+        if name.kind is Kind.LEADER_EPOCHS:
+            try:
+                found = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+            except PathError:
+                return []
+            return [] if found.problems else found.entries
+    return []

@@ -1,0 +1,379 @@
+"""Leader epochs: those of the batches among themselves, and `leader-epoch-checkpoint` (F20, X2).
+
+A batch's epoch lies outside its checksum, so that only its neighbours and the checkpoint tell a
+changed one. Within one log epochs never fall (X16). The checkpoint lists where each began; it may
+begin later than the log (trimmed, or cleared by batches of an old format, V28), name epochs
+without a record, and reach beyond the log end.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Check, Reported, Suspect, Touches
+from kdump.engine.checks.producers import log_start
+from kdump.engine.damage import at_place
+from kdump.engine.findings import Finding, finding
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.storage import checkpoints, names
+from kdump.storage.file_records import BATCHES_A_RUN
+from kdump.storage.names import Kind, Retirement
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.rows import Place
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Oversize, Run
+    from kdump.storage.checkpoints import EpochStart
+
+_SPANS_KEPT = 50_000  # a log of more changes than this is not checked
+_NONE = -1
+
+
+class Span(NamedTuple):
+    """Consecutive batches of one epoch: `position` and `size_bytes` are of the first."""
+
+    epoch: int
+    first_offset: int
+    last_offset: int
+    batches: int
+    place: Place
+    position: int
+    size_bytes: int
+    doubtful: bool = False  # among batches whose offsets are not in order
+
+
+class LeaderEpochs(Check):
+    """Collects where the epoch changes; all else is judged at the end."""
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        self._spans: list[Span] = []
+        self._too_many = False
+        self._read = False
+        self._doubtful = False  # the run in hand
+        self._newest = _NONE  # the epoch of the last batch
+        self._same = array("q")  # that epoch, as often as a run has batches
+
+    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Note that there is a log to go by."""
+        self._read = not self.partition.quick
+        return ()
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+        """Look for changes; most runs have none."""
+        self._batches(segment, run.batches)
+        return ()
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+        """Look at one more header."""
+        self._batches(segment, one.batches)
+        return ()
+
+    def _batches(self, segment: SegmentScan, batches: Columns) -> None:
+        count = batches.count
+        epochs = batches.column(c.B_LEADER_EPOCH)
+        if self._too_many or not count:
+            return
+        self._doubtful = not _in_order(segment, batches)
+        if count <= len(self._same) and epochs == memoryview(self._same)[:count]:
+            if self._newest != _NONE:
+                self._extend(batches, count - 1, count)
+            return
+        start = 0
+        for row in range(1, count + 1):
+            if row == count or epochs[row] != epochs[start]:
+                self._add(segment, batches, start, row, epochs[start])
+                start = row
+
+    def _add(
+        self, segment: SegmentScan, batches: Columns, start: int, stop: int, epoch: int
+    ) -> None:
+        """Take up the rows of [start, stop), all of one epoch."""
+        if self._spans and epoch == self._newest != _NONE:
+            self._extend(batches, stop - 1, stop - start)
+            return
+        self._newest = epoch
+        self._same = array("q", [epoch]) * BATCHES_A_RUN
+        if epoch == _NONE:
+            return
+        if len(self._spans) >= _SPANS_KEPT:
+            self._too_many = True
+            self._spans.clear()
+            return
+        self._spans.append(
+            Span(
+                epoch,
+                batches.value(c.B_BASE_OFFSET, start),
+                batches.value(c.B_LAST_OFFSET, stop - 1),
+                stop - start,
+                segment.place,
+                batches.value(c.B_POSITION, start),
+                batches.value(c.B_SIZE, start),
+                self._doubtful,
+            )
+        )
+
+    def _extend(self, batches: Columns, row: int, count: int) -> None:
+        span = self._spans[-1]
+        self._spans[-1] = span._replace(
+            last_offset=batches.value(c.B_LAST_OFFSET, row),
+            batches=span.batches + count,
+            doubtful=span.doubtful or self._doubtful,
+        )
+
+    def end(self) -> Iterator[Reported]:
+        """Judge the epochs by their neighbours and the checkpoint, and the checkpoint by them."""
+        checkpoint = _Checkpoint(self.partition)
+        yield from checkpoint.findings
+        if not self._read or self._too_many:
+            return
+        spans: list[Span] = []
+        for number, span in enumerate(self._spans):
+            before = spans[-1] if spans else None
+            after = self._spans[number + 1] if number + 1 < len(self._spans) else None
+            if _is_odd(span, before, after, checkpoint):
+                yield _odd(span, before, after)
+            elif before is not None and before.epoch == span.epoch:
+                spans[-1] = before._replace(
+                    last_offset=span.last_offset,
+                    batches=before.batches + span.batches,
+                    doubtful=before.doubtful or span.doubtful,
+                )
+            else:
+                if before is not None and span.epoch < before.epoch:
+                    yield _falls(span, before)
+                spans.append(span)
+        name = self.partition.log.name
+        deleted = name is not None and name.retirement is Retirement.DELETE  # they are cleared
+        if checkpoint.readable and not deleted:
+            yield from self._against(spans, checkpoint)
+
+    def _against(self, spans: list[Span], checkpoint: _Checkpoint) -> Iterator[Reported]:
+        """Tell of the first span that the checkpoint has otherwise, and how many there are.
+
+        What lies below the log start is trimmed away, or truncated to nothing (X2).
+        """
+        start, _ = log_start(self.partition)
+        spans = [span for span in spans if span.last_offset >= start]
+        if not spans:
+            return
+        if not checkpoint.entries:
+            # With an old format in use there is none, nor beside a log that was copied away alone.
+            if self._newest != _NONE and (checkpoint.path or _broker_keeps(self.partition)):
+                there = "has no entry" if checkpoint.path else "is not there"
+                span = spans[-1]
+                none = _Wrong("leader-epochs-missing", span, span.first_offset, "none", there)
+                yield self._mismatch(none, checkpoint)
+            return
+        sure = [span for span in spans if not span.doubtful]
+        wrong = [found for span in sure if (found := _wrong(span, checkpoint)) is not None]
+        if not wrong:
+            return
+        one = wrong[0]
+        if len(wrong) > 1:
+            one = one._replace(words=f"{one.words}; {len(wrong) - 1:,} more epochs are wrong")
+        yield self._mismatch(one, checkpoint)
+
+    def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Suspect:
+        span = wrong.span
+        target = self.partition.target
+        name = names.LEADER_EPOCH_CHECKPOINT
+        told = finding(
+            wrong.code,
+            path=checkpoint.path or os.path.join(self.partition.log.path, name),
+            topic=target.topic,
+            partition=target.partition,
+            offset=wrong.offset,
+            expected=f"epoch {span.epoch} at offset {wrong.offset}",
+            actual=wrong.actual,
+            message=(
+                f"Batches of leader epoch {span.epoch} lie at offsets {span.first_offset:,}-"
+                f"{span.last_offset:,}; the checkpoint {wrong.words}."
+            ),
+        )
+        return Suspect(told, _touches(span))
+
+
+class _Checkpoint:
+    """What the partition's leader-epoch-checkpoint says, once loaded.
+
+    `path` is None where there is no file; `readable`: a broker could read it, or there is none.
+    """
+
+    def __init__(self, partition: PartitionScan) -> None:
+        self.findings: list[Finding] = []
+        self.readable = True
+        self.entries: list[EpochStart] = []
+        self.path = next(
+            (path for name, path in partition.log.others if name.kind is Kind.LEADER_EPOCHS), None
+        )
+        if self.path is not None:
+            self._read(partition, self.path)
+        self.starts = [entry.start_offset for entry in self.entries]
+        self.epochs = {entry.epoch for entry in self.entries}
+
+    def _read(self, partition: PartitionScan, path: str) -> None:
+        target = partition.target
+        try:
+            with Source(path) as source:
+                read = checkpoints.parse_leader_epochs(source.whole(checkpoints.SIZE_LIMIT))
+        except PathError as error:
+            self.readable = False
+            if os.path.lexists(path):
+                partition.errors.append(error)
+            return
+        self.entries = checkpoints.loaded(read.entries)
+        for problem in read.problems:
+            self.readable = False
+            self.findings.append(
+                finding(
+                    problem.code,
+                    path=path,
+                    topic=target.topic,
+                    partition=target.partition,
+                    position=problem.position,
+                    size_bytes=problem.size_bytes,
+                    expected=problem.expected,
+                    actual=problem.actual,
+                )
+            )
+        if self.readable and self.entries != read.entries:
+            kept = f"{len(self.entries)} of {len(read.entries)} entries"
+            self.readable = False
+            self.findings.append(
+                finding(
+                    "leader-epochs-order",
+                    path=path,
+                    topic=target.topic,
+                    partition=target.partition,
+                    expected=f"{len(read.entries)} entries",
+                    actual=f"{len(self.entries)} entries",
+                    message=f"Epochs or start offsets do not rise: a broker keeps {kept}.",
+                )
+            )
+
+    def floor(self, offset: int) -> EpochStart | None:
+        """The entry an offset belongs to; None below the first."""
+        slot = bisect_right(self.starts, offset) - 1
+        return self.entries[slot] if slot >= 0 else None
+
+
+def _in_order(segment: SegmentScan, batches: Columns) -> bool:
+    """Whether the batches rise, and stay below the next segment."""
+    next_base = segment.next_base
+    last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+    return not batches.flags & c.OFFSET_NOT_RISING and (next_base is None or last < next_base)
+
+
+def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint) -> bool:
+    """Whether one batch's epoch cannot be its own: its neighbours, or the checkpoint, say so."""
+    epoch = span.epoch
+    if epoch < _NONE:
+        return True
+    if span.batches != 1:
+        return False
+    if before is not None and after is not None:
+        if before.epoch <= after.epoch and not before.epoch <= epoch <= after.epoch:
+            return True
+    elif before is not None:
+        if epoch < before.epoch:
+            return True
+    elif after is not None and epoch > after.epoch and after.batches > 1:
+        return True
+    if not checkpoint.readable or epoch in checkpoint.epochs:
+        return False
+    # An epoch is in the checkpoint before the first batch of it is in the log.
+    floor = checkpoint.floor(span.first_offset)
+    neighbours = {one.epoch for one in (before, after) if one is not None}
+    return floor is not None and floor.epoch in neighbours
+
+
+def _odd(span: Span, before: Span | None, after: Span | None) -> Suspect:
+    neighbours = [
+        f"{one.epoch} {where}"
+        for one, where in ((before, "before"), (after, "behind"))
+        if one is not None
+    ]
+    beside = before or after
+    message = (
+        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}, between "
+        f"{' and '.join(neighbours) or 'none'}. The field lies outside the checksum; the records "
+        "are whole."
+    )
+    told = at_place(
+        "leader-epoch-odd",
+        span.place,
+        position=span.position,
+        size_bytes=span.size_bytes,
+        offset=span.first_offset,
+        expected=None if beside is None else beside.epoch,
+        actual=span.epoch,
+        message=message,
+    )
+    return Suspect(told, _touches(span))
+
+
+def _falls(span: Span, before: Span) -> Suspect:
+    message = (
+        f"Leader epoch {span.epoch} follows {before.epoch}, from offset {span.first_offset:,} on."
+    )
+    told = at_place(
+        "leader-epoch-falls",
+        span.place,
+        position=span.position,
+        size_bytes=span.size_bytes,
+        offset=span.first_offset,
+        expected=before.epoch,
+        actual=span.epoch,
+        message=message,
+    )
+    return Suspect(told, _touches(span))
+
+
+def _touches(span: Span) -> Touches:
+    end = span.position + span.size_bytes
+    offset = span.first_offset
+    return Touches(span.place.segment, span.position, end, offset, offset + 1)
+
+
+class _Wrong(NamedTuple):
+    """How the checkpoint contradicts a span: at which offset, what it says there, in words."""
+
+    code: str
+    span: Span
+    offset: int
+    actual: str
+    words: str
+
+
+def _broker_keeps(partition: PartitionScan) -> bool:
+    """Whether other files that a broker with leader epochs keeps in the directory are there."""
+    kinds = {name.kind for name, _ in partition.log.others}
+    return bool(kinds & {Kind.PARTITION_METADATA, Kind.PRODUCER_SNAPSHOT})
+
+
+def _wrong(span: Span, checkpoint: _Checkpoint) -> _Wrong | None:
+    """Hold the checkpoint against a span; None where it agrees, or does not reach."""
+    first, last = checkpoint.floor(span.first_offset), checkpoint.floor(span.last_offset)
+    if last is None or (first is not None and first.epoch == last.epoch == span.epoch):
+        return None
+    if first is None and last.epoch == span.epoch:
+        return None  # trimmed in the midst of the epoch
+    if span.epoch not in checkpoint.epochs:
+        there = last if first is None else first
+        words = f"knows no such epoch, and has {there.epoch} there"
+        code = "leader-epochs-missing"
+        return _Wrong(code, span, span.first_offset, f"epoch {there.epoch}", words)
+    code = "leader-epochs-start"
+    start = next(entry.start_offset for entry in checkpoint.entries if entry.epoch == span.epoch)
+    if start > span.first_offset:
+        return _Wrong(code, span, span.first_offset, str(start), f"lets it begin at {start:,}")
+    words = f"lets epoch {last.epoch} begin at {last.start_offset:,}"
+    return _Wrong(code, span, span.last_offset, str(last.start_offset), words)

@@ -1,0 +1,165 @@
+"""What a broker's settings would have refused: batches by size, records by their time (V5, V22).
+
+Only by settings that were stated, and only notes: a topic may have had its own limits, they may
+have been others then, and a follower stores what it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Check
+from kdump.engine.findings import Finding, finding
+from kdump.kernels import columns as c
+from kdump.record.layout import TIMESTAMP_TYPE_BIT
+from kdump.storage import names
+
+if TYPE_CHECKING:
+    from kdump.engine.rows import Place
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Oversize, Run
+
+_DELETE_HORIZON_BIT = 0x40
+
+
+class _Tally:
+    """The first place of something, the worst value, and how often there was any."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.worst = 0
+        self.first: tuple[Place, int, int, int] | None = None
+
+    def add(self, place: Place, batches: Columns, row: int, value: int) -> None:
+        self.count += 1
+        self.worst = max(self.worst, value)
+        if self.first is None:
+            self.first = (
+                place,
+                batches.value(c.B_POSITION, row),
+                batches.value(c.B_SIZE, row),
+                batches.value(c.B_LAST_OFFSET, row),
+            )
+
+
+class _Times(NamedTuple):
+    """When the records of a segment can have been appended, by the times of files, in ms."""
+
+    not_before_ms: int | None
+    not_after_ms: int
+
+
+class Limits(Check):
+    """Counts what exceeds stated limits, and tells of each kind once a partition."""
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        settings = partition.settings
+        internal = partition.target.topic == names.CLUSTER_METADATA_TOPIC
+        self._largest = settings.message_max_bytes
+        self._sized = "message_max_bytes" in settings.stated and not internal
+        self._before_ms, self._after_ms = (
+            settings.timestamp_before_max_ms,
+            settings.timestamp_after_max_ms,
+        )
+        times = {"timestamp_before_max_ms", "timestamp_after_max_ms"}
+        self._timed = partition.deep and bool(times & settings.stated) and not internal
+        self._large, self._early, self._late = _Tally(), _Tally(), _Tally()
+        self._times = _Times(None, 0)
+        self._sealed_ms: int | None = None  # last change of the segment before
+
+    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Note when a segment can have been written."""
+        if self._timed and segment.source is not None:
+            changed_ms = segment.source.status().st_mtime_ns // 1_000_000
+            self._times = _Times(self._sealed_ms, changed_ms)
+            self._sealed_ms = changed_ms
+        return iter(())
+
+    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Forget when the segment before was written."""
+        self._sealed_ms = None
+        return iter(())
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
+        """Compare headers with the limits."""
+        return self._look(segment.place, run.batches)
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
+        """Compare a header with the limits."""
+        return self._look(segment.place, one.batches)
+
+    def _look(self, place: Place, batches: Columns) -> Iterator[Finding]:
+        if self._sized and max(batches.column(c.B_SIZE)) > self._largest:
+            for row, size_bytes in enumerate(batches.column(c.B_SIZE)):
+                if size_bytes > self._largest:
+                    self._large.add(place, batches, row, size_bytes)
+        if self._timed:
+            self._look_at_times(place, batches)
+        return iter(())
+
+    def _look_at_times(self, place: Place, batches: Columns) -> None:
+        after_ms = self._times.not_after_ms + self._after_ms
+        if max(batches.column(c.B_MAX_TIMESTAMP)) > after_ms:
+            for row, time_ms in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
+                if time_ms > after_ms and _is_create_time(batches, row):
+                    self._late.add(place, batches, row, time_ms - self._times.not_after_ms)
+        if self._times.not_before_ms is None:
+            return
+        before_ms = self._times.not_before_ms - self._before_ms
+        if min(batches.column(c.B_BASE_TIMESTAMP)) < before_ms:
+            for row, time_ms in enumerate(batches.column(c.B_BASE_TIMESTAMP)):
+                if 0 <= time_ms < before_ms and _is_create_time(batches, row):
+                    self._early.add(place, batches, row, self._times.not_before_ms - time_ms)
+
+    def end(self) -> Iterator[Finding]:
+        """Tell of each kind once."""
+        if self._large.first is not None:
+            yield self._told(
+                "over-message-limit",
+                self._large,
+                self._largest,
+                f"{self._large.count:,} batches are over message.max.bytes={self._largest:,}; "
+                f"the largest has {self._large.worst:,} bytes.",
+            )
+        for tally, limit_ms, words in (
+            (self._late, self._after_ms, "later than their file was last changed"),
+            (self._early, self._before_ms, "earlier than the segment before was last changed"),
+        ):
+            if tally.first is not None:
+                yield self._told(
+                    "record-time-limit",
+                    tally,
+                    limit_ms,
+                    f"{tally.count:,} batches have record times more than {limit_ms:,} ms {words}, "
+                    f"at most {tally.worst:,} ms.",
+                )
+
+    def _told(self, code: str, tally: _Tally, expected: int, message: str) -> Finding:
+        assert tally.first is not None
+        place, position, size_bytes, offset = tally.first
+        return finding(
+            code,
+            path=place.path,
+            topic=place.topic,
+            partition=place.partition,
+            segment=place.segment,
+            position=position,
+            size_bytes=size_bytes,
+            offset=offset,
+            expected=expected,
+            actual=tally.worst,
+            message=message,
+        )
+
+
+def _is_create_time(batches: Columns, row: int) -> bool:
+    """Whether the header's times are the producer's; a delete horizon is no record's (F21)."""
+    if batches.value(c.B_LAYOUT, row) == 0:
+        return False
+    attributes = batches.value(c.B_ATTRIBUTES, row)
+    if attributes & TIMESTAMP_TYPE_BIT or batches.value(c.B_FLAGS, row) & c.CONTROL:
+        return False
+    return not (batches.value(c.B_LAYOUT, row) == 2 and attributes & _DELETE_HORIZON_BIT)

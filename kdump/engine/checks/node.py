@@ -1,0 +1,199 @@
+"""All data directories of one broker: what they say of it must agree, and of each partition there
+is one (R13, X5).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks.data_directory import (
+    check_data_directory,
+    is_data_directory,
+    meta_properties,
+)
+from kdump.engine.checks.replicas import check_replicas
+from kdump.engine.findings import Finding, finding
+from kdump.errors import PathError
+from kdump.storage import names
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.survey import PartitionFacts
+
+
+class Surveyed(NamedTuple):
+    """A data directory and what was found of its partitions; `whole`: of all of them."""
+
+    directory: LogDir
+    facts: Sequence[PartitionFacts]
+    whole: bool = True
+
+
+def surveyed_under(
+    paths: Iterable[str], facts: Iterable[PartitionFacts], *, whole: bool
+) -> list[Surveyed]:
+    """Find the data directories among paths, each once, with the facts of what lies in them."""
+    by_parent: dict[str, list[PartitionFacts]] = {}
+    for one in facts:
+        by_parent.setdefault(os.path.dirname(os.path.abspath(one.path)), []).append(one)
+    by_directory: dict[str, list[PartitionFacts]] = {}
+    for parent, in_it in by_parent.items():
+        by_directory.setdefault(os.path.realpath(parent), []).extend(in_it)
+    found: dict[str, Surveyed] = {}
+    for path in paths:
+        real = os.path.realpath(path)
+        if real in found or not os.path.isdir(path):
+            continue
+        try:
+            directory = LogDir.open(path)
+        except PathError:
+            continue  # whoever listed it before has said so
+        if is_data_directory(directory):
+            of_it = by_directory.get(real, [])
+            complete = {one.path for one in of_it} >= {at for _, at in directory.partitions}
+            found[real] = Surveyed(directory, of_it, whole and complete)
+    return list(found.values())
+
+
+class Member(NamedTuple):
+    """A data directory among those of its broker, with what its `meta.properties` say."""
+
+    surveyed: Surveyed
+    meta: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The directory's path."""
+        return self.surveyed.directory.path
+
+    @property
+    def node_id(self) -> str | None:
+        """The broker, as the directory knows it."""
+        return self.meta.get("node.id", self.meta.get("broker.id"))
+
+
+def check_directories(
+    surveyed: Sequence[Surveyed], *, one_node: bool = False, limit: int = DEFAULT_LIMIT
+) -> Iterator[Finding]:
+    """Yield what is wrong with data directories, one by one and together.
+
+    `one_node`: they were named by one broker's settings. Otherwise only directories whose
+    `meta.properties` name the same broker of the same cluster are held against each other, and
+    copies of one directory are not.
+    """
+    members = []
+    for one in surveyed:
+        if is_data_directory(one.directory):
+            yield from check_data_directory(one.directory, one.facts, whole=one.whole)
+            members.append(Member(one, meta_properties(one.directory)[0]))
+    if one_node:
+        yield from _differences(members)
+    for group in [members] if one_node else _groups(members):
+        yield from _topic_ids(group)
+        yield from _twice(group)
+        yield from check_replicas(group, limit)
+
+
+def _groups(members: Sequence[Member]) -> list[list[Member]]:
+    groups: dict[tuple[str, ...], list[Member]] = {}
+    seen: set[tuple[str, ...]] = set()
+    for member in members:
+        cluster, node = member.meta.get("cluster.id"), member.node_id
+        key: tuple[str, ...] = (cluster, node) if cluster and node else (member.path,)
+        directory_id = member.meta.get("directory.id")
+        if directory_id is not None and (*key, directory_id) in seen:
+            key = (member.path,)  # a copy of one that was given as well
+        seen.add((*key, directory_id or ""))
+        groups.setdefault(key, []).append(member)
+    return list(groups.values())
+
+
+def _differences(members: Sequence[Member]) -> Iterator[Finding]:
+    """Tell where the directories of one broker do not agree whose they are (X5)."""
+    named = [member for member in members if member.meta]
+    if named and named[0].meta.get("version") == "1":
+        for member in members:
+            if not member.meta:
+                path = os.path.join(member.path, names.META_PROPERTIES)
+                yield finding("meta-properties-missing", path=path)
+    for member in named[1:]:
+        first = named[0]
+        for what, expected, actual in (
+            ("node.id", first.node_id, member.node_id),
+            ("cluster.id", first.meta.get("cluster.id"), member.meta.get("cluster.id")),
+        ):
+            if expected != actual and expected is not None and actual is not None:
+                yield _differs(member, first, f"{what}={expected}", f"{what}={actual}")
+    ids: dict[str, Member] = {}
+    for member in named:
+        directory_id = member.meta.get("directory.id")
+        if directory_id is None:
+            continue
+        other = ids.setdefault(directory_id, member)
+        if other is not member:
+            yield _differs(member, other, "a directory.id of its own", directory_id)
+
+
+def _differs(member: Member, first: Member, expected: str, actual: str) -> Finding:
+    return finding(
+        "meta-properties-differ",
+        path=os.path.join(member.path, names.META_PROPERTIES),
+        expected=expected,
+        actual=actual,
+        message=f"{actual} here, {expected} going by {first.path}.",
+    )
+
+
+def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
+    for member in group:
+        yield from (one for one in member.surveyed.facts if one.is_live)
+
+
+def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
+    """Tell of partitions of one topic that name different topic ids: not all can be right."""
+    by_topic: dict[str, dict[str, list[PartitionFacts]]] = {}
+    for one in _live(group):
+        if one.topic_id is not None:
+            by_topic.setdefault(one.topic, {}).setdefault(one.topic_id, []).append(one)
+    for ids in by_topic.values():
+        most = max(ids, key=lambda topic_id: len(ids[topic_id]))
+        if len(ids) == 1 or not any(one.read_topic_id() == most for one in ids[most]):
+            continue
+        for topic_id, partitions in ids.items():
+            for one in partitions:
+                # A topic may have been deleted and made anew since its first partition was read.
+                if topic_id != most and one.read_topic_id() == topic_id:
+                    yield _other_id(one, most)
+
+
+def _other_id(one: PartitionFacts, expected: str) -> Finding:
+    return finding(
+        "topic-id-differs",
+        path=os.path.join(one.path, names.PARTITION_METADATA),
+        topic=one.topic,
+        partition=one.partition,
+        expected=expected,
+        actual=one.topic_id,
+    )
+
+
+def _twice(group: Sequence[Member]) -> Iterator[Finding]:
+    first: dict[tuple[str, int], str] = {}
+    for member in group:
+        for name, path in member.surveyed.directory.partitions:
+            if name.retirement is not None:
+                continue
+            other = first.setdefault((name.topic, name.partition), path)
+            if other != path and os.path.lexists(path) and os.path.lexists(other):
+                yield finding(
+                    "partition-twice",
+                    path=path,
+                    topic=name.topic,
+                    partition=name.partition,
+                    expected=other,
+                    actual=path,
+                    message=f"{other} holds the same partition; brokers refuse to start.",
+                )

@@ -1,0 +1,95 @@
+"""Segments of 0.6 and 0.7: framing, sums, and the one era in which segments have to join (F5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kdump.engine.damage import at_place
+from kdump.engine.findings import Finding
+from kdump.engine.pre08 import pre08_gap_finding, pre08_rows
+from kdump.engine.rows import Place
+from kdump.errors import PathError
+from kdump.storage.pre08_records import Found, Pre08Records
+
+if TYPE_CHECKING:
+    from kdump.engine.scan import PartitionScan
+    from kdump.storage.segment import LogSegment
+
+
+class Pre08Counts:
+    """What a scan of `.kafka` files looked at."""
+
+    def __init__(self) -> None:
+        self.segments = self.batches = self.records_count = self.bytes = 0
+        self.wrappers = 0  # entries that hold an unknown number of messages
+        self.complete: set[int] = set()  # base offsets of segments that were read to their end
+
+
+def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Finding]:
+    """Read the `.kafka` segments of a partition and yield what is wrong with them."""
+    segments = [segment for segment in partition.log.logs if segment.is_pre08]
+    sizes: dict[int, int] = {}
+    tails: dict[int, Finding] = {}  # by segment: a tail that does not come to an end
+    for segment in segments:
+        try:
+            sizes[segment.base_offset] = os.stat(str(segment.log)).st_size
+            if not partition.quick:
+                known = partition.known_of(segment.base_offset, str(segment.log))
+                for found in _read(partition, segment, counts) if known is None else known:
+                    if found.code == "torn-tail":
+                        tails[segment.base_offset] = found
+                    else:
+                        yield found
+        except (PathError, OSError) as error:
+            path = str(segment.log)
+            if not os.path.lexists(path):
+                yield at_place("file-vanished", _place(partition, segment))
+            elif isinstance(error, PathError):
+                partition.errors.append(error)
+            else:
+                partition.errors.append(PathError.from_os(path, error))
+    for one, following in pairwise(segments):
+        size = sizes.get(one.base_offset)
+        if size is None or one.base_offset + size == following.base_offset:
+            continue
+        tail = tails.pop(one.base_offset, None)
+        yield at_place(
+            "pre08-gap",
+            _place(partition, following),
+            offset=following.base_offset,
+            expected=one.base_offset + size,
+            actual=following.base_offset,
+            message=f"The segment before ends at {one.base_offset + size:,}, this one starts at "
+            f"{following.base_offset:,}.",
+            consequences=() if tail is None else (f"{tail.code}@{tail.position}",),
+        )
+    yield from tails.values()
+
+
+def _place(partition: PartitionScan, segment: LogSegment) -> Place:
+    target = partition.target
+    return Place(target.topic, target.partition, segment.base_offset, str(segment.log))
+
+
+def _read(partition: PartitionScan, segment: LogSegment, counts: Pre08Counts) -> Iterator[Finding]:
+    place = _place(partition, segment)
+    with partition.open(str(segment.log)) as source:
+        counts.segments += 1
+        counts.bytes += source.size
+        for item in Pre08Records(source, limit=partition.limit).walk():
+            if not isinstance(item, Found):
+                yield pre08_gap_finding(item, source, place)
+                continue
+            counts.batches += 1
+            if item.entry.codec:
+                counts.wrappers += 1
+            else:
+                counts.records_count += 1
+            if partition.deep:
+                rows = pre08_rows(item, place, partition.limit)
+                yield from (row for row in rows if isinstance(row, Finding))
+        if not source.shrank:
+            counts.complete.add(segment.base_offset)

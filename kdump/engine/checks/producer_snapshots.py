@@ -1,0 +1,232 @@
+"""Producer snapshots against a replay of the log up to the offset in their name (X9, R8 to R10).
+
+A snapshot may lawfully know less than the log: producers idle for a day are left out, and after
+a clean start without any snapshot all are (R8, R10). It may know more where compaction or the
+log start has taken away what it speaks of. So an entry is held against the log only as far as no
+offset is missing behind what it was made from.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks import Suspect, Touches
+from kdump.engine.findings import Finding, finding
+from kdump.errors import PathError
+from kdump.storage.names import Retirement
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.producer_state import Producer, ProducerStates
+    from kdump.engine.scan import PartitionScan
+    from kdump.storage.producer_snapshot import ProducerState
+
+
+class SnapshotCheck:
+    """Looks at each snapshot when the replay has come to its offset.
+
+    `log_start`: brokers drop snapshots at or below it; `doubt` are words on how sure it is.
+    """
+
+    def __init__(
+        self, partition: PartitionScan, states: ProducerStates, log_start: int, doubt: str
+    ) -> None:
+        self._doubt = doubt
+        self._partition = partition
+        self._states = states
+        self._log_start = log_start
+        self._due = partition.log.snapshots()[::-1]  # the next one last
+        self._had_any = bool(self._due)
+        self._at_end = False
+        self._producers_below = False  # below the newest segment, in the end
+
+    def next_offset(self, last_offset: int) -> int | None:
+        """The next snapshot's offset, if it is at or below a last offset."""
+        return self._due[-1][0] if self._due and self._due[-1][0] <= last_offset else None
+
+    def entries(self, offset: int) -> list[ProducerState]:
+        """What the snapshot of an offset says; none where there is none that can be read."""
+        for at, path in self._partition.log.snapshots():
+            if at != offset:
+                continue
+            try:
+                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+            except PathError:
+                break
+            return [] if snapshot.problems() else list(snapshot)
+        return []
+
+    def reached(self, offset: int) -> Iterator[Finding | Suspect]:
+        """Look at the snapshots up to an offset, all batches below which were replayed."""
+        self._producers_below = bool(self._states.producers)
+        while self._due and self._due[-1][0] <= offset:
+            at, path = self._due.pop()
+            yield from self._look(at, path, comparable=at == offset)
+
+    def end(self) -> Iterator[Finding | Suspect]:
+        """Look at those that lie behind the last batch."""
+        end = self._states.next_offset
+        self._at_end = bool(self._partition.segments) and self._partition.segments[-1].complete
+        while self._due:
+            at, path = self._due.pop()
+            yield from self._look(at, path, comparable=at == end)
+        yield from self._none_at_all()
+
+    def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Suspect]:
+        try:
+            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+        except PathError as error:
+            if os.path.lexists(path):
+                self._partition.errors.append(error)
+            return
+        problems = snapshot.problems()
+        for problem in problems:
+            yield self._finding(
+                problem.code,
+                path,
+                position=problem.position,
+                size_bytes=problem.size_bytes,
+                expected=problem.expected,
+                actual=problem.actual,
+            )
+        yield from self._stray(offset, path)
+        if problems or not comparable or self._states.overflowed:
+            return
+        if self._states.next_offset == offset:
+            yield from self._compare(snapshot, offset, path)
+
+    def _stray(self, offset: int, path: str) -> Iterator[Finding | Suspect]:
+        """Tell of one that a start deletes: of below the first segment, or beyond the log end."""
+        segments = self._partition.segments
+        if segments and offset < segments[0].base_offset:
+            yield self._finding("snapshot-stray", path, offset=offset)
+        elif self._at_end:
+            newest = segments[-1]
+            end = max(newest.base_offset, newest.last_offset + 1)
+            if offset > end:
+                # What broke the end of the log explains it.
+                tail = max(0, newest.end_position - 1)
+                touches = Touches(newest.base_offset, tail, tail + 1, end, offset)
+                told = self._finding("snapshot-stray", path, offset=offset, expected=end)
+                yield Suspect(told, touches)
+
+    def _compare(
+        self, snapshot: ProducerSnapshot, offset: int, path: str
+    ) -> Iterator[Finding | Suspect]:
+        wrong = 0
+        first: tuple[ProducerState, str, object, object] | None = None
+        for entry in snapshot:
+            difference = self._difference(entry)
+            if difference is not None:
+                wrong += 1
+                first = first or (entry, *difference)
+        if first is None:
+            return
+        entry, what, expected, actual = first
+        message = (
+            f"Producer {entry.producer_id}: the snapshot says {what} {actual}, the log up to "
+            f"offset {offset:,} says {expected}."
+        )
+        if wrong > 1:
+            message += f" {wrong - 1:,} more producers differ."
+        message += self._doubt
+        told = self._finding(
+            "snapshot-differs",
+            path,
+            offset=offset,
+            expected=f"{what} {expected}",
+            actual=f"{what} {actual}",
+            message=message,
+        )
+        yield Suspect(told, Touches(offset=self._states.joined_from, end_offset=offset))
+
+    def _difference(self, entry: ProducerState) -> tuple[str, object, object] | None:
+        """Say in what an entry contradicts the log: what, the log's value, the entry's."""
+        states = self._states
+        # A start replays no more than what lies behind the log start (R8).
+        joined = max(states.joined_from, self._log_start)
+        producer = states.producers.get(entry.producer_id)
+        if producer is None and states.dropped:
+            return None  # it may have been one of the idle
+        if producer is None:
+            # None of its batches lies where no offset is missing.
+            for what, offset in (
+                ("last offset", entry.last_offset),
+                ("open transaction", entry.current_txn_first_offset),
+            ):
+                if offset >= joined:
+                    return (what, "no batch of it", offset)
+            return None
+        if joined > producer.last_seen:
+            return None
+        return _contradiction(entry, producer, joined)
+
+    def _none_at_all(self) -> Iterator[Finding]:
+        """No snapshot is there, though producers wrote below the newest segment (X16)."""
+        segments = self._partition.segments
+        name = self._partition.log.name
+        if name is not None and name.retirement is Retirement.DELETE:
+            return
+        if self._had_any or len(segments) < 2 or not segments[-1].complete:
+            return
+        base = segments[-1].base_offset
+        if base <= self._log_start or self._states.overflowed:
+            return
+        if self._producers_below:
+            yield self._finding("snapshot-missing", self._partition.log.path, offset=base)
+
+    def _finding(
+        self,
+        code: str,
+        path: str,
+        *,
+        position: int | None = None,
+        size_bytes: int | None = None,
+        offset: int | None = None,
+        expected: object = None,
+        actual: object = None,
+        message: str | None = None,
+    ) -> Finding:
+        target = self._partition.target
+        return finding(
+            code,
+            path=path,
+            topic=target.topic,
+            partition=target.partition,
+            position=position,
+            size_bytes=size_bytes,
+            offset=offset,
+            expected=expected,
+            actual=actual,
+            message=message,
+        )
+
+
+def _contradiction(
+    entry: ProducerState, producer: Producer, joined: int
+) -> tuple[str, object, object] | None:
+    """Hold an entry against a producer whose last batch lies where no offset is missing."""
+    if entry.producer_epoch != producer.producer_epoch:
+        return ("epoch", producer.producer_epoch, entry.producer_epoch)
+    if producer.last_offset >= joined:
+        for what, expected, actual in (
+            ("last offset", producer.last_offset, entry.last_offset),
+            ("last sequence", producer.last_sequence, entry.last_sequence),
+            ("offset delta", producer.offset_delta, entry.offset_delta),
+        ):
+            if expected != actual:
+                return (what, expected, actual)
+    elif entry.last_offset >= joined:
+        return ("last offset", f"none from {joined} on", entry.last_offset)
+    first = producer.first_offset
+    said = entry.current_txn_first_offset
+    if first >= joined:
+        differs = said != first and (said < 0 or said >= producer.joined_from)
+    else:
+        differs = first < 0 <= said
+    if differs:
+        return ("open transaction", first, said)
+    return None

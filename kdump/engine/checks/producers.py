@@ -1,0 +1,276 @@
+"""Producers: one replay of their state, and what it says of sequences, snapshots, transactions.
+
+The replay (`engine/producer_state.py`) goes along with the scan. Each part that rests on it is an
+object of its own, told of the events that concern it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks import Check, Reported, Suspect, Touches
+from kdump.engine.checks.producer_snapshots import SnapshotCheck
+from kdump.engine.checks.transaction_index import TransactionIndexCheck
+from kdump.engine.checks.transactions import open_transactions
+from kdump.engine.damage import at_place
+from kdump.engine.producer_state import (
+    Ended,
+    Mixed,
+    Opened,
+    ProducerStates,
+    Unjoined,
+    Unreadable,
+)
+from kdump.kernels import columns as c
+from kdump.record.batch import MAX_SEQUENCE
+from kdump.storage import names
+from kdump.storage.file_records import MAX_OFFSET
+
+if TYPE_CHECKING:
+    from kdump.engine.producer_state import Event
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Gap, Oversize, Run
+
+DAY_MS = 86_400_000  # producer.id.expiration.ms, by default
+
+# Coordinators write with sequence 0 each time, also for the producers whose offsets they commit.
+_COORDINATED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_DOUBT = " (If the log starts at its first segment: no checkpoint of log starts is beside it.)"
+
+
+class Producers(Check):
+    """Replays producer state, and holds everything beside the log that tells of it against it."""
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        start, known = log_start(partition)
+        doubt = "" if known else _DOUBT
+        self._states = ProducerStates()
+        self._index = TransactionIndexCheck(partition, self._states, start, doubt)
+        self._snapshots = SnapshotCheck(partition, self._states, start, doubt)
+        self._sequences = partition.target.topic not in _COORDINATED
+        self._known = False  # whether the segment before was read
+        self._broken = True  # whether what came before is not known
+
+    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Open the segment's transaction index, and see to a snapshot at its base offset."""
+        self._index.begin(segment)
+        if self._broken:
+            # As a broker does: from the snapshot taken here, if it can be read.
+            self._states.load(self._snapshots.entries(segment.base_offset))
+            self._index.known_again(segment.base_offset)
+            self._broken = False
+        self._known = True
+        return self._snapshots.reached(segment.base_offset)
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
+        """Replay a run, in pieces where a snapshot was taken in its midst."""
+        if _in_order(segment, run.batches):
+            return self._replay(segment, run)
+        return self._replay_around(segment, run)
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+        """Replay a batch that is too large to be held."""
+        if _in_order(segment, one.batches):
+            return self._replay(segment, one)
+        self._forget(segment.last_offset + 1)
+        return ()
+
+    def _replay_around(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
+        """Replay what is in order; batches that are not have some other offset in truth."""
+        batches = run.batches
+        start = 0
+        for first, end in _out_of_order(segment, batches):
+            if start < first:
+                yield from self._replay(segment, run._replace(batches=batches.slice(start, first)))
+            self._forget(0)
+            last = end - 1
+            position = batches.value(c.B_POSITION, first)
+            behind = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+            self._index.unknown(segment, position, behind)
+            start = end
+        if start < batches.count:
+            yield from self._replay(
+                segment, run._replace(batches=batches.slice(start, batches.count))
+            )
+
+    def _replay(self, segment: SegmentScan, item: Run | Oversize) -> Iterator[Reported]:
+        batches = item.batches
+        last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+        if self._states.next_offset < 0:
+            self._index.known_again(batches.value(c.B_BASE_OFFSET, 0))
+        start = 0
+        while (stop := self._snapshots.next_offset(last)) is not None:
+            for event in self._states.replay(item, start, stop):
+                yield from self._event(segment, batches, event)
+            yield from self._snapshots.reached(stop)
+            start = stop
+        for event in self._states.replay(item, start):
+            yield from self._event(segment, batches, event)
+
+    def _event(self, segment: SegmentScan, batches: Columns, event: Event) -> Iterator[Reported]:
+        if isinstance(event, Ended):
+            if not event.committed:
+                self._index.aborted(segment, event)
+        elif isinstance(event, Opened):
+            self._index.opened(event.first_offset)
+        elif isinstance(event, Mixed):
+            if event.joined:
+                yield _mixed(segment, batches, event)
+        elif isinstance(event, Unreadable):
+            pass  # ControlBatches tells of it
+        elif self._sequences:
+            yield from _sequence(segment, batches, event)
+
+    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+        """Forget: markers may have been in it. What ends the log has nothing behind it."""
+        if not (gap.to_end and segment.active):
+            self._forget(segment.last_offset + 1)
+        return ()
+
+    def finish(self, segment: SegmentScan) -> Iterator[Reported]:
+        """Say what is wrong with the segment's transaction index."""
+        yield from self._index.finish(segment)
+
+    def skip(self, segment: SegmentScan) -> Iterator[Reported]:
+        """Forget all: what was open may have ended there. The index alone can be looked at."""
+        yield from self._index.leave(segment)
+        self._forget(0)
+        self._known = False
+
+    def _forget(self, known_from: int) -> None:
+        self._states.forget()
+        self._index.known_again(known_from)
+        self._broken = True
+
+    def end(self) -> Iterator[Reported]:
+        """Say which transactions are open at the log end, and look at the snapshots left over."""
+        yield from self._snapshots.end()
+        newest = self.partition.segments[-1] if self.partition.segments else None
+        if newest is None or not self._known or not newest.complete:
+            return
+        if self._states.overflowed:
+            yield at_place("producers-not-checked", newest.place)
+        else:
+            yield from open_transactions(newest, self._states, self.partition.log.path)
+
+
+def _in_order(segment: SegmentScan, batches: Columns) -> bool:
+    """Whether the batches rise, from the segment's base offset and below the next one's."""
+    if batches.flags & c.OFFSET_NOT_RISING:
+        return False
+    next_base = segment.next_base
+    return next_base is None or batches.value(c.B_LAST_OFFSET, batches.count - 1) < next_base
+
+
+def _out_of_order(segment: SegmentScan, batches: Columns) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows of which some do not fit their neighbours, the neighbours included."""
+    bases, lasts = batches.column(c.B_BASE_OFFSET), batches.column(c.B_LAST_OFFSET)
+    most = MAX_OFFSET if segment.next_base is None else segment.next_base
+    before = segment.last_offset
+    first = end = 0
+    for row in range(batches.count):
+        base = bases[row] if bases[row] >= 0 else lasts[row]
+        low = row if before < base else max(row - 1, 0)
+        before = lasts[row]
+        if low == row and before < most:
+            continue
+        if low > end and end > first:
+            yield first, end
+        if low > end or end == first:
+            first = low
+        end = row + 1
+    if end > first:
+        yield first, end
+
+
+def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:
+    message = (
+        f"Producer {event.producer_id} has a transaction open since offset "
+        f"{event.first_offset:,}, and this batch of it is not transactional."
+    )
+    return _suspect("transaction-mixed", segment, batches, event.row, event.first_offset, message)
+
+
+def _sequence(segment: SegmentScan, batches: Columns, event: Unjoined) -> Iterator[Suspect]:
+    """Tell of a gap, or of numbers seen before, where neither has an innocent explanation.
+
+    A producer that a broker has forgotten may go on at any number: for that it must have been idle
+    for a day (R10), or its batches gone from the log; clients before 2.5 then begin at 0 again.
+    """
+    before = event.previous
+    row = event.row
+    newest = batches.value(c.B_MAX_TIMESTAMP, row)
+    base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+    ahead = (event.base_sequence - event.expected) & MAX_SEQUENCE
+    first_before = (before.last_sequence - before.offset_delta) & MAX_SEQUENCE
+    same = (
+        event.base_sequence == first_before
+        and last - base == before.offset_delta
+        and newest == before.last_timestamp_ms
+    )
+    whose = f"Producer {event.producer_id}, epoch {event.producer_epoch}: "
+    if same or (event.base_sequence and ahead > MAX_SEQUENCE // 2):
+        message = whose + (
+            f"sequence {event.base_sequence:,} is here again; the batch before it, up to offset "
+            f"{before.last_offset:,}, ended at {before.last_sequence:,}."
+        )
+        code = "sequence-duplicate"
+    elif event.base_sequence and event.joined and abs(newest - before.last_timestamp_ms) < DAY_MS:
+        message = whose + (
+            f"{ahead:,} sequence numbers are missing between offset {before.last_offset:,} and "
+            f"{base:,}, and no offset is."
+        )
+        code = "sequence-gap"
+    else:
+        return
+    yield _suspect(
+        code, segment, batches, row, before.last_offset, message,
+        expected=event.expected, actual=event.base_sequence,
+    )  # fmt: skip
+
+
+def _suspect(
+    code: str,
+    segment: SegmentScan,
+    batches: Columns,
+    row: int,
+    rests_on: int,
+    message: str,
+    expected: object = None,
+    actual: object = None,
+) -> Suspect:
+    """A finding about a batch, which rests on the log from an earlier offset on."""
+    position, size = batches.value(c.B_POSITION, row), batches.value(c.B_SIZE, row)
+    offset = batches.value(c.B_BASE_OFFSET, row)
+    told = at_place(
+        code,
+        segment.place,
+        position=position,
+        size_bytes=size,
+        offset=offset,
+        expected=expected,
+        actual=actual,
+        message=message,
+    )
+    low = min(max(rests_on, 0), offset)
+    return Suspect(told, Touches(segment.base_offset, position, position + size, low, offset + 1))
+
+
+def log_start(partition: PartitionScan) -> tuple[int, bool]:
+    """The log start offset, and whether disk tells: a checkpoint names those above the first base.
+
+    Beside a copy of a partition directory there is none.
+    """
+    first = partition.segments[0].base_offset if partition.segments else 0
+    directory = partition.directory
+    if directory is None:
+        return first, False
+    name = names.LOG_START_CHECKPOINT
+    offsets = directory.offsets(name)
+    key = (partition.target.topic or "", partition.target.partition or 0)
+    known = offsets is not None and directory.checkpoint_time(name) is not None
+    return max(first, (offsets or {}).get(key, 0)), known

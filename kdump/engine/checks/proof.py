@@ -1,0 +1,139 @@
+"""The proof of one segment's indexes: the kernel is fed with headers, and what it found is kept."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.index_file import IndexFile
+    from kdump.engine.scan import SegmentScan
+    from kdump.storage.names import Kind
+
+BAD_ENTRIES_KEPT = 1000
+
+
+class BadEntry(NamedTuple):
+    """An entry that does not hold: why (see `columns`), its number, and the batch it met.
+
+    `culprit` is where the batch starts that makes it wrong, if it is another: one further up whose
+    offset is too high.
+    """
+
+    why: int
+    number: int
+    position: int
+    culprit: int | None
+    max_timestamp_ms: int
+
+
+class Proof:
+    """The two indexes of one segment while its log is read; None where there is no such file."""
+
+    def __init__(self, segment: SegmentScan) -> None:
+        self.segment = segment
+        self.offsets: IndexFile | None = None
+        self.times: IndexFile | None = None
+        self.missing: list[Kind] = []
+        self.quick = False  # the log was not read
+        self.bad: list[BadEntry] = []
+        self.state = array("q", (0, 0, segment.base_offset - 1, -1, 0, 0))
+        self.marks = array("q")
+        self.last_position = 0  # where the last batch so far starts
+        self._highest = segment.base_offset - 1
+        self._highest_at = -1  # where the batch starts that has the highest offset so far
+
+    def start(self) -> None:
+        """Make room for the kernel's marks."""
+        self.marks = array("q", bytes(8 * len(self.offsets or ())))
+
+    def feed(self, batches: c.Columns) -> None:
+        """Prove the entries that these batches can prove."""
+        found = kernels.prove_entries(
+            batches,
+            b"" if self.offsets is None else self.offsets.slots,
+            b"" if self.times is None else self.times.slots,
+            self.segment.base_offset,
+            self.state,
+            self.marks,
+            BAD_ENTRIES_KEPT - len(self.bad),
+        )
+        for why, number, row in found:
+            self.bad.append(
+                BadEntry(
+                    why,
+                    number,
+                    batches.value(c.B_POSITION, row),
+                    self._culprit(batches, number, row) if why == c.PASSES_OVER else None,
+                    batches.value(c.B_MAX_TIMESTAMP, row),
+                )
+            )
+        last = batches.count - 1
+        self.last_position = batches.value(c.B_POSITION, last)
+        if batches.flags & c.OFFSET_NOT_RISING:
+            every = batches.column(c.B_LAST_OFFSET)
+            last = max(range(batches.count), key=every.__getitem__)
+        if batches.value(c.B_LAST_OFFSET, last) > self._highest:
+            self._highest = batches.value(c.B_LAST_OFFSET, last)
+            self._highest_at = batches.value(c.B_POSITION, last)
+
+    def _culprit(self, batches: c.Columns, number: int, row: int) -> int:
+        """Where the batch starts that ends at an entry's offset or later, before its position."""
+        assert self.offsets is not None
+        offset = self.segment.base_offset + self.offsets.entry(number)[0]
+        if self._highest >= offset:
+            return self._highest_at
+        for before in range(row):
+            if batches.value(c.B_LAST_OFFSET, before) >= offset:
+                return batches.value(c.B_POSITION, before)
+        return -1
+
+    @property
+    def unsaid(self) -> int:
+        """How many more entries do not hold."""
+        return self.state[5]
+
+    @property
+    def proved_offsets(self) -> int:
+        """How many entries of the offset index lie within the log."""
+        if not self.quick or self.offsets is None:
+            return self.state[0]
+        low, high = 0, len(self.offsets)
+        while low < high:
+            middle = (low + high) // 2
+            if self.offsets.entry(middle)[1] < self.segment.end_position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    @property
+    def proved_times(self) -> int:
+        """How many entries of the time index name an offset that the log reaches."""
+        return self.state[1]
+
+    def log_is_short(self) -> bool:
+        """Whether both indexes go on where the log has ended: then it is the log that lacks.
+
+        Behind a truncation they do, too, in a file that is not trimmed.
+        """
+        offsets, times = self.offsets, self.times
+        tail = offsets is not None and len(offsets) > self.proved_offsets
+        if offsets is not None and self.segment.active and offsets.is_untrimmed:
+            return False
+        if times is None or not len(times) or times.odd_count:
+            return False
+        time_ms, relative = times.entry(len(times) - 1)
+        if self.proved_times == len(times) or time_ms <= self.segment.max_timestamp_ms:
+            return False
+        if self.segment.active and times.is_untrimmed:
+            return False
+        return tail or offsets is None or relative + self.segment.base_offset > self._highest
+
+    @property
+    def has_legacy(self) -> bool:
+        """Whether a v0 entry was met: brokers of 0.10.2 noted times that no message has."""
+        return bool(self.state[4])

@@ -1,0 +1,257 @@
+"""`--deep`: every record, decoded and held against the header of its batch.
+
+A checksum proves that bytes are as they were written, not that what was written makes sense: a
+broker that restarts keeps a batch whose records nobody can decode (F22). Records are looked at by
+the kernel, a run at a time; Python sees a batch only if it is compressed, or wrong.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.checks import Check, Suspect, Touches
+from kdump.engine.damage import at_place, decode_finding
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+
+if TYPE_CHECKING:
+    from kdump.engine.checks import Reported
+    from kdump.engine.findings import Finding
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Oversize, Run
+
+RECORDS_A_CHUNK = 8192
+_TOLD_A_CHUNK = 64
+_STATE = (-1, 0, -1, 0, 0, -1, 0, -1, 0)
+_NULLS, _FIRST_NULL, _SLACK, _FIRST_SLACK = 4, 5, 6, 7
+
+_COMPACT = "compact"  # in cleanup.policy
+
+NOT_CHECKED = {
+    reasons.OVER_LIMIT: "batches_over_limit",
+    reasons.CODEC_MISSING: "batches_without_codec",
+}
+
+
+class Records(Check):
+    """Counts, offsets, times, keys, inner messages and their checksums."""
+
+    reads_snapshots = True
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        self._state = array("q", _STATE)
+
+    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Start the sums anew."""
+        self._state = array("q", _STATE)
+        return iter(())
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
+        """Decode a run: many plain batches in one kernel call, the others one by one."""
+        batches = run.batches
+        row = 0
+        while row < batches.count:
+            records, following, _, reason = kernels.decode_run(
+                run.data, run.base, batches, row, RECORDS_A_CHUNK
+            )
+            wrong = reason >= reasons.COUNT_NEGATIVE
+            yield from self._hold(segment, batches, records, complete=not wrong)
+            if wrong:
+                self._state[0] = -1
+                decoded = sum(1 for at in records.column(c.R_BATCH) if at == following)
+                yield from self._undecodable(segment, reason, "", batches, following, decoded)
+                following += 1
+            elif reason != reasons.END and following == row:
+                yield from self._one(segment, run, row)
+                following += 1
+            row = following
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Reported]:
+        """A batch too large to be held is over the limit."""
+        yield from self._undecodable(segment, reasons.OVER_LIMIT, "", one.batches, 0, 0)
+
+    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Say once for each segment what is odd but legal."""
+        settings = self.partition.settings
+        nulls, slack = self._state[_NULLS], self._state[_SLACK]
+        if nulls and "cleanup_policy" in settings.stated and _COMPACT in settings.cleanup_policy:
+            words = "One record has" if nulls == 1 else f"{nulls:,} records have"
+            yield at_place(
+                "null-key",
+                segment.place,
+                offset=self._state[_FIRST_NULL],
+                message=f"{words} no key, and the broker's default policy is to compact.",
+            )
+        if slack:
+            words = "One message has" if slack == 1 else f"{slack:,} messages have"
+            yield at_place(
+                "slack-bytes",
+                segment.place,
+                position=self._state[_FIRST_SLACK],
+                message=f"{words} bytes behind the value, which every reader passes over.",
+            )
+
+    def _one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
+        """Open one batch that is compressed, a control batch, flagged or large."""
+        batches = run.batches
+        wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
+        decoded = 0
+        first: int | None = None
+        pieces = read_batch(
+            run.data,
+            run.base,
+            batches,
+            row,
+            limit=self.partition.limit,
+            max_records=RECORDS_A_CHUNK,
+        )
+        for piece in pieces:
+            if first is None and piece.records.count:
+                first = piece.records.value(c.R_OFFSET, 0)
+            decoded += piece.records.count
+            complete = piece.reason in (reasons.END, reasons.INNER_CUT_SHORT)
+            yield from self._hold(segment, batches, piece.records, complete=complete)
+            if piece.reason not in (reasons.END, reasons.FULL):
+                self._state[0] = -1
+                yield from self._undecodable(
+                    segment, piece.reason, piece.detail, batches, row, decoded
+                )
+        if wrapper:
+            segment.opened(decoded)
+            before = batches.value(c.B_LAST_OFFSET, row - 1) if row else segment.last_offset
+            if first is not None and 0 <= first <= before < batches.value(c.B_LAST_OFFSET, row):
+                yield self._overlap(segment, batches, row, first, before)
+
+    def _hold(
+        self, segment: SegmentScan, batches: Columns, records: Columns, *, complete: bool
+    ) -> Iterator[Reported]:
+        """Let the kernel look, and name each wrong batch once for each thing wrong with it."""
+        found = kernels.prove_records(batches, records, self._state, complete, _TOLD_A_CHUNK)
+        if not found:
+            return
+        told: set[tuple[int, int]] = set()
+        for why, row, record in found:
+            if (why, row) not in told:
+                told.add((why, row))
+                yield from self._wrong(segment, batches, records, why, row, record)
+
+    def _wrong(
+        self,
+        segment: SegmentScan,
+        batches: Columns,
+        records: Columns,
+        why: int,
+        row: int,
+        record: int,
+    ) -> Iterator[Reported]:
+        offset = records.value(c.R_OFFSET, record) if record < records.count else None
+        base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+        if why == c.MAX_TIMESTAMP:
+            if record == records.count:  # it may have begun in an earlier piece
+                newest = self._state[2]
+            else:
+                of_batch = zip(
+                    records.column(c.R_BATCH), records.column(c.R_TIMESTAMP), strict=True
+                )
+                newest = max(time for at, time in of_batch if at == row)
+            yield self._batch_finding(
+                "batch-max-timestamp",
+                segment,
+                batches,
+                row,
+                expected=newest,
+                actual=batches.value(c.B_MAX_TIMESTAMP, row),
+                message=_max_timestamp_words(newest, batches.value(c.B_MAX_TIMESTAMP, row)),
+            )
+        elif why == c.INNER_SUM:
+            yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
+        elif why == c.LAST_OFFSET:
+            message = f"The wrapper's offset {last:,} is not that of its last message."
+            found = self._batch_finding(
+                "wrapper-offset", segment, batches, row, actual=last, message=message
+            )
+            yield _resting(found)
+        elif not batches.value(c.B_FLAGS, row) & c.DELTA_COUNT:  # else told of already
+            if why == c.OFFSET_ORDER:
+                message = f"Record offset {offset:,} is not above that of the record before it."
+            elif batches.value(c.B_FLAGS, row) & c.WRAPPER:
+                return  # then its last message is another, or they do not rise
+            else:
+                message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
+            found = self._batch_finding(
+                "record-offset",
+                segment,
+                batches,
+                row,
+                offset=offset,
+                actual=offset,
+                message=message,
+            )
+            yield _resting(found)
+
+    def _overlap(
+        self, segment: SegmentScan, batches: Columns, row: int, first: int, before: int
+    ) -> Reported:
+        found = self._batch_finding(
+            "wrapper-offset",
+            segment,
+            batches,
+            row,
+            offset=first,
+            expected=before + 1,
+            actual=first,
+            message=f"The wrapper's first message has offset {first:,}, but the entry before "
+            f"reaches {before:,}.",
+        )
+        position = batches.value(c.B_POSITION, row)
+        return Suspect(found, Touches(found.segment, max(position - 1, 0), position + 1))
+
+    def _undecodable(
+        self,
+        segment: SegmentScan,
+        reason: int,
+        detail: str,
+        batches: Columns,
+        row: int,
+        decoded: int,
+    ) -> Iterator[Reported]:
+        what = NOT_CHECKED.get(reason)
+        if what is not None:
+            self.not_checked[what] = self.not_checked.get(what, 0) + 1
+        flags = batches.value(c.B_FLAGS, row)
+        if flags & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
+            return  # what is wrong with the header is told of already
+        told = decode_finding(reason, detail, segment.place, batches, row, decoded)
+        if told is not None:
+            yield told if what is not None else _resting(told)
+
+    def _batch_finding(
+        self, code: str, segment: SegmentScan, batches: Columns, row: int, **members: object
+    ) -> Finding:
+        members.setdefault("offset", batches.value(c.B_LAST_OFFSET, row))
+        return at_place(
+            code,
+            segment.place,
+            position=batches.value(c.B_POSITION, row),
+            size_bytes=batches.value(c.B_SIZE, row),
+            **members,
+        )
+
+
+def _resting(found: Finding) -> Suspect:
+    """Say that a finding follows where its batch stands in a wrong place altogether."""
+    assert found.position is not None
+    return Suspect(found, Touches(found.segment, found.position, found.position + 1))
+
+
+def _max_timestamp_words(newest: int, stated: int) -> str:
+    words = f"The header says {stated}, the newest record is of {newest}."
+    if stated < newest:
+        return f"{words} Lookups by time pass over the records above {stated}."
+    return f"{words} A query for the newest record may find none."

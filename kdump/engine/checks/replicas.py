@@ -1,0 +1,180 @@
+"""The partitions in a broker's data directories against its cluster metadata log (R11, X8, X15).
+
+A start of 3.7 or later sets aside what the log does not place here, and makes anew what it does
+and is missing. On a live broker the log is ahead of the directories, so that only what it has
+said for a minute counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kdump.engine.checks import cluster_metadata
+from kdump.engine.checks.survey import read_properties
+from kdump.engine.findings import Finding, finding
+from kdump.errors import PathError
+from kdump.storage import names, properties
+from kdump.storage.local_log import LocalLog
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
+    from kdump.engine.checks.node import Member
+    from kdump.engine.checks.survey import PartitionFacts
+
+SETTLED_MS = 60_000
+
+
+def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
+    """Look at the metadata log, if a broker has one here, and hold its partitions against it."""
+    for member in group:
+        path = os.path.join(member.path, names.directory_name(names.CLUSTER_METADATA_TOPIC, 0))
+        if not os.path.isdir(path):
+            continue
+        yield from _metadata_files(path, limit)
+        told = list(_against(group, member, path, limit))
+        if told:
+            # A broker may have acted on the log between our look at it and at the directories.
+            again = {(one.code, one.path) for one in _against(group, member, path, limit)}
+            yield from (one for one in told if (one.code, one.path) in again)
+        return
+
+
+def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
+    quorum_state = os.path.join(path, names.QUORUM_STATE)
+    if os.path.lexists(quorum_state):
+        for told in read_properties(quorum_state, properties.parse_quorum_state)[1]:
+            yield told._replace(topic=names.CLUSTER_METADATA_TOPIC, partition=0)
+    try:
+        log = LocalLog.open(path)
+    except PathError:
+        return
+    snapshots = cluster_metadata.snapshots_of(log)
+    newest = max((end_offset for end_offset, _ in snapshots), default=0)
+    if log.logs and log.logs[0].base_offset > newest:
+        start = log.logs[0].base_offset
+        yield finding(
+            "metadata-snapshot-missing",
+            path=path,
+            offset=start,
+            expected=start,
+            actual=newest,
+            topic=names.CLUSTER_METADATA_TOPIC,
+            partition=0,
+        )
+    for end_offset, snapshot in snapshots:
+        try:
+            ends = cluster_metadata.replay_snapshot(snapshot, None, limit)
+        except PathError:
+            continue  # brokers delete them while they run
+        if not (ends.header and ends.footer) and os.path.lexists(snapshot):
+            yield finding(
+                "metadata-snapshot-incomplete",
+                path=snapshot,
+                offset=end_offset,
+                expected="header and footer",
+                actual="no footer" if ends.header else "no header",
+                topic=names.CLUSTER_METADATA_TOPIC,
+                partition=0,
+            )
+
+
+def _against(group: Sequence[Member], member: Member, path: str, limit: int) -> Iterator[Finding]:
+    state = cluster_metadata.read_cluster_metadata(path, limit)
+    node = member.node_id
+    if state is None or not state.complete or node is None or not node.isdecimal():
+        return
+    for one in _live(group):
+        if one.topic_id is not None and one.topic != names.CLUSTER_METADATA_TOPIC:
+            yield from _assignment(one, state, int(node))
+    yield from _not_here(group, state, int(node))
+
+
+def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
+    for member in group:
+        yield from (one for one in member.surveyed.facts if one.is_live)
+
+
+def _assignment(one: PartitionFacts, state: ClusterMetadata, node: int) -> Iterator[Finding]:
+    """Hold one partition that is here against what the log says of it (R11, X8)."""
+    if not os.path.lexists(one.path):
+        return
+    topic_id = one.topic_id or ""
+    known = state.partitions.get(topic_id, {}).get(one.partition)
+    if known is not None:
+        if node not in known.replicas and _settled(state, known.since_ms):
+            yield _note("replica-not-assigned", one, expected=list(known.replicas), actual=node)
+        return
+    current = state.ids.get(one.topic)
+    of_current = state.partitions.get(current or "", {}).get(one.partition)
+    if current is not None and current != topic_id and of_current is not None:
+        if node in of_current.replicas and _settled(state, of_current.since_ms):
+            yield _other_id(one, current)
+    elif _settled(state, state.removed.get(topic_id, -1)):
+        yield _note("topic-unknown", one, actual=topic_id)
+
+
+def _settled(state: ClusterMetadata, since_ms: int) -> bool:
+    return since_ms + SETTLED_MS <= state.last_ms
+
+
+def _other_id(one: PartitionFacts, current: str) -> Finding:
+    return finding(
+        "topic-id-differs",
+        path=os.path.join(one.path, names.PARTITION_METADATA),
+        topic=one.topic,
+        partition=one.partition,
+        expected=current,
+        actual=one.topic_id,
+        message=f"The cluster knows this topic as {current}.",
+    )
+
+
+def _note(
+    code: str, one: PartitionFacts, *, expected: object = None, actual: object = None
+) -> Finding:
+    return finding(
+        code,
+        path=one.path,
+        topic=one.topic,
+        partition=one.partition,
+        expected=expected,
+        actual=actual,
+    )
+
+
+def _not_here(group: Sequence[Member], state: ClusterMetadata, node: int) -> Iterator[Finding]:
+    """Tell of partitions assigned to these directories that are in none of them.
+
+    Only if all directories that the broker registered were looked at: a partition that was just
+    moved is assigned to its old one for a moment.
+    """
+    here = {
+        directory_id: member.path
+        for member in group
+        if (directory_id := member.meta.get("directory.id")) is not None
+    }
+    registered = state.log_dirs.get(node, ())
+    if not registered or not set(registered) <= set(here):
+        return
+    for topic_id, partitions in state.partitions.items():
+        topic = state.topics.get(topic_id)
+        for partition, known in partitions.items():
+            at = here.get(_directory_of(known, node))
+            if topic is None or at is None or not _settled(state, known.since_ms):
+                continue
+            name = names.directory_name(topic, partition)
+            if not any(os.path.lexists(os.path.join(path, name)) for path in here.values()):
+                yield finding(
+                    "partition-missing",
+                    path=os.path.join(at, name),
+                    topic=topic,
+                    partition=partition,
+                )
+
+
+def _directory_of(known: Replicas, node: int) -> str:
+    if node not in known.replicas or len(known.directories) != len(known.replicas):
+        return ""
+    return known.directories[known.replicas.index(node)]

@@ -1,0 +1,190 @@
+"""Why each sealed segment ended: the rule by which a broker rolled it (O1 to O3).
+
+A roll is decided before an append, from what the segment holds and what is about to come; so the
+first batch of the next segment is part of the question. The settings are the broker's: a topic
+may have had its own, a cleaner may have put segments together, and a broker may have been told to
+roll, so that a segment whose end no rule explains is worth no more than a note.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Check
+from kdump.engine.findings import Finding, finding
+from kdump.kernels import columns as c
+from kdump.storage import names
+from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kdump.storage.names import Kind
+
+if TYPE_CHECKING:
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.settings import Settings
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Oversize, Run
+
+SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
+APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
+COMPACTED = "compacted"  # a cleaner put the segment together
+UNEXPLAINED = "unexplained"
+RELATIVE_OFFSET_MAX = (1 << 31) - 1
+FETCH_BYTES = 1 << 20  # replica.fetch.max.bytes: what one fetch gives of a partition
+
+
+class Sealed(NamedTuple):
+    """What a segment held when it was rolled. Times in ms, -1 for none; index sizes in entries."""
+
+    base_offset: int
+    size_bytes: int
+    first_max_timestamp_ms: int
+    offset_entries: int
+    time_entries: int
+
+
+class Incoming(NamedTuple):
+    """The first batch behind it, and how much its segment holds: an append is that or more."""
+
+    size_bytes: int
+    segment_bytes: int
+    max_timestamp_ms: int
+    last_offset: int
+
+
+class Rolled(NamedTuple):
+    """The rule that ended a segment, with both sides of it."""
+
+    base_offset: int
+    rule: str
+    limit: int | None = None
+    actual: int | None = None
+
+
+def explain(sealed: Sealed, incoming: Incoming, settings: Settings) -> Rolled:
+    """Say which rule ended a segment; the broker's order (O1)."""
+    base, most_bytes = sealed.base_offset, settings.segment_bytes
+    if sealed.size_bytes + incoming.size_bytes > most_bytes:
+        return Rolled(base, SIZE, most_bytes, sealed.size_bytes + incoming.size_bytes)
+    first = sealed.first_max_timestamp_ms
+    if first >= 0 and sealed.size_bytes:
+        waited_ms = incoming.max_timestamp_ms - first
+        jitter_ms = min(settings.segment_jitter_ms, settings.segment_ms)
+        if waited_ms > settings.segment_ms - jitter_ms:
+            return Rolled(base, TIME, settings.segment_ms, waited_ms)
+    for entries, entry_bytes, kept_free in (
+        (sealed.offset_entries, OFFSET_INDEX_ENTRY.size, 0),
+        (sealed.time_entries, TIME_INDEX_ENTRY.size, 1),  # for the entry made by the roll (I5)
+    ):
+        most = settings.index_size_max_bytes // entry_bytes - kept_free
+        if entries >= most:
+            return Rolled(base, INDEX_FULL, most, entries)
+    relative = incoming.last_offset - base
+    if relative > RELATIVE_OFFSET_MAX:
+        return Rolled(base, OFFSET_RANGE, RELATIVE_OFFSET_MAX, relative)
+    append_bytes = min(incoming.segment_bytes, FETCH_BYTES)
+    if sealed.size_bytes + append_bytes > most_bytes:
+        return Rolled(base, APPEND_SIZE, most_bytes, sealed.size_bytes + append_bytes)
+    return Rolled(base, UNEXPLAINED)
+
+
+class Rolling(Check):
+    """Explains each sealed segment of a partition; `rolled` has them in order."""
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        self.rolled: list[Rolled] = []
+        self.settings = partition.settings.for_topic(partition.target.topic)
+        directory, target = partition.directory, partition.target
+        cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
+        self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
+        self._sealed: Sealed | None = None  # the segment before, where all of it is known
+        self._next_offset = 0
+        self._first: tuple[int, ...] | None = None  # header of this segment's first batch
+
+    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Take up a segment."""
+        self._first = None
+        return iter(())
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
+        """Look at the first batch of a segment."""
+        return self._take(run.batches)
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
+        """Look at the first batch of a segment."""
+        return self._take(one.batches)
+
+    def _take(self, batches: Columns) -> Iterator[Finding]:
+        if self._first is None:
+            self._first = batches.row(0)
+        return iter(())
+
+    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Explain the segment before, and keep what this one held."""
+        first = self._first
+        if self._sealed is not None and first is not None:
+            incoming = Incoming(
+                first[c.B_SIZE],
+                segment.end_position,
+                first[c.B_MAX_TIMESTAMP],
+                first[c.B_LAST_OFFSET],
+            )
+            if self._sealed.base_offset < self._cleaned:
+                self.rolled.append(Rolled(self._sealed.base_offset, COMPACTED))
+            elif first[c.B_FLAGS] & c.WRAPPER or first[c.B_BASE_OFFSET] == self._next_offset:
+                self.rolled.append(explain(self._sealed, incoming, self.settings))
+        self._sealed = None
+        self._next_offset = segment.last_offset + 1
+        if segment.complete and not segment.gaps and first is not None:
+            self._sealed = Sealed(
+                segment.base_offset,
+                segment.end_position,
+                first[c.B_MAX_TIMESTAMP],
+                _entries(segment, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
+                _entries(segment, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
+            )
+        return iter(())
+
+    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Forget the segment before."""
+        self._sealed = None
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Tell of segments that no rule explains, once, and only by settings that were stated."""
+        unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
+        if not unexplained or "segment_bytes" not in self.settings.stated:
+            return
+        target = self.partition.target
+        rules = Counter(one.rule for one in self.rolled)
+        told = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
+        first = unexplained[0].base_offset
+        yield finding(
+            "roll-unexplained",
+            path=self._path(first),
+            topic=target.topic,
+            partition=target.partition,
+            segment=first,
+            expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
+            actual=len(unexplained),
+            message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
+            f"setting that was stated asked for it ({told}): the topic may have its own.",
+        )
+
+    def _path(self, base_offset: int) -> str:
+        for segment in self.partition.segments:
+            if segment.base_offset == base_offset:
+                return segment.path
+        return self.partition.target.path
+
+
+def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:
+    path = segment.segment.files.get(kind)
+    if path is None:
+        return 0
+    try:
+        return os.stat(path).st_size // entry_bytes
+    except OSError:
+        return 0

@@ -1,0 +1,166 @@
+"""What a scan of one partition leaves for the checks that look at all partitions together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Check
+from kdump.engine.checks.access import FileStatus, status_of
+from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
+from kdump.errors import PathError
+from kdump.storage import names, properties
+from kdump.storage.local_log import LocalLog
+from kdump.storage.names import Retirement
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.storage.problems import Problem
+    from kdump.storage.properties import Properties
+
+TEXT_LIMIT = 1 << 20
+
+
+class PartitionFacts(NamedTuple):
+    """One partition directory.
+
+    `topic_id` is that of `partition.metadata`, None where `has_metadata` is false or the file
+    cannot be read. `base_offset` is that of the first segment, None where there is none.
+    `next_offset` is the log end offset, None where the newest segment was not read to its end or
+    where what is wrong with it leaves the end open. `newest` is the log it was read from and how
+    many bytes that had. `pre08`: offsets are byte positions, and no checkpoint speaks of them.
+    """
+
+    topic: str
+    partition: int
+    path: str
+    retirement: Retirement | None = None
+    topic_id: str | None = None
+    has_metadata: bool = False
+    base_offset: int | None = None
+    next_offset: int | None = None
+    newest: tuple[str, int] | None = None
+    pre08: bool = False
+    status: FileStatus | None = None
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a broker would load it as the partition itself."""
+        return self.retirement is None
+
+    def still_holds(self) -> bool:
+        """Whether nothing was written to the log since it was read.
+
+        What lies beside it is read later: a broker may have gone on in between.
+        """
+        try:
+            logs = LocalLog.open(self.path).logs
+            if not logs or self.newest is None:
+                return not logs and self.base_offset is None
+            path, size = self.newest
+            return logs[-1].log == path and os.stat(path).st_size == size
+        except (PathError, OSError):
+            return False
+
+    def read_topic_id(self) -> str | None:
+        """Read the topic id anew; None where there is none that can be read."""
+        path = os.path.join(self.path, names.PARTITION_METADATA)
+        return _topic_id(read_properties(path, properties.parse_partition_metadata)[0])
+
+
+class Survey(Check):
+    """Collects the facts of a partition, and reads its `partition.metadata` (X8)."""
+
+    def __init__(self, partition: PartitionScan) -> None:
+        super().__init__(partition)
+        self.topic_id: str | None = None
+        self._has_metadata = False
+        self._next_offset: int | None = None
+        self._newest: tuple[str, int] | None = None
+
+    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+        """Note where the newest segment ends."""
+        if segment.active and segment.complete:
+            self._next_offset = segment.last_offset + 1
+            if segment.source is not None:
+                self._newest = (segment.path, segment.source.size)
+        return iter(())
+
+    def end(self) -> Iterator[Finding]:
+        """Read what says which topic this is."""
+        target, log = self.partition.target, self.partition.log
+        path = os.path.join(log.path, names.PARTITION_METADATA)
+        if not target.whole or not os.path.lexists(path):
+            return
+        self._has_metadata = True
+        found, told = read_properties(path, properties.parse_partition_metadata)
+        for one in told:
+            yield one._replace(topic=target.topic, partition=target.partition)
+        if found is not None and not told:
+            self.topic_id = _topic_id(found)
+
+    def facts(self, findings: Iterable[Finding]) -> PartitionFacts | None:
+        """Say what was found; None where no directory of a partition was looked at.
+
+        Damage in the newest segment may have been at its end, and has been told of.
+        """
+        log = self.partition.log
+        if log.name is None or not self.partition.target.whole:
+            return None
+        segments = log.logs
+        newest = segments[-1].base_offset if segments else None
+        if any(told.severity is Severity.DAMAGE and told.segment == newest for told in findings):
+            self._next_offset = None
+        return PartitionFacts(
+            log.name.topic,
+            log.name.partition,
+            log.path,
+            log.name.retirement,
+            self.topic_id,
+            self._has_metadata,
+            segments[0].base_offset if segments else None,
+            self._next_offset,
+            self._newest,
+            any(segment.is_pre08 for segment in segments),
+            status_of(log.path),
+        )
+
+
+def read_properties(
+    path: str, parse: Callable[[bytes], Properties]
+) -> tuple[Properties | None, list[Finding]]:
+    """Read a small file of names and values: what it says, None if nothing, and what is wrong.
+
+    A file that vanished says nothing, and nothing is wrong with it.
+    """
+    try:
+        found = parse(whole(path, TEXT_LIMIT))
+    except PathError as error:
+        if not os.path.lexists(path):
+            return None, []
+        return None, [finding("properties-malformed", path=path, message=f"It {error.reason}.")]
+    return found, [problem_finding(problem, path) for problem in found.problems]
+
+
+def _topic_id(found: Properties | None) -> str | None:
+    """Brokers write the id without padding; some tools pad it."""
+    if found is None or found.problems:
+        return None
+    return (found.values.get("topic_id") or "").rstrip("=") or None
+
+
+def problem_finding(problem: Problem, path: str) -> Finding:
+    """Make a finding of what a reader of a small file found wrong."""
+    more = problem.places - 1
+    sentence = CATALOGUE[problem.code].sentence
+    return finding(
+        problem.code,
+        path=path,
+        position=problem.position,
+        size_bytes=problem.size_bytes,
+        expected=problem.expected,
+        actual=problem.actual,
+        message=f"{sentence} The same at {more:,} more places." if more else None,
+    )

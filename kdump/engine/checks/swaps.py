@@ -1,0 +1,109 @@
+"""`.swap` files: whole replacements that a cleaner, or a split, had not put in place yet (R6)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks.holes import Covered
+from kdump.engine.damage import at_place, gap_finding
+from kdump.engine.findings import Finding
+from kdump.engine.rows import Place
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.record.frames import Gap
+from kdump.storage import names
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
+
+if TYPE_CHECKING:
+    from kdump.engine.scan import PartitionScan
+
+
+class _Swap(NamedTuple):
+    place: Place
+    base_offset: int
+    next_offset: int
+    legacy: bool
+
+
+def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]:
+    """Yield what a start would do with them, and add to `covered` the offsets they hold.
+
+    They are read like any log: once they are in place there is no other.
+    """
+    found: list[_Swap] = []
+    for name, path in partition.log.retired:
+        if name.kind is Kind.LOG and name.suffix == names.SWAP and name.base_offset is not None:
+            try:
+                found.append((yield from _read(partition, path, name.base_offset)))
+            except PathError as error:
+                if os.path.lexists(path):
+                    partition.errors.append(error)
+    if not found:
+        return
+    covered.extend(Covered(swap.base_offset, swap.next_offset) for swap in found)
+    start = min(swap.base_offset for swap in found)
+    end = max(swap.next_offset for swap in found)
+    replaced = [
+        segment.base_offset for segment in partition.log.logs if start <= segment.base_offset < end
+    ]
+    yield at_place(
+        "swap-left",
+        found[0].place,
+        actual=len(found),
+        message=_words(found, replaced, _lost_at_start(partition, found)),
+    )
+
+
+def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Finding, None, _Swap]:
+    target = partition.target
+    place = Place(target.topic, target.partition, base_offset, path)
+    if partition.quick:
+        bases = [segment.base_offset for segment in partition.log.logs]
+        behind = min((base for base in bases if base > base_offset), default=names.OFFSET_MAX)
+        return _Swap(place, base_offset, behind, legacy=False)
+    last_offset, legacy = base_offset - 1, False
+    with partition.open(path) as source:
+        for item in FileRecords(source, limit=partition.limit).walk(last_offset=last_offset):
+            if isinstance(item, Gap):
+                yield gap_finding(
+                    item, place, source, last_offset=last_offset, next_offset=None, active=False
+                )
+                continue
+            last_offset = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+            legacy |= item.batches.value(c.B_LAYOUT, 0) < 2
+    return _Swap(place, base_offset, last_offset + 1, legacy)
+
+
+def _lost_at_start(partition: PartitionScan, found: list[_Swap]) -> list[int]:
+    """Swap files that a start deletes: those from the first `.cleaned` file on."""
+    cleaned = [
+        name.base_offset
+        for name, _ in partition.log.retired
+        if name.suffix == names.CLEANED and name.base_offset is not None
+    ]
+    return [swap.base_offset for swap in found if cleaned and swap.base_offset >= min(cleaned)]
+
+
+def _words(found: list[_Swap], replaced: list[int], lost: list[int]) -> str:
+    bases = _list([swap.base_offset for swap in found])
+    if lost:
+        return (
+            f"Swap files of {bases} lie beside files still being cleaned: a start deletes those "
+            f"of {_list(lost)}."
+        )
+    if replaced:
+        return f"A start puts the swap files of {bases} in the place of segment {_list(replaced)}."
+    words = (
+        f"A start makes the swap files of {bases} segments; no other segment holds their offsets."
+    )
+    if any(swap.legacy for swap in found):
+        words += " Brokers of 0.9.0 to 0.10.2 delete the segment before them as well."
+    return words
+
+
+def _list(bases: list[int]) -> str:
+    shown = ", ".join(str(base) for base in bases[:5])
+    return shown if len(bases) <= 5 else f"{shown} and {len(bases) - 5:,} more"

@@ -1,0 +1,136 @@
+"""More than one look at a partition that a broker works on, so that nothing is charged wrongly.
+
+A broker appends, rolls, compacts, deletes and truncates while its files are read one after
+another: an index of before does not fit a log of after, a log is there before its index is. So a
+grave finding about files that changed during the look is in doubt. What is in doubt is looked at
+again, some times over about a second and a half, and believed if it is found each time at the same
+place; what is not found again never was. A broker on a machine that is short of processors may stop
+for a tenth of a second between two writes that belong together. What comes up anew in every look
+becomes a note.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.findings import Finding, Severity, finding
+from kdump.storage import lock, names
+
+if TYPE_CHECKING:
+    from kdump.engine.targets import Target
+
+#: How long to wait before each further look, in seconds: in that time a broker ends what it is at.
+_WAITS = (0.02, 0.1, 0.4, 1.0)
+_JUST_WRITTEN_NS = 5_000_000_000
+#: File name -> inode, size, modification time.
+Listing = dict[str, tuple[int, int, int]]
+
+
+class Moved(NamedTuple):
+    """What changed during a look: file names, and the base offsets they belong to."""
+
+    names: frozenset[str]
+    bases: frozenset[int]
+
+    def concerns(self, found: Finding) -> bool:
+        """Whether a finding rests on files that changed."""
+        if os.path.basename(found.path) in self.names:
+            return True
+        return bool(self.names) if found.segment is None else found.segment in self.bases
+
+
+def listing_of(directory: str) -> Listing:
+    """Say which files a directory holds, and what tells them from what they may become."""
+    found: Listing = {}
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat()
+                except OSError:
+                    found[entry.name] = (0, 0, 0)
+                else:
+                    found[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+    except OSError:
+        pass
+    return found
+
+
+def moved_between(before: Listing, after: Listing, *, running: bool = False) -> Moved:
+    """Say what came, went or changed; where a broker is `running`, also what it has just written.
+
+    The first of two writes may have come before the first listing, and the second is yet to come.
+    """
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    if running:
+        since_ns = time.time_ns() - _JUST_WRITTEN_NS
+        changed |= {name for name, (_, _, time_ns) in after.items() if time_ns > since_ns}
+    parsed = map(names.parse, changed)
+    bases = {name.base_offset for name in parsed if name.base_offset is not None}
+    return Moved(frozenset(changed), frozenset(bases))
+
+
+def settled(
+    target: Target,
+    directory: str,
+    before: Listing,
+    first: tuple[Finding, ...],
+    look_again: Callable[[frozenset[int]], Iterable[Finding]],
+) -> tuple[Finding, ...]:
+    """Return the findings that can be believed.
+
+    `before` is the listing of the target's directory from before the first look, whose findings
+    are `first`. `look_again` reads the segments of some base offsets, as they are now, and nothing
+    else.
+    """
+    if not any(map(_is_grave, first)):
+        return first
+    running = lock.is_held(os.path.dirname(os.path.abspath(directory))) is not False
+    moved = moved_between(before, listing_of(directory), running=running)
+    believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
+    doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]
+    fresh: set[tuple[object, ...]] = set()  # places that came up after the first look
+    for wait in _WAITS:
+        if not doubted:
+            return tuple(believed)
+        time.sleep(wait)
+        bases = moved.bases | {found.segment for found in doubted if found.segment is not None}
+        before = listing_of(directory)
+        again = [found for found in look_again(bases) if _is_grave(found)]
+        moved = moved_between(before, listing_of(directory), running=running)
+        told = set(map(_place, doubted))
+        known = set(map(_place, believed))
+        doubted = []
+        for found in again:
+            if _place(found) in known:
+                continue
+            if not moved.concerns(found):
+                believed.append(found)
+                continue
+            doubted.append(found)
+            if _place(found) not in told:
+                fresh.add(_place(found))
+    believed += [found for found in doubted if _place(found) not in fresh]
+    doubted = [found for found in doubted if _place(found) in fresh]
+    if doubted:
+        believed.append(
+            finding(
+                "partition-changing",
+                path=target.path,
+                topic=target.topic,
+                partition=target.partition,
+                actual=len(doubted),
+            )
+        )
+    return tuple(believed)
+
+
+def _is_grave(found: Finding) -> bool:
+    return found.severity is not Severity.NOTE
+
+
+def _place(found: Finding) -> tuple[object, ...]:
+    return found.code, found.path, found.segment, found.position, found.offset

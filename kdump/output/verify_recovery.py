@@ -1,0 +1,109 @@
+"""What a restart would cost, for a person: one line for each partition that it would change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kdump.output.cells import pad, width_of
+from kdump.output.escape import visible
+from kdump.output.progress import counted, size_text
+from kdump.output.verify_words import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kdump.engine.rows import Row
+
+#: Outcomes, the worst first; of those at the end only the number is told.
+_ORDER = (
+    "refuses-to-start",
+    "out-of-memory",
+    "delete-segments",
+    "truncate",
+    "unknown",
+    "empty",
+    "stray",
+    "recover",
+    "clean",
+)
+_COUNTED = frozenset({"clean"})
+_PARTITION_WIDEST = 32
+_TOLD = 1000
+
+
+def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
+    """Write a heading and the rows, the worst outcome first."""
+    yield ""
+    yield "What the next start would do:"
+    counts = Counter(str(row.fields["outcome"]) for row in rows)
+    told = sorted(
+        (row for row in rows if row.fields["outcome"] not in _COUNTED),
+        key=lambda row: (_rank(str(row.fields["outcome"])), *_place(row)),
+    )
+    first = min(max((width_of(_name(row)) for row in told), default=0), _PARTITION_WIDEST)
+    second = max((len(str(row.fields["outcome"])) for row in told), default=0)
+    for row in told[:_TOLD]:
+        outcome = str(row.fields["outcome"])
+        head = f"{pad(_name(row), first)}   {outcome:{second}}   "
+        indent = " " * min(width_of(head), width // 2)
+        lines = wrap(visible(_told(row)), width - len(indent))
+        yield (head + lines[0]).rstrip()
+        yield from (indent + line for line in lines[1:])
+    if len(told) > _TOLD:
+        yield f"and {len(told) - _TOLD:,} more; --format jsonl lists them"
+    for outcome in _ORDER:
+        if outcome in _COUNTED and counts[outcome]:
+            yield f"{counted(counts[outcome], 'partition')} {outcome}: nothing is re-read or lost"
+
+
+def _told(row: Row) -> str:
+    """Say why, what is lost by it, and what it costs."""
+    fields = row.fields
+    outcome, lost = fields["outcome"], fields.get("records_lost", 0)
+    parts = []
+    if fields["reason"] and outcome != "recover":
+        parts.append(str(fields["reason"]))
+    if isinstance(lost, int) and lost:
+        end = fields["log_end_after"]
+        good = f", the last good one is {end - 1:,}" if isinstance(end, int) and end > 0 else ""
+        first = _number(fields["first_lost_offset"])
+        parts.append(f"{counted(lost, 'record')} lost from offset {first} on{good}")
+    elif lost is None:
+        parts.append("how many records are lost cannot be told")
+    elif outcome == "recover":
+        parts.append("nothing lost")
+    elif outcome in ("truncate", "empty"):
+        parts.append("no record that can be read is lost")
+    read, rebuilt = _listed(fields.get("segments_read")), _listed(fields.get("indexes_rebuilt"))
+    if read:
+        size = fields.get("bytes_read")
+        more = f", {size_text(size)}" if isinstance(size, int) else ""
+        parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
+    if rebuilt and rebuilt != read:
+        parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
+    return "; ".join(parts)
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else "?"
+
+
+def _name(row: Row) -> str:
+    topic, partition = row.fields["topic"], row.fields["partition"]
+    if topic is None:
+        return visible(str(row.fields.get("path") or "the whole broker"))
+    return visible(f"{topic}-{partition}")
+
+
+def _place(row: Row) -> tuple[str, int]:
+    partition = row.fields["partition"]
+    return str(row.fields["topic"] or ""), partition if isinstance(partition, int) else -1
+
+
+def _rank(outcome: str) -> int:
+    return _ORDER.index(outcome) if outcome in _ORDER else len(_ORDER)

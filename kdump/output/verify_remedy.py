@@ -1,0 +1,100 @@
+"""The command to type next: for each finding, words a shell takes as they are printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+
+#: Codes about a small file whose entries are worth a look, by how they start.
+_ENTRIES = ("snapshot-", "checkpoint-", "properties-", "leader-epoch", "transaction-index-")
+#: Codes about batches whose offsets cannot be gone by; they are found by their position.
+_LYING_OFFSETS = frozenset(
+    {
+        "offset-not-rising",
+        "offset-below-base",
+        "offset-past-next",
+        "record-offset",
+        "wrapper-offset",
+    }
+)
+#: Codes about what is not there: nothing can be shown.
+_NO_COMMAND = frozenset({"segment-missing", "log-too-short", "zero-tail"})
+#: How files end that hold batches: logs of either kind, metadata snapshots.
+_LOGS = frozenset({"log", "kafka", "checkpoint"})
+#: Codes whose file `reindex` rebuilds, by how they start -> the word of its --only.
+_REINDEX = {
+    "offset-index": "index",
+    "offset-lookup": "index",
+    "time-index": "timeindex",
+    "time-lookup": "index,timeindex",
+    "transaction-index": "txnindex",
+    "leader-epoch": "leader-epochs",
+}
+
+
+def command_for(finding: Finding) -> tuple[str, ...] | None:
+    """Give the words of the command that looks closer or mends; None where there is none.
+
+    A batch is shown with `dump --hex`, an index is rebuilt with `reindex`, which plans first and
+    changes nothing by itself. Small files are shown entry by entry.
+    """
+    severity = finding.severity.value
+    if finding.code in _NO_COMMAND:
+        return None
+    if severity == "rebuild":
+        for start, only in _REINDEX.items():
+            if finding.code.startswith(start) and finding.topic is not None:
+                return ("kdump", "reindex", "--only", only, _safe(_directory(finding)))
+    if severity == "note":
+        return None
+    in_log = finding.path.rpartition(".")[2] in _LOGS
+    if finding.code.startswith(_ENTRIES) and not in_log:
+        return ("kdump", "dump", "--entries", _safe(finding.path))
+    if finding.position is None or not in_log:
+        return None
+    if finding.code in _LYING_OFFSETS or finding.offset is None or finding.offset < 0:
+        return ("kdump", "dump", "--batches", _safe(finding.path))
+    where = ("--from-offset", str(finding.offset), "--limit", "1")
+    return ("kdump", "dump", "--hex", *where, _safe(finding.path))
+
+
+def shell_line(finding: Finding) -> str | None:
+    """Write that command as a line for a shell; of many batches it picks the one."""
+    words = command_for(finding)
+    if words is None:
+        return None
+    picks = words[1:3] == ("dump", "--batches")
+    return shell_text(words) + (f" | grep '\"position\":{finding.position},'" if picks else "")
+
+
+def shell_text(words: tuple[str, ...]) -> str:
+    """Write words so that a shell reads exactly them; what a terminal would obey is spelled out."""
+    return " ".join(map(_quoted, words))
+
+
+def _quoted(word: str) -> str:
+    if word.isprintable() and not re.search("[\ud800-\udfff]", word):
+        return shlex.quote(word)
+    spelled = "".join(
+        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}"
+        for byte in os.fsencode(word)
+    )
+    return f"$'{spelled}'"
+
+
+def _safe(path: str) -> str:
+    """Keep a path from being read as an option."""
+    return f"./{path}" if path.startswith("-") else path
+
+
+def _directory(finding: Finding) -> str:
+    """The partition directory a finding is about; some name a file in it, some the directory."""
+    name = os.path.basename(finding.path)
+    if name == f"{finding.topic}-{finding.partition}":
+        return finding.path
+    return os.path.dirname(finding.path) or "."

@@ -1,0 +1,79 @@
+"""The forms of verify's results: rows for programs, where findings are rows like any other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kdump.engine.rows import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kdump.engine.findings import Finding
+    from kdump.output.sink import Sink
+
+
+class Report(Protocol):
+    """One form of what verify found."""
+
+    def finding(self, finding: Finding) -> None:
+        """Take a finding."""
+
+    def row(self, row: Row) -> None:
+        """Take a recovery, or the summary, which comes last."""
+
+    def finish(self) -> None:
+        """Write what was held back."""
+
+    def stop(self) -> None:
+        """The run was interrupted: write what is of use all the same."""
+
+
+class RowReport:
+    """Passes findings on as rows to a sink; `kinds` are the other rows that are wanted."""
+
+    def __init__(self, sink: Sink, kinds: frozenset[str]) -> None:
+        self._sink = sink
+        self._kinds = kinds
+
+    def finding(self, finding: Finding) -> None:
+        """Write a finding as a row."""
+        self._sink.write(Row("finding", finding.fields()))
+
+    def row(self, row: Row) -> None:
+        """Write a row, if its kind is wanted."""
+        if row.row in self._kinds:
+            self._sink.write(row)
+
+    def finish(self) -> None:
+        """Write what the sink held back."""
+        self._sink.finish()
+
+    def stop(self) -> None:
+        """Every row was written when it came."""
+
+
+class FileReport:
+    """Takes the summary and hands it to a function at the end: for forms of one piece."""
+
+    def __init__(self, write: Callable[[Finding | None, Row | None], None]) -> None:
+        self._write = write
+        self._worst: Finding | None = None
+        self._summary: Row | None = None
+
+    def finding(self, finding: Finding) -> None:
+        """Keep the worst, the first of those."""
+        if self._worst is None or finding.severity.rank > self._worst.severity.rank:
+            self._worst = finding
+
+    def row(self, row: Row) -> None:
+        """Keep the summary."""
+        if row.row == "summary":
+            self._summary = row
+
+    def finish(self) -> None:
+        """Write it all."""
+        self._write(self._worst, self._summary)
+
+    def stop(self) -> None:
+        """Half a run has no outcome."""

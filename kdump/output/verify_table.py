@@ -1,0 +1,211 @@
+"""What verify says to a person: the worst first, what it means, and the command to type next.
+
+Findings are held until the end, because the worst of them has to stand first; meanwhile the
+progress bar says how many there are. Held are the worst few thousand; the rest is counted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from kdump.engine.findings import CATALOGUE, Finding, Severity
+from kdump.output.escape import visible
+from kdump.output.messages import SGR
+from kdump.output.progress import counted, size_text
+from kdump.output.verify_remedy import shell_line
+from kdump.output.verify_words import (
+    Columns,
+    not_checked_text,
+    number,
+    seconds_text,
+    told,
+    wrap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kdump.engine.about import DirectoryFacts
+    from kdump.engine.rows import Row
+
+_INDENT = " " * 9
+_WIDEST = 100
+#: Of one code in one partition so many are told in full.
+_TOLD_EACH = 5
+#: So many are held of each severity.
+_HELD = 2000
+_SHOWN_DIRECTORIES = 12
+
+
+class VerifyTable:
+    """Takes findings and the summary, and writes all of it at the end."""
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        *,
+        width: int,
+        colour: bool,
+        quiet: bool,
+        all_notes: bool,
+        directories: Callable[[], Iterable[DirectoryFacts]],
+        status: Callable[[], int],
+    ) -> None:
+        self._write = write
+        self._width = min(width, _WIDEST)
+        self._colour = colour
+        self._quiet = quiet
+        self._all_notes = all_notes
+        self._directories = directories
+        self._status = status
+        self._held: dict[Severity, list[Finding]] = defaultdict(list)
+        self._left_out: Counter[Severity] = Counter()
+        self._notes: Counter[str] = Counter()
+        self._note_places: dict[str, set[int]] = defaultdict(set)
+        self._recoveries: list[Row] = []
+        self._summary: Row | None = None
+        self._meant: set[str] = set()  # codes whose meaning was told
+
+    def finding(self, finding: Finding) -> None:
+        """Hold a finding."""
+        if finding.severity is Severity.NOTE and not self._all_notes:
+            self._notes[finding.code] += 1
+            place = hash((finding.topic, finding.partition) if finding.topic else finding.path)
+            self._note_places[finding.code].add(place)
+        elif len(self._held[finding.severity]) < _HELD:
+            self._held[finding.severity].append(finding)
+        else:
+            self._left_out[finding.severity] += 1
+
+    def row(self, row: Row) -> None:
+        """Hold what a restart would do to a partition, or the summary."""
+        if row.row == "summary":
+            self._summary = row
+        else:
+            self._recoveries.append(row)
+
+    def finish(self) -> None:
+        """Write everything."""
+        if not self._quiet:
+            for line in _heading(list(self._directories())):
+                self._line(line)
+            self._line("")
+        for severity in sorted(Severity, key=lambda severity: -severity.rank):
+            self._findings(severity)
+        for line in self._note_lines():
+            self._line(line)
+        if self._recoveries and not self._quiet:
+            from kdump.output.verify_recovery import recovery_lines
+
+            for line in recovery_lines(self._recoveries, self._width):
+                self._line(line)
+        if self._summary is not None and not self._quiet:
+            self._closing(self._summary)
+
+    def stop(self) -> None:
+        """Write what was found so far."""
+        self.finish()
+        if not self._quiet:
+            self._line("")
+            self._line("Interrupted: this is what was found until then.")
+
+    def _findings(self, severity: Severity) -> None:
+        counts: Counter[tuple[str | None, int | None, str]] = Counter()
+        held = sorted(self._held[severity], key=_place_key)
+        columns = Columns(held)
+        for finding in held:
+            kind = (finding.topic, finding.partition, finding.code)
+            counts[kind] += 1
+            if counts[kind] <= _TOLD_EACH or severity is Severity.NOTE:
+                self._finding(finding, columns)
+        for (topic, partition, code), count in counts.items():
+            if count > _TOLD_EACH and severity is not Severity.NOTE:
+                more = f"{count - _TOLD_EACH:,} more {code} in {topic}-{partition}"
+                self._line(f"{self._level(severity)}{visible(more)}; --format jsonl lists them")
+        if self._left_out[severity]:
+            more = f"{self._left_out[severity]:,} more findings"
+            self._line(f"{self._level(severity)}{more}; --format jsonl lists them")
+
+    def _finding(self, finding: Finding, columns: Columns) -> None:
+        self._line(self._level(finding.severity) + columns.where(finding))
+        meaning = "" if finding.code in self._meant else CATALOGUE[finding.code].meaning
+        self._meant.add(finding.code)
+        for text in told(finding, meaning):
+            for line in wrap(visible(text), self._width - len(_INDENT)):
+                self._line(_INDENT + line)
+        command = shell_line(finding)
+        if command is not None:
+            self._line(f"{_INDENT}→ {visible(command)}")
+        elif finding.severity is not Severity.NOTE:
+            for number, line in enumerate(
+                wrap(CATALOGUE[finding.code].remedy, self._width - len(_INDENT) - 2)
+            ):
+                self._line(_INDENT + ("  " if number else "→ ") + line)
+
+    def _note_lines(self) -> Iterator[str]:
+        for code, count in sorted(self._notes.items()):
+            places = len(self._note_places[code])
+            many = f"{count:,} × {code} in {counted(places, 'place')}" if count > 1 else code
+            lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
+            yield self._level(Severity.NOTE) + lines[0]
+            yield from (_INDENT + line for line in lines[1:])
+
+    def _closing(self, summary: Row) -> None:
+        fields = summary.fields
+        findings = fields["findings"]
+        assert isinstance(findings, dict)
+        if any(findings.values()) or self._recoveries:
+            self._line("")
+        parts = [counted(count, word) for word, count in findings.items() if count]
+        if not fields["paths"]:
+            parts.insert(0, "nothing was looked at")
+        elif not (findings["damage"] or findings["rebuild"]):
+            parts.insert(0, "no damage, nothing to rebuild")
+        text = " · ".join(parts)
+        hint = " (--notes lists them)" if self._notes else ""
+        read = [
+            counted(number(fields["paths"]), "partition"),
+            counted(number(fields["segments"]), "segment"),
+            counted(number(fields["batches"]), "batch"),
+            size_text(number(fields["bytes"])),
+        ]
+        self._line(f"{text[0].upper()}{text[1:]}{hint}.")
+        self._line(f"Read: {' · '.join(read)} in {seconds_text(fields['seconds'])}.")
+        for line in wrap(not_checked_text(fields), self._width):
+            self._line(line)
+        self._line(f"status {self._status()}")
+
+    def _level(self, severity: Severity) -> str:
+        word = f"{severity.value.upper():9}"
+        return f"\x1b[{SGR[severity.value]}m{word}\x1b[0m" if self._colour else word
+
+    def _line(self, text: str) -> None:
+        self._write(text.encode("utf-8", "backslashreplace") + b"\n")
+
+
+def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:
+    for facts in directories[:_SHOWN_DIRECTORIES]:
+        parts = [facts.path]
+        if facts.node_id is not None:
+            parts.append(f"broker {facts.node_id}")
+        if facts.cluster_id is not None:
+            parts.append(f"cluster {facts.cluster_id}")
+        if facts.locked:
+            parts.append("a broker holds .lock (read only, nothing will be changed)")
+        elif facts.locked is False and len(parts) > 1:
+            parts.append("no broker holds .lock")
+        yield visible(" · ".join(parts))
+    if len(directories) > _SHOWN_DIRECTORIES:
+        yield f"and {len(directories) - _SHOWN_DIRECTORIES:,} more directories"
+
+
+def _place_key(finding: Finding) -> tuple[object, ...]:
+    return (
+        finding.topic or "",
+        -1 if finding.partition is None else finding.partition,
+        finding.path if finding.topic is None else "",
+        -1 if finding.segment is None else finding.segment,
+        -1 if finding.position is None else finding.position,
+        finding.code,
+    )

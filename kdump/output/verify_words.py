@@ -1,0 +1,131 @@
+"""The words of verify's report: where something is, what it means, what was not looked at."""
+
+from __future__ import annotations
+
+from collections import Counter
+from textwrap import TextWrapper
+from typing import TYPE_CHECKING
+
+from kdump.output.cells import pad, width_of
+from kdump.output.escape import visible
+from kdump.output.progress import counted, size_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.findings import Finding
+
+_PARTITION_WIDEST = 32
+
+
+class Columns:
+    """Where findings are: partition and segment padded to columns of their own."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        self._partition = max((width_of(_partition(each)) for each in findings), default=0)
+        self._partition = min(self._partition, _PARTITION_WIDEST)
+        self._segment = max((len(_segment(each)) for each in findings), default=0)
+
+    def where(self, finding: Finding) -> str:
+        """Write where a finding is: partition, segment, then position or file."""
+        if finding.topic is None:
+            place = _position(finding)
+            return visible(f"{finding.path}   {place}" if place else finding.path)
+        last = _position(finding)
+        name = finding.path.rpartition("/")[2]
+        if not last:
+            last = "" if name == _partition(finding) else name
+        elif finding.segment is None or name.rpartition(".")[2] != "log":
+            last = f"{name}   {last}"
+        parts = [pad(_partition(finding), self._partition)]
+        if self._segment:
+            parts.append(pad(_segment(finding), self._segment))
+        return "   ".join((*parts, visible(last))).rstrip()
+
+
+def _partition(finding: Finding) -> str:
+    return visible(f"{finding.topic}-{finding.partition}")
+
+
+def _segment(finding: Finding) -> str:
+    return "" if finding.segment is None else f"segment {finding.segment}"
+
+
+def _position(finding: Finding) -> str:
+    if finding.position is None:
+        return ""
+    size = "" if finding.size_bytes is None else f" · {counted(finding.size_bytes, 'byte')}"
+    return f"position {finding.position:,}{size}"
+
+
+def told(finding: Finding, meaning: str) -> Iterator[str]:
+    """Say what is wrong, what that means, what follows from it, and where a reader gets past it."""
+    yield f"{finding.code}: {finding.message}"
+    if meaning:
+        yield meaning
+    if finding.consequences:
+        times = Counter(each.partition("@")[0] for each in finding.consequences)
+        words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
+        yield f"From this follow, and are not counted: {', '.join(words)}."
+    if finding.next_offset is not None:
+        yield f"A stuck consumer gets past it by seeking to offset {finding.next_offset}."
+
+
+def not_checked_text(fields: dict[str, object]) -> str:
+    """Say what this run did not look at, in words."""
+    left = fields["not_checked"]
+    assert isinstance(left, dict)
+    parts = []
+    unsaid = {"bytes_out_of_time", "compressed_batches"}
+    if fields["mode"] == "quick":
+        parts.append("what lies inside the logs (--quick)")
+        unsaid.add("segments_not_read")
+    if fields["mode"] == "default":
+        many = counted(number(fields["batches"]), "batch")
+        packed = left.get("compressed_batches", 0)
+        more = f" ({packed:,} compressed)" if packed else ""
+        parts.append(f"the records inside {many}{more}, beyond their checksums (--deep)")
+    for word, count in left.items():
+        if word in unsaid or not count:
+            continue
+        thing, why = _NOT_CHECKED.get(word, (None, ""))
+        many = f"{count:,} {word.replace('_', ' ')}" if thing is None else counted(count, thing)
+        parts.append(f"{many} {why}".rstrip())
+        if word == "segments_out_of_time":
+            parts[-1] += f", {size_text(left.get('bytes_out_of_time', 0))}"
+    if unfinished := fields["paths_unfinished"]:
+        parts.append(f"{counted(number(unfinished), 'path')} that could not be read")
+    return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
+
+
+#: What the summary names -> the thing that is counted, and why it was not looked at.
+_NOT_CHECKED = {
+    "segments_verified_before": ("segment", "unchanged since last verified (--state)"),
+    "segments_outside_subset": ("segment", "outside this slice (--subset)"),
+    "segments_out_of_time": ("segment", "for want of time (--max-duration)"),
+    "segments_not_read": ("segment", "not read to the end"),
+    "batches_over_limit": ("batch", "over --decompress-limit"),
+    "batches_without_codec": ("batch", "whose codec is not installed"),
+}
+
+
+def seconds_text(value: object) -> str:
+    """Write how long something took."""
+    seconds = float(str(value))
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break text into lines; codes, options and paths stay whole, to be found and copied."""
+    lines = TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap(text)
+    return lines or [""]
+
+
+def number(value: object) -> int:
+    """Take a number out of a summary."""
+    assert isinstance(value, int)
+    return value

@@ -1,0 +1,180 @@
+"""verify beside a real broker that is written to, rolls, compacts and deletes: nothing but notes.
+
+Half a minute; under KDUMP_FUZZ=long the loop alone takes a minute.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import shared
+
+from kdump.engine.about import facts_of
+from kdump.engine.findings import Finding, Severity
+from kdump.engine.rows import Row
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+from kdump.engine.verify_state import VerifyState
+
+SECONDS = 60 if os.environ.get("KDUMP_FUZZ") == "long" else 12
+SETTINGS = {
+    "log.cleaner.backoff.ms": 200,
+    "log.retention.check.interval.ms": 400,
+    "log.segment.delete.delay.ms": 300,
+    "log.flush.offset.checkpoint.interval.ms": 700,
+    "log.flush.start.offset.checkpoint.interval.ms": 700,
+}
+CLEANED = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.01",
+    "max.compaction.lag.ms": "500",
+    "delete.retention.ms": "100",
+    "file.delete.delay.ms": "300",
+}
+DELETED = {"retention.bytes": "150000", "file.delete.delay.ms": "300"}
+
+
+class Broker:
+    """A broker on a directory of its own, and one client."""
+
+    def __init__(self, program: Path, directory: Path) -> None:
+        self._program = program
+        self.directory = directory
+        settings = [f"--set={name}={value}" for name, value in SETTINGS.items()]
+        owner = ["--owner", str(os.getpid()), "--ttl", "300"]
+        started = self._do("start", "--version", "4.1.1", *owner, *settings)
+        if started.returncode:
+            pytest.skip(f"no broker starts here: {(started.stderr.splitlines() or ['?'])[0]}")
+        self.client = subprocess.Popen(
+            [str(program), "client", "--dir", str(directory)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def _do(self, *words: str) -> "subprocess.CompletedProcess[str]":
+        command = [str(self._program), words[0], "--dir", str(self.directory), *words[1:]]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    def ask(self, op: str, **members: Any) -> dict[str, Any]:
+        assert self.client.stdin is not None
+        assert self.client.stdout is not None
+        self.client.stdin.write(json.dumps({"op": op, **members}) + "\n")
+        self.client.stdin.flush()
+        answer: dict[str, Any] = json.loads(self.client.stdout.readline())
+        assert answer["ok"], answer
+        return answer
+
+    def close(self) -> None:
+        assert self.client.stdin is not None
+        assert self.client.stdout is not None
+        self.client.stdin.close()
+        self.client.wait(30)
+        self.client.stdout.close()
+        self._do("kill")
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    root = shared()
+    program = None if root is None else root / "broker" / "broker"
+    if program is None or not program.is_file():
+        pytest.skip("no broker: KDUMP_SHARED names none, and there is no ../shared")
+    for needed in ("java", "mvn"):
+        if shutil.which(needed) is None:
+            pytest.skip(f"the broker needs {needed}, which is not on PATH")
+    running = Broker(program, tmp_path_factory.mktemp("live") / "data")
+    yield running
+    running.close()
+
+
+def busy(broker: Broker) -> None:
+    """Let the broker be written to in every way at once."""
+    ask = broker.ask
+    ask("create_topic", topic="plain", segmentBytes=20_000, configs=DELETED)
+    ask("create_topic", topic="compact", segmentBytes=15_000, configs=CLEANED)
+    ask("create_topic", topic="both", segmentBytes=15_000, configs={**CLEANED, **DELETED,
+        "cleanup.policy": "compact,delete"})  # fmt: skip
+    ask("create_topic", topic="trimmed", segmentBytes=20_000, configs={})
+    reserved = {"preallocate": "true", **DELETED}
+    ask("create_topic", topic="reserved", segmentBytes=20_000, configs=reserved)
+    ask("create_topic", topic="transactions", segmentBytes=20_000, configs={})
+    few_keys = {"keySize": 1, "batch": 5}
+    seconds = SECONDS + 60
+    for topic, members in (
+        ("plain", {"codec": "lz4", "idempotent": True}),
+        ("compact", few_keys),
+        ("both", few_keys),
+        ("trimmed", {"codec": "zstd"}),
+        ("reserved", {}),
+    ):
+        ask("load", topic=topic, name=topic, seconds=seconds, rate=400, **members)
+
+
+def looks() -> Iterator[tuple[VerifyOptions, bool]]:
+    """Give one way to look after another, and whether a state is kept for it."""
+    while True:
+        yield VerifyOptions(), False
+        yield VerifyOptions(deep=True), False
+        yield VerifyOptions(), True
+        yield VerifyOptions(quick=True), False
+        yield VerifyOptions(jobs=2), False
+        yield VerifyOptions(bytes_per_second=2_000_000), False  # slow enough for much to happen
+
+
+def _told(item: object, options: VerifyOptions) -> str:
+    asked = {name: value for name, value in options._asdict().items() if value}
+    if isinstance(item, Finding):
+        place = f"{item.path} at {item.position}, offset {item.offset}"
+        return f"{asked}: {item.code} {place}: {item.message}"
+    return f"{asked}: {item}"
+
+
+def test_nothing_but_notes_beside_a_busy_broker(broker: Broker) -> None:
+    busy(broker)
+    told: list[str] = []
+    notes: Counter[str] = Counter()
+    state = b""
+    segments: Counter[str] = Counter()
+    trimmed, count = 0, 0
+    ends = time.monotonic() + SECONDS
+    for options, with_state in looks():
+        if time.monotonic() > ends:
+            break
+        count += 1
+        trimmed += 150
+        answer = broker.ask("list_offsets", topic="trimmed", at=["latest"])
+        if answer["offsets"][0]["offset"] > trimmed:
+            broker.ask("delete_records", topic="trimmed", before=trimmed)
+        for end in ("commit", "abort", "open"):
+            broker.ask("txn", topic="transactions", txn=end, count=20, end=end)
+        kept = VerifyState.read(state, int(time.time())) if with_state else None
+        for item in verify([str(broker.directory)], options, state=kept):
+            if isinstance(item, Row):
+                summary = item.fields
+            elif isinstance(item, Finding) and item.severity is Severity.NOTE:
+                notes[item.code] += 1
+            else:
+                told.append(_told(item, options))
+        if kept is not None:
+            state = b"".join(kept.lines())
+        segments["seen"] += int(str(summary["segments"]))
+    assert not told, "\n".join(told)
+    assert count >= 6
+    # The broker did what it was to do: it rolled, cleaned and deleted.
+    assert segments["seen"] / count > 15
+    names = {path.name for path in (broker.directory / "plain-0").iterdir()}
+    assert f"{0:020}.log" not in names
+    bases = sorted(int(path.stem) for path in (broker.directory / "trimmed-0").glob("*.log"))
+    assert bases[0] > 0
+
+
+def test_a_running_broker_is_seen_by_its_lock(broker: Broker) -> None:
+    assert facts_of(str(broker.directory)).locked is True

@@ -1,0 +1,168 @@
+"""No finding on what sound brokers wrote: logs and indexes of every era.
+
+Corpora of real brokers in all their states, directories that the broker's own append code writes
+from a seed, and indexes that brokers of 1.0 and 2.8 write beside the same logs. One directory in
+eighteen ways on every run; KDUMP_FUZZ=long takes 300, from KDUMP_FUZZ_SEED on.
+"""
+
+import atexit
+import os
+import random
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import corpus
+import pytest
+from oracle import Oracle, OracleError, oracle
+from segments import checked, partition_of
+
+from kdump.engine.findings import Finding, Severity
+from kdump.storage.local_log import looks_like_partition
+
+LONG = os.environ.get("KDUMP_FUZZ") == "long"
+FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+COUNT = 300 if LONG else 20
+OLD_COUNT = 150 if LONG else 3
+
+SETS = (
+    "modern/data/live",
+    "modern/data/clean",
+    "modern/data/killed",
+    "modern/data/recovered",
+    "modern/extras/future-live",
+    "modern/extras/future-killed",
+    "modern/extras/metadata-torn-after",
+    "old/mixed-282.live",
+    "old/mixed-282.killed",
+    "old/mixed-282.clean",
+    "old/v0-0822.live",
+    "old/v0-0822.killed",
+    "old/v0-0822.clean",
+    "old/v0-0901.live",
+    "old/v0-0901.killed",
+    "old/v0-0901.clean",
+    "old/v1-01022.live",
+    "old/v1-01022.killed",
+    "old/v1-01022.clean",
+)
+PROFILES = (
+    *("tiny", "mixed-v0", "mixed-v1", "mixed-v2", "mixed-all", "leader-v0", "leader-v1"),
+    *("leader-v2", "logappend", "txn", "compacted", "outoforder-time", "restarts"),
+    *("huge-offsets", "group-offsets", "txn-state", "metadata", "share-state"),
+)
+
+
+def grave(found: tuple[Finding, ...]) -> list[Finding]:
+    return [one for one in found if one.severity is not Severity.NOTE]
+
+
+def partitions(directory: Path) -> list[Path]:
+    """Find partitions, but for those that were sent deliberately wrong requests."""
+    return [
+        path
+        for path in sorted(directory.rglob("*-*"))
+        if path.is_dir()
+        and not path.name.startswith("bad")
+        and looks_like_partition([entry.name for entry in path.iterdir()])
+    ]
+
+
+@pytest.mark.parametrize("deep", [False, True], ids=["", "deep"])
+@pytest.mark.parametrize("name", SETS)
+def test_corpora(name: str, deep: bool) -> None:
+    found = partitions(corpus.corpus(name))
+    assert len(found) >= 3
+    for path in found:
+        assert not grave(checked(path, deep=deep)), path
+        assert not grave(checked(path, quick=True)), path
+
+
+def options(draw: random.Random) -> dict[str, str]:
+    given: dict[str, str] = {}
+    if draw.random() < 0.6:
+        given["indexIntervalBytes"] = str(draw.choice([0, 50, 200, 1024]))
+    if draw.random() < 0.5:
+        given["segmentBytes"] = str(draw.choice([40_000, 60_000, 100_000]))
+    if draw.random() < 0.4:
+        given["crash"] = "true"
+    if draw.random() < 0.3:
+        given["batches"] = str(draw.choice([30, 100, 300]))
+    return given
+
+
+def made(parent: Path, number: int, profiles: tuple[str, ...]) -> tuple[Path, dict[str, str]]:
+    """Write a directory; a batch larger than a segment is refused, then segments are large."""
+    draw = random.Random(number)
+    profile, given = profiles[number % len(profiles)], options(draw)
+    try:
+        return oracle().make(profile, number, parent / f"{profile}-0", **given), given
+    except OracleError:
+        del given["segmentBytes"]
+        shutil.rmtree(parent / f"{profile}-0", ignore_errors=True)
+        return oracle().make(profile, number, parent / f"{profile}-0", **given), given
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("number", range(FIRST, FIRST + COUNT))
+def test_directories_from_a_seed(tmp_path: Path, number: int) -> None:
+    directory, _ = made(tmp_path, number, PROFILES)
+    assert not grave(checked(directory, deep=True))
+    assert not grave(checked(directory, quick=True))
+    partition = partition_of(directory)
+    assert partition.segments
+
+
+class OldOracle(Oracle):
+    """The same for a broker of long ago."""
+
+    def __init__(self, version: str) -> None:
+        root = corpus.shared()
+        assert root is not None
+        self._process = subprocess.Popen(
+            [str(root / "oracle" / "oracle-old"), version, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        atexit.register(self._end)
+
+    def _end(self) -> None:
+        requests, answers = self._pipes()
+        requests.close()
+        self._process.wait(60)
+        answers.close()
+
+
+@cache
+def old(version: str) -> OldOracle:
+    oracle()  # skips where there is none
+    return OldOracle(version)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("number", range(FIRST, FIRST + OLD_COUNT))
+@pytest.mark.parametrize("how", ["replay", "recover"])
+@pytest.mark.parametrize("version", ["1.0", "2.8"])
+def test_indexes_of_older_brokers(tmp_path: Path, version: str, how: str, number: int) -> None:
+    """One entry for an append of many batches, first offsets and last ones (I9)."""
+    profiles = tuple(profile for profile in PROFILES if not profile.endswith(("state", "data")))
+    directory, given = made(tmp_path, number, profiles)
+    draw = random.Random(number)
+    members: dict[str, Any] = {"indexIntervalBytes": int(given.get("indexIntervalBytes", 4096))}
+    if how == "replay":
+        most = draw.choice([1, 3, 10, 40])
+        members |= {"batchesPerAppend": [1, most], "seed": number, "leader": draw.random() < 0.5}
+    out = tmp_path / "out-0"
+    out.mkdir()
+    answer = old(version).answer(how, dir=directory, out=out, **members)
+    assert answer["ok"], answer
+    segments = answer["result"]["segments"] if how == "recover" else []
+    if any("error" in one or one["truncatedBytes"] for one in segments):
+        return  # alone, without the producers of earlier segments, it cut a sound log or gave up
+    for log in directory.glob("*.log"):
+        shutil.copy(log, out / log.name)
+    assert not grave(checked(out))

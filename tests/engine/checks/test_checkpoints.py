@@ -1,0 +1,143 @@
+"""Offset checkpoints against the logs: what a schedule can explain is no more than a note."""
+
+from pathlib import Path
+
+import pytest
+from directories import DataDirectory, codes, findings, write_checkpoint
+
+from kdump.engine.findings import Finding
+
+CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    directory = DataDirectory(tmp_path / "data")
+    directory.partition("orders", 0)
+    directory.partition("users", 3, (0, 10, 20, 30), topic_id=8)
+    directory.stop()
+    return directory
+
+
+def one(data: DataDirectory) -> Finding:
+    found = findings(data.path)
+    assert len(found) == 1, [(told.code, told.message) for told in found]
+    return found[0]
+
+
+def unclean(data: DataDirectory) -> None:
+    (data.path / ".kafka_cleanshutdown").unlink()
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+@pytest.mark.parametrize("text", ["1\n0\n", "0\n2\norders 0 20\n", "0\n1\norders 0\n", "0\nx\n"])
+def test_a_malformed_checkpoint(data: DataDirectory, name: str, text: str) -> None:
+    path = data.path / f"{name}-offset-checkpoint"
+    path.write_text(text)
+    told = one(data)
+    assert (told.code, told.severity.value, told.path) == (
+        "checkpoint-malformed",
+        "rebuild",
+        str(path),
+    )
+
+
+def test_a_checkpoint_that_is_no_file(data: DataDirectory) -> None:
+    path = data.path / "cleaner-offset-checkpoint"
+    path.unlink()
+    path.symlink_to(data.path / "orders-0")
+    assert "checkpoint-malformed" in codes(data.path)
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_an_empty_checkpoint_has_no_entries(data: DataDirectory, name: str) -> None:
+    (data.path / f"{name}-offset-checkpoint").write_bytes(b"")
+    assert "checkpoint-malformed" not in codes(data.path)
+
+
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_entries_of_partitions_that_are_not_here(data: DataDirectory, name: str) -> None:
+    data.offsets["gone", 1] = data.offsets["gone", 2] = 0
+    path = data.path / f"{name}-offset-checkpoint"
+    write_checkpoint(path, [(topic, n, end) for (topic, n), end in data.offsets.items()])
+    told = [found for found in findings(data.path) if found.code == "checkpoint-stale-entry"]
+    assert [(at.path, at.topic, at.partition, at.actual) for at in told] == [
+        (str(path), "gone", 1, 2)
+    ]
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "replication"])
+def test_partitions_that_are_not_listed(data: DataDirectory, name: str) -> None:
+    del data.offsets["users", 3]
+    data.checkpoint(name)
+    told = one(data)
+    assert (told.code, told.topic, told.partition) == ("checkpoint-lacks-partition", "users", 3)
+
+
+def test_no_recovery_points(data: DataDirectory) -> None:
+    (data.path / "recovery-point-offset-checkpoint").unlink()
+    assert one(data).code == "checkpoint-missing"
+
+
+@pytest.mark.parametrize("name", ["replication", "log-start"])
+def test_a_clean_stop_proves_that_the_end_was_lost(data: DataDirectory, name: str) -> None:
+    data.checkpoint(name, orders=25)
+    told = one(data)
+    assert (told.code, told.severity.value, told.topic) == ("log-end-lost", "damage", "orders")
+    assert (told.expected, told.actual, told.lost_at_most) == (25, 20, 5)
+
+
+@pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
+def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str) -> None:
+    unclean(data)
+    data.checkpoint(name, orders=25)
+    told = one(data)
+    assert (told.code, told.severity.value, told.actual) == ("checkpoint-beyond-end", "note", 25)
+
+
+def test_old_brokers_leave_the_recovery_point_beyond_the_end(data: DataDirectory) -> None:
+    data.checkpoint("recovery-point", orders=25)
+    assert one(data).code == "checkpoint-beyond-end"
+
+
+def test_one_loss_is_told_once_by_the_highest_checkpoint(data: DataDirectory) -> None:
+    data.checkpoint("replication", orders=25)
+    data.checkpoint("recovery-point", orders=26)
+    assert (one(data).code, one(data).expected) == ("log-end-lost", 25)
+
+
+def test_all_files_of_a_partition_lost(data: DataDirectory) -> None:
+    for path in (data.path / "orders-0").glob("0*"):
+        path.unlink()
+    told = findings(data.path)
+    assert sorted(found.code for found in told) == ["log-end-lost", "partition-empty"]
+    assert [found.lost_at_most for found in told if found.code == "log-end-lost"] == [20]
+
+
+def test_a_torn_tail_tells_the_loss_itself(data: DataDirectory) -> None:
+    log = data.path / "orders-0" / f"{10:020}.log"
+    log.write_bytes(log.read_bytes()[:-5])
+    assert [found.code for found in findings(data.path) if found.severity.value == "damage"] == [
+        "torn-tail"
+    ]
+
+
+@pytest.mark.parametrize("offset", [19, 20, 0])
+def test_checkpoints_that_lag_are_nothing(data: DataDirectory, offset: int) -> None:
+    for name in CHECKPOINTS[:2]:
+        data.checkpoint(name, orders=offset)
+    assert findings(data.path) == []
+
+
+@pytest.mark.parametrize("offset", [7, 21])
+def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> None:
+    write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, 8)])
+    write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
+    told = one(data)
+    assert (told.code, told.severity.value, told.actual) == ("cleaner-offset", "note", offset)
+
+
+def test_a_part_of_a_directory_is_not_held_against_the_rest(data: DataDirectory) -> None:
+    data.checkpoint("replication", orders=25)
+    assert codes(data.path / "users-3") == []
+    assert codes(data.path, topic="users") == []

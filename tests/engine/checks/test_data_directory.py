@@ -1,0 +1,274 @@
+"""One data directory, and all of a node: names, topic ids, and who the directories belong to."""
+
+from pathlib import Path
+
+import pytest
+from corpus import corpus, names
+from directories import CLUSTER, DataDirectory, codes, findings, identifier
+
+from kdump.engine.findings import Finding
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    directory = DataDirectory(tmp_path / "data")
+    directory.partition("orders", 0)
+    directory.partition("orders", 1)
+    directory.partition("users", 3, (0, 10, 20, 30), topic_id=8)
+    directory.stop()
+    return directory
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> DataDirectory:
+    """Give a second data directory of the same node."""
+    directory = DataDirectory(tmp_path / "other", number=2)
+    directory.partition("logs", 0, topic_id=9)
+    directory.stop()
+    return directory
+
+
+def one(*paths: Path, **options: object) -> Finding:
+    found = findings(*paths, **options)
+    assert len(found) == 1, [(told.code, told.message) for told in found]
+    return found[0]
+
+
+def stated(tmp_path: Path, *directories: DataDirectory) -> str:
+    path = tmp_path / "server.properties"
+    path.write_text("log.dirs=" + ",".join(str(directory.path) for directory in directories))
+    return str(path)
+
+
+def by_settings(settings: str) -> list[tuple[str, str]]:
+    options = VerifyOptions(server_properties=settings)
+    found = [item for item in verify([], options) if isinstance(item, Finding)]
+    return [(told.code, Path(told.path).parent.name) for told in found]
+
+
+# Names -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["lost+found", "orders", "orders-", "-1", "orders-x"])
+def test_a_directory_that_stops_the_start(data: DataDirectory, name: str) -> None:
+    (data.path / name).mkdir()
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("directory-stops-start", "rebuild")
+    assert told.path.endswith(name)
+
+
+def test_the_cache_of_remote_indexes_is_no_partition(data: DataDirectory) -> None:
+    (data.path / "remote-log-index-cache").mkdir()
+    assert findings(data.path) == []
+
+
+def test_a_folder_of_copied_partitions_is_no_data_directory(data: DataDirectory) -> None:
+    (data.path / "notes").mkdir()
+    for path in data.path.iterdir():
+        if path.is_file():
+            path.unlink()
+    (data.path / "orders-1" / "partition.metadata").unlink()
+    assert findings(data.path) == []
+
+
+def test_unknown_files_are_one_note(data: DataDirectory) -> None:
+    (data.path / "a.txt").write_text("x")
+    (data.path / "orders-0.tar").write_bytes(b"x")
+    told = one(data.path)
+    assert (told.code, told.actual) == ("file-unknown", 2)
+
+
+def test_what_a_running_broker_keeps_is_nothing(data: DataDirectory) -> None:
+    (data.path / ".lock").write_bytes(b"")
+    assert findings(data.path) == []
+
+
+def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
+    (data.path / "replication-offset-checkpoint.tmp").write_text("0\n")
+    assert (one(data.path).code, one(data.path).actual) == ("leftover", ".tmp")
+
+
+# Ids ---------------------------------------------------------------------------------------------
+
+
+def test_no_partition_metadata_in_a_kraft_directory(data: DataDirectory) -> None:
+    path = data.path / "orders-1" / "partition.metadata"
+    path.unlink()
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("partition-metadata-missing", "rebuild")
+    assert (told.path, told.topic, told.partition) == (str(path), "orders", 1)
+
+
+def test_before_kraft_it_may_be_missing(tmp_path: Path) -> None:
+    data = DataDirectory(tmp_path / "old", version=0)
+    (data.partition("orders", 0) / "partition.metadata").unlink()
+    data.partition("orders", 1)
+    data.stop()
+    assert findings(data.path) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["", "version: 0\n", "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA", "version: -1\n"]
+)
+def test_a_malformed_partition_metadata(data: DataDirectory, text: str) -> None:
+    path = data.path / "users-3" / "partition.metadata"
+    path.write_text(text)
+    told = findings(data.path)
+    assert {(found.code, found.path) for found in told} == {("properties-malformed", str(path))}
+    assert {(found.topic, found.partition) for found in told} == {("users", 3)}
+
+
+def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None:
+    data.partition("orders", 2)
+    data.stop()
+    path = other.partition("orders", 3, topic_id=77)
+    other.stop()
+    told = one(data.path, other.path)
+    assert (told.code, told.severity.value) == ("topic-id-differs", "rebuild")
+    assert (told.path, told.expected, told.actual) == (
+        str(path / "partition.metadata"),
+        identifier(7),
+        identifier(77),
+    )
+
+
+# Whose directory ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["version=1\nnode.id=1\n", "version=2\n", "version=1\n"])
+def test_malformed_meta_properties(data: DataDirectory, text: str) -> None:
+    data.meta.write_text(text)
+    told = findings(data.path)
+    assert {(found.code, found.path) for found in told} == {
+        ("properties-malformed", str(data.meta))
+    }
+
+
+def test_the_same_partition_twice(data: DataDirectory, other: DataDirectory) -> None:
+    other.partition("users", 3, topic_id=8)
+    other.stop()
+    told = one(data.path, other.path)
+    assert (told.code, told.severity.value) == ("partition-twice", "rebuild")
+    assert (told.expected, told.actual) == (
+        str(data.path / "users-3"),
+        str(other.path / "users-3"),
+    )
+
+
+def test_a_partition_on_its_way_is_not_twice(data: DataDirectory, other: DataDirectory) -> None:
+    moving = other.partition("users", 3, topic_id=8)
+    moving.rename(other.path / f"users-3.{9:032x}-future")
+    other.offsets.pop(("users", 3))
+    other.stop()
+    assert codes(data.path, other.path) == ["directory-retired"]
+
+
+def test_a_copy_of_a_directory_is_not_twice(data: DataDirectory, tmp_path: Path) -> None:
+    copy = DataDirectory(tmp_path / "copy")
+    copy.partition("orders", 0)
+    copy.stop()
+    assert findings(data.path, copy.path) == []
+
+
+def test_other_nodes_hold_the_same_partitions(data: DataDirectory, tmp_path: Path) -> None:
+    replica = DataDirectory(tmp_path / "replica", node=2, number=2)
+    replica.partition("orders", 0)
+    replica.stop()
+    assert findings(data.path, replica.path) == []
+
+
+def test_directories_of_one_broker_must_agree(
+    data: DataDirectory, other: DataDirectory, tmp_path: Path
+) -> None:
+    settings = stated(tmp_path, data, other)
+    assert by_settings(settings) == []
+    text = other.meta.read_text()
+    for changed in (
+        text.replace("node.id=1", "node.id=2"),
+        text.replace(CLUSTER, "d" + CLUSTER[1:]),
+        text.replace(other.directory_id, data.directory_id),
+    ):
+        assert changed != text
+        other.meta.write_text(changed)
+        assert by_settings(settings) == [("meta-properties-differ", "other")]
+
+
+def test_a_directory_of_one_broker_without_meta_properties(
+    data: DataDirectory, other: DataDirectory, tmp_path: Path
+) -> None:
+    other.meta.unlink()
+    assert by_settings(stated(tmp_path, data, other)) == [("meta-properties-missing", "other")]
+
+
+def test_no_partition_left_of_a_data_directory(data: DataDirectory, tmp_path: Path) -> None:
+    empty = DataDirectory(tmp_path / "empty", number=3)
+    empty.offsets["orders", 0] = 20
+    empty.stop()
+    told = {(found.code, found.severity.value) for found in findings(data.path, empty.path)}
+    assert told == {("checkpoint-stale-entry", "note")}
+
+
+# Real brokers ------------------------------------------------------------------------------------
+
+SOUND = [
+    *names("modern/data"),
+    *(name for name in names("modern/extras") if name.endswith(("live", "killed", "after"))),
+    *(name for name in names("old") if name.endswith((".live", ".killed", ".clean"))),
+]
+# Codes of these modules; what others find has tests of its own.
+OWN = {
+    "log-name",
+    "file-name",
+    "file-stops-start",
+    "file-unknown",
+    "file-access",
+    "index-without-log",
+    "swap-left",
+    "segments-apart",
+    "segment-missing",
+    "partition-empty",
+    "directory-stops-start",
+    "partition-twice",
+    "partition-missing",
+    "partition-metadata-missing",
+    "topic-id-differs",
+    "topic-unknown",
+    "replica-not-assigned",
+    "meta-properties-differ",
+    "meta-properties-missing",
+    "metadata-snapshot-missing",
+    "metadata-snapshot-incomplete",
+    "checkpoint-malformed",
+    "checkpoint-missing",
+    "checkpoint-lacks-partition",
+    "checkpoint-beyond-end",
+    "log-end-lost",
+    "cleaner-offset",
+    "properties-malformed",
+    "roll-unexplained",
+    "over-message-limit",
+    "record-time-limit",
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_real_broker_leaves_nothing_to_find(name: str) -> None:
+    root = corpus(name)
+    paths = [root / "data"] if (root / "data").is_dir() else [root / "d1", root / "d2"]
+    assert [found for found in findings(*paths) if found.code in OWN] == []
+
+
+@pytest.mark.parametrize("version", ["0822", "01022"])
+def test_a_recovery_point_that_recovery_left_behind_is_a_note(version: str) -> None:
+    told = findings(corpus(f"old/damage-{version}.unclean.after") / "data")
+    found = {at.code for at in told if at.topic == "d-tornmsg"}
+    assert found == {"checkpoint-beyond-end"}
+
+
+def test_what_the_log_itself_shows_is_not_told_again_by_a_checkpoint() -> None:
+    """The newest log was emptied: its indexes show that, and so would the high watermark."""
+    root = corpus("modern/recovery/clean/before")
+    told = [at for at in findings(root / "d2") if at.topic == "rv-empty-log-active"]
+    assert [at.code for at in told if at.severity.value == "damage"] == ["log-too-short"]

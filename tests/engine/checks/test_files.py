@@ -1,0 +1,394 @@
+"""The files of a partition: each thing wrong with names, and holes between segments, once."""
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from corpus import corpus
+from directories import (
+    BATCH_BYTES,
+    DataDirectory,
+    batches,
+    codes,
+    findings,
+    write_checkpoint,
+    write_segment,
+)
+
+from kdump.engine.checks.access import FileStatus, kept_out
+from kdump.engine.findings import Finding
+from kdump.storage.names import stops_start
+
+ROOT = 0
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    """Give a sound directory with two partitions of two and four segments, stopped cleanly."""
+    directory = DataDirectory(tmp_path / "data")
+    directory.partition("orders", 0)
+    directory.partition("users", 3, (0, 10, 20, 30), topic_id=8)
+    directory.stop()
+    return directory
+
+
+def one(paths: Path) -> Finding:
+    found = findings(paths)
+    assert len(found) == 1, [(told.code, told.message) for told in found]
+    return found[0]
+
+
+def test_a_sound_directory_has_nothing(data: DataDirectory) -> None:
+    assert findings(data.path) == []
+
+
+def test_a_log_without_twenty_digits_hides_its_records(data: DataDirectory) -> None:
+    log = data.path / "users-3" / f"{10:020}.log"
+    log.rename(log.with_name("10.log"))
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("log-name", "damage")
+    assert (told.expected, told.actual, told.segment) == (f"{10:020}.log", "10.log", 10)
+
+
+def test_an_index_without_twenty_digits_is_a_note(data: DataDirectory) -> None:
+    index = data.path / "users-3" / f"{10:020}.timeindex"
+    index.rename(index.with_name("00010.timeindex"))
+    told = [found for found in findings(data.path) if found.code == "file-name"]
+    assert [(found.severity.value, found.actual) for found in told] == [("note", "00010.timeindex")]
+
+
+@pytest.mark.parametrize(
+    ("name", "stops"),
+    [
+        ("old.log", True),
+        ("00000000000000000010 copy.log", True),
+        ("x.index.swap", True),
+        ("x.snapshot.cleaned", True),
+        ("9223372036854775808.txnindex", True),
+        ("x.log.deleted", False),
+        ("-5.log", False),
+        ("notes.txt", False),
+        ("log", False),
+        ("00000000000000000010.log", False),
+        ("10.old.log", False),
+        ("x.kafka", False),
+    ],
+)
+def test_which_names_stop_a_start(name: str, stops: bool) -> None:
+    assert stops_start(name) is stops
+
+
+def test_a_name_that_stops_the_start_is_told(data: DataDirectory) -> None:
+    (data.path / "orders-0" / "backup.log").write_bytes(b"x")
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("file-stops-start", "rebuild")
+    assert told.path.endswith("backup.log")
+
+
+def test_unknown_files_are_one_note(data: DataDirectory) -> None:
+    (data.path / "orders-0" / "a.txt").write_text("x")
+    (data.path / "orders-0" / "b.log").mkdir()
+    (data.path / "orders-0" / "meta.properties").write_text("version=1")
+    told = one(data.path)
+    assert (told.code, told.actual) == ("file-unknown", 3)
+
+
+def test_indexes_without_a_log_behind_all_segments_are_a_note(data: DataDirectory) -> None:
+    (data.path / "orders-0" / f"{999999:020}.index").write_bytes(b"")
+    (data.path / "orders-0" / f"{999999:020}.timeindex").write_bytes(b"")
+    told = one(data.path)
+    assert (told.code, told.severity.value, told.segment) == ("index-without-log", "note", 999999)
+
+
+@pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
+def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
+    for extension in ("log", "index", "timeindex"):
+        (data.path / "orders-0" / f"{10:020}.{extension}{suffix}").write_bytes(b"x")
+    told = one(data.path)
+    assert (told.code, told.severity.value, told.actual) == ("leftover", "note", suffix)
+
+
+def test_an_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
+    (data.path / "orders-0" / "leader-epoch-checkpoint.tmp").write_bytes(b"0\n")
+    assert one(data.path).code == "leftover"
+
+
+def test_an_unfinished_rebuild_is_a_note_and_what_it_kept_is_nothing(data: DataDirectory) -> None:
+    (data.path / "orders-0" / f"{10:020}.index.bak-20260101T000000Z").write_bytes(b"x")
+    assert findings(data.path) == []
+    (data.path / "orders-0" / f"{10:020}.index.kdump-tmp").write_bytes(b"x")
+    assert one(data.path).code == "reindex-unfinished"
+
+
+def test_a_directory_without_segments_is_a_note(data: DataDirectory) -> None:
+    directory = data.path / "new-0"
+    directory.mkdir()
+    data.offsets["new", 0] = 0
+    data.stop()
+    told = one(data.path)
+    assert (told.code, told.path) == ("partition-empty", str(directory))
+
+
+@pytest.mark.parametrize("ending", ["delete", "future", "stray"])
+def test_a_retired_directory_is_a_note(data: DataDirectory, ending: str) -> None:
+    old = data.path / "orders-0"
+    old.rename(data.path / f"orders-0.{7:032x}-{ending}")
+    data.offsets.pop(("orders", 0))
+    data.stop()
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("directory-retired", "note")
+
+
+# Swaps -------------------------------------------------------------------------------------------
+
+
+def swap(directory: Path, base: int) -> None:
+    for extension in ("log", "index", "timeindex"):
+        path = directory / f"{base:020}.{extension}"
+        path.rename(path.with_name(f"{path.name}.swap"))
+
+
+def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
+    swap(data.path / "users-3", 10)
+    told = one(data.path)
+    assert (told.code, told.severity.value, told.segment) == ("swap-left", "note", 10)
+    assert "no other segment holds their offsets" in told.message
+
+
+def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
+    directory = data.path / "users-3"
+    (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
+    told = one(data.path)
+    assert told.code == "swap-left"
+    assert "in the place of segment 0, 10." in told.message
+
+
+def test_a_swap_beside_a_cleaned_file_is_deleted_by_a_start(data: DataDirectory) -> None:
+    swap(data.path / "users-3", 20)
+    (data.path / "users-3" / f"{10:020}.log.cleaned").write_bytes(b"")
+    told = {found.code: found for found in findings(data.path)}
+    assert set(told) == {"leftover", "swap-left"}
+    assert "a start deletes those of 20" in told["swap-left"].message
+
+
+def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
+    directory = tmp_path / "old-0"
+    for base in (0, 1):
+        log = builders.message(base, magic=0)
+        (tmp_path / "old-0").mkdir(exist_ok=True)
+        (directory / f"{base:020}.log{'.swap' if base else ''}").write_bytes(log)
+        (directory / f"{base:020}.index{'.swap' if base else ''}").write_bytes(b"")
+    told = [found for found in findings(directory) if found.code == "swap-left"]
+    assert "0.9.0 to 0.10.2" in told[0].message
+
+
+def test_damage_in_a_swap_is_damage(data: DataDirectory) -> None:
+    directory = data.path / "users-3"
+    swap(directory, 10)
+    path = directory / f"{10:020}.log.swap"
+    path.write_bytes(damage.flip(path.read_bytes(), BATCH_BYTES + 70))
+    told = [found for found in findings(data.path) if found.severity.value == "damage"]
+    assert [(found.code, found.path, found.position) for found in told] == [
+        ("crc-mismatch", str(path), BATCH_BYTES)
+    ]
+
+
+# Holes -------------------------------------------------------------------------------------------
+
+
+def remove_segment(directory: Path, base: int, *extensions: str) -> None:
+    for extension in extensions or ("log", "index", "timeindex"):
+        (directory / f"{base:020}.{extension}").unlink()
+
+
+def write_snapshot(directory: Path, offset: int, last_offset: int) -> None:
+    """Write a producer snapshot that knows of one producer's batch."""
+    entry = struct.pack(">qhiqiqiq", 5, 0, 1, last_offset, 1, 1_700_000_000_000, -1, -1)
+    covered = struct.pack(">i", 1) + entry
+    data = struct.pack(">hI", 1, builders.crc32c(covered)) + covered
+    (directory / f"{offset:020}.snapshot").write_bytes(data)
+
+
+def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
+    remove_segment(data.path / "users-3", 10)
+    told = one(data.path)
+    assert (told.code, told.severity.value) == ("segments-apart", "note")
+    assert (told.offset, told.next_offset, told.segment) == (10, 20, 0)
+    assert told.position == 5 * BATCH_BYTES
+
+
+def snapshot_behind(directory: Path) -> None:
+    write_snapshot(directory, 20, 19)
+
+
+def snapshot_inside(directory: Path) -> None:
+    write_snapshot(directory, 16, 15)
+
+
+def epoch_inside(directory: Path) -> None:
+    for base in (20, 30):
+        write_segment(directory, base, batches(base, 5, leader_epoch=1), next_offset=base + 10)
+    write_checkpoint(directory / "leader-epoch-checkpoint", [(0, 0), (1, 14)])
+
+
+PROOFS = [snapshot_behind, snapshot_inside, epoch_inside]
+
+
+@pytest.mark.parametrize("prove", PROOFS)
+def test_a_hole_with_a_proof_is_damage(data: DataDirectory, prove: Callable[[Path], None]) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    prove(directory)
+    told = [found for found in findings(data.path) if found.severity.value != "note"]
+    assert [found.code for found in told] == ["segment-missing"]
+    assert (told[0].offset, told[0].next_offset) == (10, 20)
+    assert (told[0].lost_at_least, told[0].lost_at_most) == (1, 10)
+
+
+def test_indexes_of_a_missing_log_prove_it_and_only_follow(data: DataDirectory) -> None:
+    remove_segment(data.path / "users-3", 10, "log")
+    told = one(data.path)
+    assert told.code == "segment-missing"
+    assert told.consequences == ("index-without-log@10",)
+
+
+@pytest.mark.parametrize("prove", PROOFS)
+def test_a_compacted_log_may_have_holes(data: DataDirectory, prove: Callable[[Path], None]) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    prove(directory)
+    write_checkpoint(data.path / "cleaner-offset-checkpoint", [("users", 3, 20)])
+    assert not {"segment-missing", "segments-apart"} & set(codes(data.path))
+
+
+def test_a_log_with_other_gaps_may_have_holes(data: DataDirectory) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    log = batches(20, 2) + batches(26, 2)
+    write_segment(directory, 20, log, next_offset=30)
+    assert not {"segment-missing", "segments-apart"} & set(codes(data.path))
+
+
+@pytest.mark.parametrize("prove", PROOFS)
+def test_a_copy_of_one_partition_proves_nothing(
+    data: DataDirectory, prove: Callable[[Path], None], tmp_path: Path
+) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    prove(directory)
+    (tmp_path / "copy").mkdir()
+    directory.rename(tmp_path / "copy" / "users-3")
+    told = codes(tmp_path / "copy" / "users-3")
+    assert "segments-apart" in told
+    assert "segment-missing" not in told
+
+
+def test_a_torn_log_before_the_next_segment_has_one_finding(data: DataDirectory) -> None:
+    directory = data.path / "users-3"
+    log = directory / f"{10:020}.log"
+    log.write_bytes(damage.cut(log.read_bytes(), 3 * BATCH_BYTES + 40))
+    snapshot_behind(directory)
+    told = [found for found in findings(data.path) if found.severity.value == "damage"]
+    assert len(told) == 1
+    assert told[0].code in ("torn-tail", "batch-cut-short")
+
+
+def test_what_is_not_read_is_not_judged(data: DataDirectory) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    snapshot_behind(directory)
+    assert not {"segment-missing", "segments-apart"} & set(codes(data.path, quick=True))
+
+
+# Access ------------------------------------------------------------------------------------------
+
+
+def status(name: str, uid: int, mode: int = 0o100644, gid: int = 500) -> FileStatus:
+    return FileStatus(f"/data/orders-0/{name}", uid, gid, mode)
+
+
+OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
+
+
+@pytest.mark.parametrize(
+    ("entry", "refused"),
+    [
+        (status("1.log", 500), False),
+        (status("1.log", ROOT, gid=ROOT), True),
+        (status("1.log", ROOT, 0o100664), False),  # the broker's group may write
+        (status("1.log", ROOT, 0o100666, gid=ROOT), False),
+        (status("1.snapshot", ROOT, gid=ROOT), False),  # it is only read
+        (status("1.snapshot", ROOT, 0o100600, gid=ROOT), True),
+        (status("1.log.deleted", ROOT, gid=ROOT), False),
+        (status("1.log", 500, 0o100444), True),
+        (status("partition.metadata", 500, 0o100400), False),
+        (status("sub", ROOT, 0o040755, gid=ROOT), True),
+    ],
+)
+def test_who_is_kept_out(entry: FileStatus, refused: bool) -> None:
+    assert [found for found, _ in kept_out([*OWN, entry])] == ([entry] if refused else [])
+
+
+def test_root_opens_everything() -> None:
+    assert not list(kept_out([status("0.log", ROOT, 0o100000), status("1.log", 500)]))
+
+
+@pytest.mark.skipif(os.geteuid() != ROOT, reason="only root can give files away")
+def test_a_file_of_another_user_is_told(data: DataDirectory) -> None:
+    for path in [data.path, *data.path.rglob("*")]:
+        os.chown(path, 500, 500)
+    assert findings(data.path) == []
+    index = data.path / "orders-0" / f"{10:020}.index"
+    os.chown(index, ROOT, ROOT)
+    told = one(data.path)
+    assert (told.code, told.severity.value, told.path) == ("file-access", "rebuild", str(index))
+
+
+@pytest.mark.skipif(os.geteuid() != ROOT, reason="only root can give files away")
+def test_a_whole_directory_of_another_user_is_told_once(data: DataDirectory) -> None:
+    for path in [data.path, *data.path.rglob("*")]:
+        os.chown(path, 500, 500)
+    for path in [data.path / "orders-0", *(data.path / "orders-0").iterdir()]:
+        os.chown(path, ROOT, ROOT)
+    told = one(data.path)
+    assert (told.code, told.path) == ("file-access", str(data.path / "orders-0"))
+
+
+# Real brokers' leftovers -------------------------------------------------------------------------
+
+RECOVERY = {
+    "rv-no-segment-mid": ("segment-missing", "damage"),
+    "rv-swap-left": ("swap-left", "note"),
+    "rv-cleaned-left": ("leftover", "note"),
+    "rv-deleted-left": ("leftover", "note"),
+    "rv-orphan-index": ("index-without-log", "note"),
+    "rv-no-partmeta": ("partition-metadata-missing", "rebuild"),
+}
+
+
+@pytest.mark.parametrize("case", ["killed", "clean", "killed-norp"])
+def test_each_recovery_case_is_found_once(case: str) -> None:
+    root = corpus(f"modern/recovery/{case}/before")
+    told = findings(root / "d1", root / "d2")
+    for topic, expected in RECOVERY.items():
+        found = [(at.code, at.severity.value) for at in told if at.topic == topic]
+        assert found == [expected], topic
+    assert [at for at in told if at.topic == "rv-ok"] == []
+
+
+@pytest.mark.parametrize("version", ["0822", "01022"])
+def test_each_old_case_is_found_once(version: str) -> None:
+    told = findings(corpus(f"old/damage-{version}.marker.before") / "data")
+    for topic, expected in {
+        "d-holeseg": ("segments-apart", "note"),
+        "d-orphan": ("segment-missing", "damage"),
+        "d-swap": ("swap-left", "note"),
+        "d-cleaned": ("leftover", "note"),
+        "d-deleted": ("leftover", "note"),
+    }.items():
+        found = [(at.code, at.severity.value) for at in told if at.topic == topic]
+        assert found == [expected], topic

@@ -1,0 +1,135 @@
+"""One damage, one finding; and no list that grows with what a hostile file holds."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from kdump.engine.checks import Reported, Suspect, Touches
+from kdump.engine.findings import Finding, finding
+from kdump.engine.folding import FINDINGS_A_CODE, fold
+
+LOG, INDEX = "t-0/00000000000000000000.log", "t-0/00000000000000000000.index"
+
+
+def gap(
+    position: int = 1000, size: int = 100, offset: int = 10, following: int | None = 15
+) -> Finding:
+    return finding(
+        "crc-mismatch",
+        path=LOG,
+        segment=0,
+        position=position,
+        size_bytes=size,
+        offset=offset,
+        next_offset=following,
+        lost_at_least=0,
+    )
+
+
+def suspect(**touches: int) -> Suspect:
+    found = finding("offset-index-position", path=INDEX, segment=0, position=8)
+    return Suspect(found, Touches(**touches))
+
+
+@pytest.mark.parametrize(
+    "touches",
+    [
+        {"segment": 0, "position": 1000},
+        {"segment": 0, "position": 1099},
+        {"segment": 0, "position": 0, "end_position": 1001},
+        {"offset": 10},
+        {"offset": 14},
+        {"offset": 3, "end_offset": 11},
+    ],
+)
+@pytest.mark.parametrize("first", [True, False], ids=["before", "behind"])
+def test_what_rests_on_a_bad_range_is_its_consequence(touches: dict[str, int], first: bool) -> None:
+    """Whichever of the two was found first."""
+    both: list[Reported] = [suspect(**touches), gap()]
+    (found,) = fold(both if first else reversed(both))
+    assert found.code == "crc-mismatch"
+    assert found.consequences == ("offset-index-position@8",)
+
+
+@pytest.mark.parametrize(
+    "touches",
+    [
+        {"segment": 0, "position": 999},
+        {"segment": 0, "position": 1100},
+        {"segment": 7, "position": 1000},
+        {"offset": 9},
+        {"offset": 15},
+        {"segment": 0},
+    ],
+)
+def test_what_rests_on_sound_bytes_stands(touches: dict[str, int]) -> None:
+    found = fold([gap(), suspect(**touches)])
+    assert [one.code for one in found] == ["crc-mismatch", "offset-index-position"]
+    assert found[0].consequences == ()
+
+
+def test_what_else_it_rests_on_counts_too() -> None:
+    found = suspect(segment=0, position=5)
+    also = found.touches._replace(also=Touches(0, 1050, 1051))
+    assert len(fold([gap(), found._replace(touches=also)])) == 1
+
+
+def test_a_gap_that_nothing_follows_takes_all_offsets_behind_it() -> None:
+    assert len(fold([gap(following=None), suspect(offset=10**12)])) == 1
+
+
+def test_a_suspect_about_a_log_that_stands_has_consequences_of_its_own() -> None:
+    short = finding("log-too-short", path=LOG, segment=0, position=500, offset=7, lost_at_least=1)
+    found = fold([suspect(segment=0, position=900), Suspect(short, Touches(0, 400, 501))])
+    assert [(one.code, one.consequences) for one in found] == [
+        ("log-too-short", ("offset-index-position@8",))
+    ]
+
+
+def test_notes_and_findings_about_indexes_declare_no_range_bad() -> None:
+    """Their positions are not those of a log."""
+    order = finding("offset-index-order", path=INDEX, segment=0, position=1000, size_bytes=8)
+    note = finding("slack-bytes", path=LOG, segment=0, position=1000, size_bytes=100)
+    assert len(fold([order, note, suspect(segment=0, position=1000)])) == 3
+
+
+def test_a_file_that_is_gone_takes_all_that_rests_on_it() -> None:
+    gone = finding("file-vanished", path=LOG, segment=0)
+    (found,) = fold([gone, suspect(segment=0, position=7), suspect(segment=0)])
+    assert len(found.consequences) == 2
+
+
+def test_suspects_of_one_kind_in_one_file_are_one_finding() -> None:
+    found = fold(suspect(segment=0, position=at) for at in range(5000))
+    assert len(found) == 1
+    assert "The same at 4,999 more places." in found[0].message
+
+
+def test_consequences_are_named_up_to_twenty() -> None:
+    (found,) = fold([gap(), *(suspect(segment=0, position=1001) for _ in range(30))])
+    assert len(found.consequences) == 21
+    assert found.consequences[-1] == "10 more"
+
+
+def test_a_million_gaps_are_a_thousand_findings_and_a_number() -> None:
+    def gaps() -> Iterator[Reported]:
+        for number in range(20_000):
+            yield gap(200 * number, 100, 10 * number, 10 * number + 5)
+        yield suspect(segment=0, position=200 * 19_999)
+        yield suspect(offset=150_003)
+
+    found = fold(gaps())
+    assert len(found) == FINDINGS_A_CODE
+    assert "The same at 19,000 more places." in found[-1].message
+    assert len(found[-1].consequences) == 2
+
+
+def test_suspects_about_a_log_are_counted_where_they_are_not_kept() -> None:
+    def suspects() -> Iterator[Reported]:
+        for number in range(3000):
+            found = finding("record-offset", path=LOG, segment=0, position=100 * number)
+            yield Suspect(found, Touches(0, 100 * number, 100 * number + 1))
+
+    found = fold(suspects())
+    assert len(found) == FINDINGS_A_CODE
+    assert "The same at 2,000 more places." in found[-1].message

@@ -1,0 +1,281 @@
+"""Gaps, headers that cannot be right, and offsets out of order: one finding each, at its place."""
+
+import os
+import struct
+import time
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from segments import (
+    batch,
+    batches,
+    checked,
+    entries,
+    name,
+    only,
+    partition_of,
+    place_of,
+    read,
+    write,
+    write_partition,
+)
+
+from kdump.engine.checks.framing import Framing
+from kdump.engine.findings import Severity
+from kdump.engine.scan import scan
+from kdump.storage import source as sources
+
+SEALED, ACTIVE = 0, 60
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return write_partition(
+        tmp_path, {SEALED: batches(SEALED, ACTIVE), ACTIVE: batches(ACTIVE, ACTIVE + 30)}
+    )
+
+
+def positions(directory: Path, base: int = SEALED) -> list[int]:
+    return [entry.position for entry in entries(read(directory, base, "log"))]
+
+
+def change(directory: Path, base: int, position: int, new: bytes) -> None:
+    write(directory, base, "log", damage.put(read(directory, base, "log"), position, new))
+
+
+def test_a_sound_partition_has_no_finding(sound: Path) -> None:
+    assert checked(sound) == ()
+    assert checked(sound, deep=True) == ()
+    assert checked(sound, quick=True) == ()
+
+
+def test_a_flipped_bit_is_one_finding_with_the_offset_to_seek_to(sound: Path) -> None:
+    log = read(sound, SEALED, "log")
+    start, following = positions(sound)[5:7]
+    write(sound, SEALED, "log", damage.flip_bit(log, start + 70, 2))
+    found = only(sound)
+    assert place_of(found, sound) == ("crc-mismatch", name(SEALED, "log"), start, following - start)
+    assert (found.offset, found.next_offset) == (15, 18)
+    assert (found.lost_at_least, found.lost_at_most) == (3, 3)
+    assert found.expected != found.actual
+    assert f"byte {start + 70:,} bit 2" in found.message
+
+
+def test_what_follows_a_gap_at_the_end_of_a_segment_is_the_next_segment(sound: Path) -> None:
+    log = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", damage.flip_bit(log, len(log) - 1, 0))
+    found = only(sound)
+    assert (found.code, found.offset, found.next_offset) == ("crc-mismatch", 57, ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("size", "code"),
+    [(5, "batch-length"), (-1, "batch-length"), (1 << 30, "batch-cut-short"), (20, "crc-mismatch")],
+)
+def test_a_wrong_length(sound: Path, size: int, code: str) -> None:
+    start, following = positions(sound)[5:7]
+    change(sound, SEALED, start + 8, struct.pack(">i", size))
+    found = only(sound)
+    if size == 20:  # too small for a v2 header, so that what it frames is no batch
+        code = "batch-too-small"
+    assert place_of(found, sound) == (code, name(SEALED, "log"), start, following - start)
+
+
+def test_a_magic_that_no_broker_knows(sound: Path) -> None:
+    start, following = positions(sound)[5:7]
+    change(sound, SEALED, start + 16, b"\x07")
+    found = only(sound)
+    wanted = ("magic-unknown", name(SEALED, "log"), start, following - start)
+    assert place_of(found, sound) == wanted
+    assert found.actual == 7
+
+
+def test_codec_and_count_that_cannot_be_right_under_a_right_checksum(tmp_path: Path) -> None:
+    parts = [*batches(0, 6), batch(6, attributes=7), *batches(9, 12)]
+    found = only(write_partition(tmp_path / "codec", {0: parts}))
+    assert (found.code, found.position, found.actual) == (
+        "codec-unknown",
+        len(b"".join(parts[:2])),
+        7,
+    )
+    parts = [*batches(0, 6), batch(6, records_count=9, last_offset_delta=2), *batches(9, 12)]
+    found = only(write_partition(tmp_path / "count", {0: parts}))
+    assert (found.code, found.expected, found.actual) == ("batch-count", 3, 9)
+
+
+def test_a_batch_twice_is_named_where_it_stands_the_second_time(tmp_path: Path) -> None:
+    parts = batches(0, 30)
+    parts.insert(5, parts[4])
+    directory = write_partition(tmp_path, {0: parts})
+    found = only(directory)
+    at = len(b"".join(parts[:5]))
+    wanted = ("offset-not-rising", name(0, "log"), at, len(parts[4]))
+    assert place_of(found, directory) == wanted
+    assert (found.expected, found.actual) == (15, 12)
+
+
+@pytest.mark.parametrize("wrong", [15 + (1 << 40), 15 + 4, 3])
+def test_a_base_offset_that_changed_is_named_itself(sound: Path, wrong: int) -> None:
+    """Too high, it lies above those behind; too low, it does not rise: either way it is the one."""
+    start, following = positions(sound)[5:7]
+    change(sound, SEALED, start, struct.pack(">q", wrong))
+    found = only(sound)
+    code = "offset-past-next" if wrong > ACTIVE else "offset-not-rising"
+    assert place_of(found, sound) == (code, name(SEALED, "log"), start, following - start)
+    assert found.actual == wrong
+
+
+def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
+    """What a wrapper's first offset is, its header does not say."""
+
+    def wrapper(first: int) -> bytes:
+        inner = [builders.message(relative) for relative in range(3)]
+        return builders.wrapper(inner, first + 2)
+
+    for wrong, directory in ((500, tmp_path / "high"), (1, tmp_path / "low")):
+        parts = [wrapper(first) for first in range(0, 30, 3)]
+        parts[5] = damage.put(parts[5], 0, struct.pack(">q", wrong))
+        found = only(write_partition(directory, {0: parts}))
+        assert (found.code, found.position) == ("offset-not-rising", len(b"".join(parts[:5])))
+
+
+def test_a_first_batch_below_the_files_name(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {9: batches(6, 30)})
+    found = only(directory)
+    assert place_of(found, directory)[:3] == ("offset-below-base", name(9, "log"), 0)
+    assert (found.expected, found.actual) == (9, 6)
+
+
+def test_a_first_batch_above_the_files_name_is_legal(tmp_path: Path) -> None:
+    """After compaction, and after a roll for the range of offsets (O5)."""
+    assert checked(write_partition(tmp_path, {5: batches(9, 30), 100: batches(200, 230)})) == ()
+
+
+def test_a_batch_that_reaches_into_the_next_segment(tmp_path: Path) -> None:
+    parts = batches(0, 30)
+    directory = write_partition(tmp_path, {0: parts, 29: batches(30, 40)})
+    found = only(directory)
+    assert found.code == "offset-past-next"
+    assert found.position == len(b"".join(parts[:-1]))
+
+
+def test_segments_without_a_byte_are_legal(tmp_path: Path) -> None:
+    assert checked(write_partition(tmp_path, {0: batches(0, 9), 9: [], 20: []})) == ()
+
+
+@pytest.mark.parametrize("kept", [5, 40, 100])
+def test_a_torn_tail_of_the_newest_segment(sound: Path, kept: int) -> None:
+    start = positions(sound, ACTIVE)[-1]
+    write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + kept])
+    found = only(sound)
+    assert place_of(found, sound) == ("torn-tail", name(ACTIVE, "log"), start, kept)
+    assert found.severity is Severity.DAMAGE
+
+
+def test_a_tail_written_just_now_is_no_damage(sound: Path) -> None:
+    start = positions(sound, ACTIVE)[-1]
+    path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
+    os.utime(path, (time.time(), time.time()))
+    assert only(sound).code == "tail-being-written"
+    sealed = write(sound, SEALED, "log", read(sound, SEALED, "log")[:-9])
+    os.utime(sealed, (time.time(), time.time()))
+    codes = {found.segment: found.code for found in checked(sound)}
+    assert codes == {ACTIVE: "tail-being-written", SEALED: "torn-tail"}
+
+
+def test_after_a_clean_stop_nobody_is_writing(sound: Path) -> None:
+    (sound.parent / ".kafka_cleanshutdown").write_bytes(b"")
+    start = positions(sound, ACTIVE)[-1]
+    path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
+    os.utime(path, (time.time(), time.time()))
+    assert only(sound).code == "torn-tail"
+
+
+def test_zeros_at_the_end_are_reserved_space_only_in_a_segment_in_use(sound: Path) -> None:
+    log = read(sound, ACTIVE, "log")
+    write(sound, ACTIVE, "log", log + bytes(5000))
+    found = only(sound)
+    wanted = ("preallocated-tail", name(ACTIVE, "log"), len(log), 5000)
+    assert place_of(found, sound) == wanted
+    assert found.severity is Severity.NOTE
+    (sound.parent / ".kafka_cleanshutdown").write_bytes(b"")
+    assert only(sound).code == "zero-tail"
+    write(sound, ACTIVE, "log", log)
+    sealed = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", sealed + bytes(300))
+    found = only(sound)
+    assert place_of(found, sound) == ("zero-tail", name(SEALED, "log"), len(sealed), 300)
+    assert found.next_offset == ACTIVE
+
+
+def test_a_file_that_is_gone_when_its_turn_comes(sound: Path) -> None:
+    partition = partition_of(sound)
+    (sound / name(SEALED, "log")).unlink()
+    found = list(scan(partition, [Framing(partition)]))
+    assert [one.code for one in found] == ["file-vanished"]  # type: ignore[union-attr]
+    assert not partition.errors
+
+
+def test_a_file_that_is_cut_while_it_is_read(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = positions(sound)[5] + 30
+    path = sound / name(SEALED, "log")
+    refresh = sources.Source.refresh
+
+    def refreshed(source: sources.Source) -> int:
+        size = refresh(source)
+        if source.path == str(path):
+            os.truncate(path, half)
+        return size
+
+    monkeypatch.setattr(sources.Source, "refresh", refreshed)
+    found = checked(sound)
+    assert [(one.code, one.position) for one in found] == [("file-shrank", half)]
+
+
+def test_bytes_that_the_device_does_not_give(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of zeros stands for them; the batches they lie in are lost, the others are read."""
+    parts = batches(0, 600)
+    write(sound, SEALED, "log", b"")
+    directory = write_partition(sound.parent / "more", {0: parts})
+    pread = sources.Source._pread
+
+    def failing(source: sources.Source, view: memoryview, position: int) -> int:
+        if source.path.endswith(".log") and position < 8192 and position + len(view) > 4096:
+            raise OSError(5, "Input/output error")
+        return pread(source, view, position)
+
+    monkeypatch.setattr(sources.Source, "_pread", failing)
+    found = only(directory)
+    start = max(entry.position for entry in entries(b"".join(parts)) if entry.position <= 4096)
+    assert (found.code, found.position) == ("unreadable", start)
+    assert found.next_offset is not None
+    assert found.consequences  # the index entries that name batches in there
+
+
+def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {900: batches(900, 930)}, topic="__cluster_metadata")
+    log = b"".join(batches(0, 30))
+    path = directory / "00000000000000000800-0000000003.checkpoint"
+    path.write_bytes(log)
+    os.utime(path, (1, 1))
+    assert checked(directory) == ()
+    path.write_bytes(damage.flip(log, 100))
+    found = only(directory)
+    assert (found.code, found.path, found.segment) == ("crc-mismatch", str(path), None)
+
+
+def test_behind_a_thousand_gaps_no_more_is_said_than_needed(tmp_path: Path) -> None:
+    log = bytearray(b"".join(batches(0, 2500, 1)))
+    sizes = [entry.position for entry in entries(bytes(log))]
+    for position in sizes[::2]:
+        log[position + 17] ^= 1
+    directory = write_partition(tmp_path, {0: batches(0, 9)})
+    write(directory, 0, "log", bytes(log))
+    (directory / name(0, "index")).unlink()
+    (directory / name(0, "timeindex")).unlink()
+    found = [each for each in checked(directory) if each.code == "crc-mismatch"]
+    assert len(found) == 1000
+    assert "The same at 250 more places." in found[-1].message
+    assert "stored" in found[-1].message

@@ -1,0 +1,221 @@
+"""Leader epochs of batches, among themselves and against the checkpoint."""
+
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from producing import checked, codes, data, epochs, log_of, write_log
+
+from kdump.engine.findings import Finding
+
+
+def write(parent: Path, *of_batches: int, checkpoint: str | None = None) -> Path:
+    """Write batches of one offset each with these epochs, and the checkpoint."""
+    batches = [data(base, leader_epoch=epoch) for base, epoch in enumerate(of_batches)]
+    path = write_log(parent, {0: batches})
+    if checkpoint is not None:
+        (path / "leader-epoch-checkpoint").write_text(checkpoint)
+    return path
+
+
+def only(path: Path) -> Finding:
+    (found,) = checked(path)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("of_batches", "entries"),
+    [
+        ((0, 0, 0), [(0, 0)]),
+        ((0, 1, 1, 4), [(0, 0), (1, 1), (4, 3)]),
+        ((0, 0, 3, 3), [(0, 0), (3, 2)]),  # an epoch without a record
+        ((2, 2, 3, 3), [(2, 1), (3, 2)]),  # trimmed at the log start
+        ((2, 2, 3, 3), [(3, 2)]),
+        ((2, 2, 3, 3), [(3, 3)]),
+        ((5, 5), [(5, 0), (6, 90)]),  # a stale entry beyond the log end
+        ((5, 5), [(5, 0), (6, 2)]),  # a leader that wrote nothing yet
+        ((-1, -1), []),
+    ],
+)
+def test_checkpoint_that_fits(
+    tmp_path: Path, of_batches: tuple[int, ...], entries: list[tuple[int, int]]
+) -> None:
+    assert codes(write(tmp_path, *of_batches, checkpoint=epochs(*entries))) == []
+
+
+@pytest.mark.parametrize(
+    ("entries", "code", "expected"),
+    [
+        ([(0, 0), (1, 1), (4, 5)], "leader-epochs-start", "epoch 0 at offset 1"),
+        ([(0, 0), (1, 3), (4, 5)], "leader-epochs-start", "epoch 1 at offset 2"),
+        ([(0, 0), (1, 2), (4, 4)], "leader-epochs-start", "epoch 1 at offset 4"),
+        ([(0, 0), (4, 5)], "leader-epochs-missing", "epoch 1 at offset 2"),
+        ([(0, 0), (1, 2)], "leader-epochs-missing", "epoch 4 at offset 5"),
+        ([(0, 0), (1, 2), (3, 4), (4, 5)], "leader-epochs-start", "epoch 1 at offset 4"),
+        ([], "leader-epochs-missing", "epoch 4 at offset 5"),
+    ],
+)
+def test_checkpoint_against_the_log(
+    tmp_path: Path, entries: list[tuple[int, int]], code: str, expected: str
+) -> None:
+    path = write(tmp_path, 0, 0, 1, 1, 1, 4, 4, checkpoint=epochs(*entries))
+    found = only(path)
+    assert (found.code, found.expected) == (code, expected)
+    assert found.severity.value == "rebuild"
+    assert found.path == str(path / "leader-epoch-checkpoint")
+
+
+def test_log_truncated_to_its_start(tmp_path: Path) -> None:
+    """All that is left lies below it, and the checkpoint has no entry."""
+    path = write_log(tmp_path, {0: [data(0), data(1)]}, log_start=2)
+    (path / "leader-epoch-checkpoint").write_text(epochs())
+    assert codes(path) == []
+    write_log(tmp_path, {0: [data(0), data(1)]}, log_start=1)
+    (path / "leader-epoch-checkpoint").write_text(epochs())
+    assert codes(path) == ["leader-epochs-missing"]
+
+
+def test_wrong_file_altogether_is_one_finding(tmp_path: Path) -> None:
+    found = only(write(tmp_path, 2, 2, 3, 3, 5, 5, checkpoint=epochs((7, 0), (9, 2))))
+    assert found.code == "leader-epochs-missing"
+    assert "2 more epochs are wrong" in found.message
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, 0)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert codes(path) == []  # a log may have been copied away alone
+    (path / "partition.metadata").write_text("version: 0\ntopic_id: nr8MK1zTQBOXGgbVmb82Iw\n")
+    found = only(path)
+    assert (found.code, found.path) == (
+        "leader-epochs-missing",
+        str(path / "leader-epoch-checkpoint"),
+    )
+    assert "is not there" in found.message
+
+
+def test_epoch_without_a_record_between_offsets_that_are_missing(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0), data(1), data(9, leader_epoch=3)]})
+    (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (1, 4), (3, 7)))
+    assert codes(path) == []
+
+
+def test_old_formats_have_none(tmp_path: Path) -> None:
+    """An append of an old format clears it (V28)."""
+    old = [builders.message(0), data(1), builders.message(2, magic=0)]
+    path = write_log(tmp_path, {0: old})
+    (path / "leader-epoch-checkpoint").unlink()
+    assert codes(path) == []
+
+
+def test_directory_being_deleted_has_an_empty_one(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, 0, checkpoint=epochs())
+    assert codes(path) == ["leader-epochs-missing"]
+    path.rename(tmp_path / f"orders-7.{'0' * 32}-delete")
+    assert codes(tmp_path / f"orders-7.{'0' * 32}-delete") == []
+
+
+@pytest.mark.parametrize("text", ["", "0\n", "0\n1\n0\n", "0\n1\n0 -1\n", "1\n0\n", "0\n2\n0 0\n"])
+def test_malformed(tmp_path: Path, text: str) -> None:
+    """An empty file is one without entries."""
+    found = only(write(tmp_path, 0, 0, checkpoint=text))
+    assert found.code == ("checkpoint-malformed" if text else "leader-epochs-missing")
+
+
+def test_entries_out_of_order(tmp_path: Path) -> None:
+    found = only(write(tmp_path, 0, 0, 1, checkpoint=epochs((1, 2), (0, 0))))
+    assert (found.code, found.expected, found.actual) == (
+        "leader-epochs-order",
+        "2 entries",
+        "1 entries",
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_batches", "entries", "odd"),
+    [
+        ((5, 5, 9, 5, 5), [(5, 0)], 2),
+        ((5, 5, 1, 5, 5), [(5, 0)], 2),
+        ((5, 5, 9, 7, 7), [(5, 0), (7, 3)], 2),
+        ((5, 5, 1, 7, 7), [(5, 0), (7, 3)], 2),
+        ((5, 5, 6, 7, 7), [(5, 0), (7, 3)], 2),  # fits, but the checkpoint knows no 6
+        ((5, 5, 5, 1), [(5, 0)], 3),
+        ((5, 5, 5, 261), [(5, 0)], 3),
+        ((9, 5, 5, 5), [(5, 0)], 0),
+        ((1, 5, 5, 5), [(5, 0)], 0),
+        ((5, 5, -7, 5), [(5, 0)], 2),
+        ((5, 6, 5), [(5, 0)], 1),
+    ],
+)
+def test_one_batch_of_another_epoch(
+    tmp_path: Path, of_batches: tuple[int, ...], entries: list[tuple[int, int]], odd: int
+) -> None:
+    path = write(tmp_path, *of_batches, checkpoint=epochs(*entries))
+    found = only(path)
+    assert (found.code, found.severity.value) == ("leader-epoch-odd", "damage")
+    size = len(data(0))
+    assert (found.path, found.position, found.size_bytes, found.offset) == (
+        str(log_of(path, 0)),
+        odd * size,
+        size,
+        odd,
+    )
+    assert (found.expected, found.actual) in ((5, of_batches[odd]), (7, of_batches[odd]))
+
+
+@pytest.mark.parametrize("of_batches", [(5, 5, 9, 5, 5), (5, 5, 5, 1), (5, 5, -7, 5)])
+def test_one_batch_of_another_epoch_without_a_checkpoint(
+    tmp_path: Path, of_batches: tuple[int, ...]
+) -> None:
+    path = write(tmp_path, *of_batches)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert codes(path)[0] == "leader-epoch-odd"
+
+
+def test_new_epoch_of_one_batch(tmp_path: Path) -> None:
+    """Each epoch of the log is in the checkpoint: nothing is odd."""
+    assert codes(write(tmp_path, 5, 6, 7, checkpoint=epochs((5, 0), (6, 1), (7, 2)))) == []
+
+
+def test_epochs_that_fall(tmp_path: Path) -> None:
+    path = write(tmp_path, 5, 5, 3, 3, checkpoint=epochs((5, 0)))
+    codes_found = codes(path)
+    assert codes_found[0] == "leader-epoch-falls"
+
+
+def test_odd_epoch_across_segments(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path,
+        {0: [data(0), data(1)], 2: [data(2, leader_epoch=4)], 3: [data(3), data(4)]},
+    )
+    found = only(path)
+    assert (found.code, found.segment, found.position) == ("leader-epoch-odd", 2, 0)
+
+
+def test_every_flipped_bit_of_an_epoch_is_found(tmp_path: Path) -> None:
+    path = write(tmp_path, 3, 3, 3, 3, 3, checkpoint=epochs((3, 0)))
+    sound = log_of(path, 0).read_bytes()
+    size = len(data(0))
+    for row in (0, 2, 4):
+        for bit in range(32):
+            at = row * size + 12 + bit // 8
+            log_of(path, 0).write_bytes(damage.flip_bit(sound, at, bit % 8))
+            found = checked(path)
+            assert [(one.code, one.position) for one in found] == [
+                ("leader-epoch-odd", row * size)
+            ], (row, bit)
+
+
+def test_epoch_start_inside_a_bad_range(tmp_path: Path) -> None:
+    """The first batch of epoch 1 is lost; where it began is still right."""
+    path = write(tmp_path, 0, 0, 1, 1, checkpoint=epochs((0, 0), (1, 2)))
+    log = log_of(path, 0).read_bytes()
+    log_of(path, 0).write_bytes(damage.flip(log, 2 * len(data(0)) + 64))
+    assert codes(path) == ["crc-mismatch"]
+
+
+def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kdump.engine.checks.leader_epochs._SPANS_KEPT", 3)
+    assert codes(write(tmp_path, 0, 1, 2, checkpoint=epochs((7, 0)))) == ["leader-epochs-missing"]
+    assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []

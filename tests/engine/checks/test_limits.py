@@ -1,0 +1,71 @@
+"""What stated limits would have refused: one note of each kind, with its first place."""
+
+import os
+from pathlib import Path
+
+import pytest
+from directories import BATCH_BYTES, TIME, DataDirectory, codes, findings
+
+from kdump.engine.findings import Finding
+
+SECOND = 1000
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    """Give two segments, the first last changed at TIME + 10 s, the second at TIME + 20 s."""
+    directory = DataDirectory(tmp_path / "data")
+    partition = directory.partition("orders", 0)
+    directory.stop()
+    for base, seconds in ((0, 10), (10, 20)):
+        changed_ns = (TIME + seconds * SECOND) * 1_000_000
+        os.utime(partition / f"{base:020}.log", ns=(changed_ns, changed_ns))
+    return directory
+
+
+def verified(data: DataDirectory, text: str, *, deep: bool = True) -> list[Finding]:
+    path = data.path.parent / "server.properties"
+    path.write_text(f"log.dirs={data.path}\n{text}\n")
+    return findings(server_properties=str(path), deep=deep)
+
+
+def test_no_limit_no_note(data: DataDirectory) -> None:
+    assert codes(data.path, deep=True) == []
+    assert verified(data, "") == []
+
+
+def test_batches_over_the_limit(data: DataDirectory) -> None:
+    assert verified(data, f"message.max.bytes={BATCH_BYTES}") == []
+    told = verified(data, f"message.max.bytes={BATCH_BYTES - 1}", deep=False)
+    assert [(found.code, found.severity.value, found.actual) for found in told] == [
+        ("over-message-limit", "note", BATCH_BYTES)
+    ]
+    assert (told[0].segment, told[0].position, told[0].offset) == (0, 0, 1)
+    assert told[0].message.startswith("10 batches")
+
+
+def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
+    log = data.path / "orders-0" / f"{10:020}.log"
+    changed_ns = (TIME - 5 * SECOND) * 1_000_000
+    os.utime(log, ns=(changed_ns, changed_ns))
+    assert verified(data, "log.message.timestamp.after.max.ms=6000") == []
+    told = verified(data, "log.message.timestamp.after.max.ms=5015")
+    assert [(found.code, found.segment, found.position) for found in told] == [
+        ("record-time-limit", 10, 3 * BATCH_BYTES)
+    ]
+    assert told[0].message.startswith("2 batches")
+    assert verified(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
+
+
+def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
+    assert verified(data, "log.message.timestamp.before.max.ms=10000") == []
+    told = verified(data, "log.message.timestamp.before.max.ms=9985")
+    assert [(found.code, found.segment, found.position) for found in told] == [
+        ("record-time-limit", 10, 0)
+    ]
+    assert told[0].message.startswith("3 batches")
+
+
+def test_one_old_limit_is_both(data: DataDirectory) -> None:
+    told = verified(data, "log.message.timestamp.difference.max.ms=9985")
+    assert [found.code for found in told] == ["record-time-limit"]

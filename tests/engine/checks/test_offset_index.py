@@ -1,0 +1,224 @@
+"""`.index`: what is wrong, where, and for which offset a broker answers wrongly."""
+
+import struct
+from pathlib import Path
+
+import damage
+import pytest
+from segments import (
+    batches,
+    checked,
+    entries,
+    name,
+    offset_index,
+    only,
+    place_of,
+    read,
+    write,
+    write_partition,
+)
+
+from kdump.engine.findings import Severity
+from kdump.storage.offset_index import OffsetIndex
+
+SEALED, ACTIVE = 0, 120
+RESERVED = 1024  # what an index of a running broker is padded to
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return write_partition(
+        tmp_path, {SEALED: batches(SEALED, ACTIVE), ACTIVE: batches(ACTIVE, ACTIVE + 60)}
+    )
+
+
+def slots(directory: Path, base: int = SEALED) -> list[tuple[int, int]]:
+    return list(struct.iter_unpack(">ii", read(directory, base, "index")))  # type: ignore[arg-type]
+
+
+def put(directory: Path, pairs: list[tuple[int, int]], base: int = SEALED) -> None:
+    write(directory, base, "index", offset_index(pairs))
+
+
+def pad(directory: Path, base: int, extension: str) -> bytes:
+    data = read(directory, base, extension).ljust(RESERVED, b"\0")
+    size = 8 if extension == "index" else 12
+    write(directory, base, extension, data[: RESERVED // size * size])
+    return data
+
+
+def test_the_reserved_length_of_a_running_broker_is_sound(sound: Path) -> None:
+    pad(sound, ACTIVE, "index")
+    pad(sound, ACTIVE, "timeindex")
+    assert checked(sound) == ()
+
+
+def test_entries_of_every_era_are_sound(sound: Path) -> None:
+    """First offset of an append, last one, last of several batches; and fewer of them (I9)."""
+    log = entries(read(sound, SEALED, "log"))
+    put(sound, [(entry.first, entry.position) for entry in log[3:]])
+    assert checked(sound) == ()
+    put(sound, [(log[row + 3].last, log[row].position) for row in range(4, 30, 4)])
+    assert checked(sound) == ()
+    put(sound, [(log[20].last, log[20].position)])
+    assert checked(sound) == ()
+
+
+def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
+    data = read(sound, SEALED, "index")
+    write(sound, SEALED, "index", data + b"abc")
+    found = only(sound)
+    wanted = ("offset-index-size", name(SEALED, "index"), len(data), 3)
+    assert place_of(found, sound) == wanted
+    assert found.severity is Severity.REBUILD
+
+
+def test_an_entry_that_does_not_rise(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[4] = (pairs[4][0], pairs[2][1])
+    put(sound, pairs)
+    assert place_of(only(sound), sound) == ("offset-index-order", name(SEALED, "index"), 32, 8)
+
+
+def test_an_entry_too_high_is_the_odd_one_not_those_behind(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[4] = (1 << 30, 1 << 30)
+    put(sound, pairs)
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-order", name(SEALED, "index"), 32, 8)
+
+
+def test_a_last_entry_of_offset_zero_leads_a_fetch_past_records(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[-1] = (0, pairs[-1][1])
+    put(sound, pairs)
+    found = only(sound)
+    at = 8 * (len(pairs) - 1)
+    assert place_of(found, sound) == ("offset-index-order", name(SEALED, "index"), at, 8)
+    assert found.offset is not None
+    assert found.expected != found.actual
+    # The broker's own search over these bytes starts behind the batch that holds the offset.
+    index = OffsetIndex(read(sound, SEALED, "index"), SEALED)
+    start = index.lookup(found.offset).position
+    right = next(at for at in entries(read(sound, SEALED, "log")) if at.last >= found.offset)
+    assert start > right.position
+
+
+def test_a_position_at_which_no_batch_starts(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[4] = (pairs[4][0], pairs[4][1] + 1)
+    put(sound, pairs)
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-position", name(SEALED, "index"), 32, 8)
+    assert found.offset == pairs[4][0]
+    assert found.expected == pairs[4][0]
+    assert found.actual != found.expected
+
+
+def test_many_bad_entries_are_one_finding(sound: Path) -> None:
+    pairs = slots(sound)
+    put(sound, [(offset, position + 1) for offset, position in pairs])
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-position", name(SEALED, "index"), 0, 8)
+    assert f"The same at {len(pairs) - 1} more places." in found.message
+
+
+def test_an_offset_below_what_lies_before_its_position(sound: Path) -> None:
+    """A fetch from it would start behind the batch that holds it (I10 d)."""
+    pairs = slots(sound)
+    log = entries(read(sound, SEALED, "log"))
+    before = max(entry.last for entry in log if entry.position < pairs[4][1])
+    pairs[4] = (before - 1, pairs[4][1])
+    put(sound, pairs)
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-offset", name(SEALED, "index"), 32, 8)
+    assert (found.offset, found.expected) == (before - 1, before - 1)
+    assert found.actual == before + 1
+
+
+def test_an_offset_between_batches_misleads_nobody(tmp_path: Path) -> None:
+    parts = [*batches(0, 30), *batches(40, 70)]
+    directory = write_partition(tmp_path, {0: parts})
+    position = len(b"".join(parts[:10]))
+    put(directory, [(35, position)], 0)
+    found = only(directory)
+    assert place_of(found, directory) == ("offset-index-offset", name(0, "index"), 0, 8)
+    assert found.offset is None
+    assert "No lookup that was tried goes wrong" in found.message
+
+
+def test_zeros_in_a_sealed_segment(sound: Path) -> None:
+    data = read(sound, SEALED, "index")
+    write(sound, SEALED, "index", data + bytes(80))
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-zeros", name(SEALED, "index"), len(data), 80)
+    write(sound, SEALED, "index", bytes(len(data)))
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-zeros", name(SEALED, "index"), 0, len(data))
+
+
+def test_a_missing_index(sound: Path) -> None:
+    (sound / name(SEALED, "index")).unlink()
+    found = only(sound)
+    assert (found.code, found.path) == ("offset-index-missing", str(sound / name(SEALED, "log")))
+
+
+def test_a_missing_index_of_an_empty_log_is_legal(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: []})
+    (directory / name(30, "index")).unlink()
+    (directory / name(30, "timeindex")).unlink()
+    assert checked(directory) == ()
+
+
+def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) -> None:
+    write(sound, SEALED, "index", b"")
+    found = only(sound)
+    assert place_of(found, sound) == ("offset-index-empty", name(SEALED, "index"), None, None)
+    assert found.severity is Severity.NOTE
+    write(sound, ACTIVE, "index", b"")  # now no segment says how dense entries are here
+    assert checked(sound) == ()
+
+
+def test_old_entries_behind_a_truncation_are_a_note(sound: Path) -> None:
+    """The file keeps its length, and behind the cut entries stand that were once right (I18)."""
+    pad(sound, ACTIVE, "index")
+    pad(sound, ACTIVE, "timeindex")
+    pairs = slots(sound, ACTIVE)
+    log = read(sound, ACTIVE, "log")
+    write(sound, ACTIVE, "log", log[: pairs[3][1]])
+    codes = {found.code: found.position for found in checked(sound)}
+    assert codes == {"offset-index-stale": 24, "time-index-stale": 36}
+    assert {found.severity for found in checked(sound)} == {Severity.NOTE}
+
+
+def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> None:
+    """Nothing else tells: such a log is sound in itself, and a gap to the next one is legal."""
+    log = read(sound, SEALED, "log")
+    third = entries(log)[-9]
+    write(sound, SEALED, "log", log[: third.position])
+    found = only(sound)
+    assert (found.code, found.position) == ("log-too-short", third.position)
+    assert (found.offset, found.next_offset) == (third.first, ACTIVE)
+    assert found.severity is Severity.DAMAGE
+    assert any(each.startswith("offset-index-position") for each in found.consequences)
+
+
+def test_an_entry_into_a_bad_range_follows_from_it(sound: Path) -> None:
+    _, position = slots(sound)[4]
+    log = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", damage.flip_bit(log, position + 90, 0))
+    found = only(sound)
+    assert (found.code, found.position) == ("crc-mismatch", position)
+    assert "offset-index-position@32" in found.consequences
+
+
+def test_quick_looks_at_the_index_alone(sound: Path) -> None:
+    log = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", damage.flip_bit(log, 100, 0))
+    assert checked(sound, quick=True) == ()
+    pairs = slots(sound)
+    pairs[4] = pairs[3]
+    put(sound, pairs)
+    assert [found.code for found in checked(sound, quick=True)] == ["offset-index-order"]
+    put(sound, [*slots(sound)[:3], (119, len(log) + 7)])
+    assert [found.code for found in checked(sound, quick=True)] == ["offset-index-position"]

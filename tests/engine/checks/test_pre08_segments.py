@@ -1,0 +1,76 @@
+"""Segments of 0.6 and 0.7: sums, torn tails, and segments that have to join (F5)."""
+
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from segments import partition_of
+
+from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
+from kdump.engine.findings import Finding
+
+ONE = builders.pre08_message(b"v" * 50)
+
+
+def written(parent: Path, segments: dict[int, bytes]) -> Path:
+    directory = parent / "events-0"
+    directory.mkdir()
+    for base, data in segments.items():
+        (directory / f"{base:020d}.kafka").write_bytes(data)
+    return directory
+
+
+def looked_at(directory: Path, *, deep: bool = False) -> tuple[list[Finding], Pre08Counts]:
+    counts = Pre08Counts()
+    return list(scan_pre08(partition_of(directory, deep=deep), counts)), counts
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    size = len(ONE)
+    wrapper = builders.pre08_wrapper([ONE, ONE])
+    return written(tmp_path, {0: ONE * 4, 4 * size: ONE * 3 + wrapper})
+
+
+def test_segments_that_join_are_sound(sound: Path) -> None:
+    found, counts = looked_at(sound)
+    assert found == []
+    assert (counts.segments, counts.batches, counts.records_count, counts.wrappers) == (2, 8, 7, 1)
+    assert looked_at(sound, deep=True)[0] == []
+
+
+def test_a_flipped_byte(sound: Path) -> None:
+    path = sound / f"{0:020d}.kafka"
+    path.write_bytes(damage.flip(ONE * 4, len(ONE) + 30))
+    (found,), _ = looked_at(sound)
+    assert (found.code, found.path, found.position) == ("crc-mismatch", str(path), len(ONE))
+
+
+def test_segments_that_do_not_join(tmp_path: Path) -> None:
+    """The one era in which a gap between segments keeps the broker from starting."""
+    (found,), _ = looked_at(written(tmp_path, {0: ONE * 4, 999: ONE}))
+    assert (found.code, found.segment) == ("pre08-gap", 999)
+    assert (found.expected, found.actual) == (4 * len(ONE), 999)
+
+
+def test_a_file_cut_short_makes_the_gap_behind_it(tmp_path: Path) -> None:
+    size = len(ONE)
+    (found,), _ = looked_at(written(tmp_path, {0: (ONE * 4)[:-3], 4 * size: ONE}))
+    assert found.code == "pre08-gap"
+    assert found.consequences == (f"torn-tail@{3 * size}",)
+
+
+def test_a_torn_tail_of_the_newest(sound: Path) -> None:
+    path = max(sound.iterdir())
+    path.write_bytes(path.read_bytes()[:-3])
+    (found,), _ = looked_at(sound)
+    assert found.code == "torn-tail"
+
+
+def test_a_wrong_sum_inside_a_wrapper_shows_with_deep_only(tmp_path: Path) -> None:
+    wrapper = builders.pre08_wrapper([ONE, builders.pre08_message(crc=7)])
+    directory = written(tmp_path, {0: wrapper})
+    assert looked_at(directory)[0] == []
+    (found,), _ = looked_at(directory, deep=True)
+    assert found.code == "inner-crc-mismatch"

@@ -1,0 +1,314 @@
+"""Sequence numbers of idempotent producers, and producer snapshots, against the log."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from producing import (
+    AT_SIX,
+    AT_TEN,
+    FIRST,
+    NONE,
+    SECOND,
+    TIME,
+    checked,
+    codes,
+    data,
+    log_of,
+    snapshot,
+    snapshot_of,
+    write_log,
+    write_sound,
+)
+
+from kdump.engine.checks import producers
+from kdump.engine.findings import Finding
+from kdump.engine.producer_state import ProducerStates
+
+LARGEST = 2**31 - 1
+DAY_MS = 86_400_000
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return write_sound(tmp_path)
+
+
+def found_in(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
+    return checked(write_log(parent, {0: batches}))
+
+
+def only(path: Path) -> Finding:
+    (found,) = checked(path)
+    return found
+
+
+# Sequence numbers
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [data(0, 7, 0, count=3), data(3, 7, 3)],
+        [data(0, 7, LARGEST - 1, count=2), data(2, 7, 0)],  # the last was the largest
+        [data(0, 7, LARGEST, count=3), data(3, 7, 2)],  # wraps inside a batch
+        [data(0, 7, 40), data(1, 7, 41)],  # the first seen may be any
+        [data(0, 7, 9), data(1, 7, 0, epoch=1)],  # a new epoch
+        [data(0, 7, 0), data(1, 8, 0), data(2, 7, 1)],
+        [data(0, NONE, 0), data(1, NONE, 0)],  # written by a coordinator
+        [data(0, 7, 5), data(4, 7, 9)],  # offsets are missing too: compacted
+        [data(0, 7, 5), data(1, 7, 0)],  # begun anew, as old clients do
+        [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + DAY_MS)],  # forgotten
+        [data(0, 7, NONE), data(1, 7, 4)],
+    ],
+)
+def test_sequences_that_join(tmp_path: Path, batches: list[bytes]) -> None:
+    assert found_in(tmp_path, batches) == []
+
+
+def test_gap(tmp_path: Path) -> None:
+    batches = [data(0, 7, 0, count=3), data(3), data(4, 7, 5)]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.severity.value) == ("sequence-gap", "note")
+    assert (found.position, found.offset) == (len(batches[0] + batches[1]), 4)
+    assert (found.expected, found.actual) == (3, 5)
+    assert "2 sequence numbers" in found.message
+
+
+def test_gap_across_the_wrap(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, [data(0, 7, LARGEST), data(1, 7, 3)])
+    assert (found.code, found.expected, found.actual) == ("sequence-gap", 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count"),
+    [(4, 3), (6, 1), (5, 3)],  # the same batch, the end of it, and one that overlaps it
+)
+def test_duplicate(tmp_path: Path, sequence: int, count: int) -> None:
+    batches = [data(0, 7, 4, count=3), data(9, 7, sequence, count=count)]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.severity.value, found.offset) == ("sequence-duplicate", "note", 9)
+    assert (found.expected, found.actual) == (7, sequence)
+
+
+def test_duplicate_of_a_first_batch(tmp_path: Path) -> None:
+    """One that begins at 0 again is the same batch if its times are the same, too."""
+    again = [data(0, 7, 0, count=3, timestamp=TIME), data(3, 7, 0, count=3, timestamp=TIME)]
+    (found,) = found_in(tmp_path, again)
+    assert found.code == "sequence-duplicate"
+
+
+def test_coordinators_begin_at_0_each_time(tmp_path: Path) -> None:
+    path = tmp_path / "__consumer_offsets-7"
+    path.mkdir()
+    log_of(path, 0).write_bytes(
+        b"".join(data(base, 7, 0, transactional=True, timestamp=TIME) for base in range(3))
+    )
+    (path / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    assert codes(path) == ["transaction-open"]
+
+
+def test_repeated_batch_is_one_finding(tmp_path: Path) -> None:
+    """Offsets that do not rise tell of it already."""
+    last = data(3, 7, 3)
+    found = found_in(tmp_path, [data(0, 7, 0, count=3), last, last])
+    assert [one.code for one in found] == ["offset-not-rising"]
+
+
+def test_sequences_behind_a_gap_are_not_known(tmp_path: Path) -> None:
+    lost = damage.flip(data(1, 7, 1), 70)
+    found = found_in(tmp_path, [data(0, 7, 0), lost, data(2, 7, 2)])
+    assert [one.code for one in found] == ["crc-mismatch"]
+
+
+def test_an_empty_batch_keeps_its_sequence(tmp_path: Path) -> None:
+    """Compaction leaves it for a producer's last numbers (F27)."""
+    empty = builders.batch(
+        [],
+        base_offset=0,
+        last_offset_delta=4,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=10,
+        base_timestamp=-1,
+        max_timestamp=TIME,
+    )
+    assert found_in(tmp_path, [empty, data(5, 7, 15)]) == []
+    (found,) = found_in(tmp_path, [empty, data(5, 7, 16)])
+    assert (found.code, found.expected) == ("sequence-gap", 15)
+
+
+def test_more_open_transactions_than_are_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producers, "ProducerStates", lambda: ProducerStates(limit=4))
+    batches = [data(base, base, 0, transactional=True) for base in range(5)]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.severity.value) == ("producers-not-checked", "note")
+
+
+def test_producers_that_were_dropped_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of very many the longest idle are; a snapshot may still have them."""
+    batches = [data(base, base, 0) for base in range(9)]
+    path = write_log(tmp_path, {0: batches})
+    all_nine = [(base, 0, 0, base, 0, TIME, NONE, NONE) for base in range(9)]
+    snapshot_of(path, 9).write_bytes(snapshot(*all_nine))
+    assert codes(path) == []
+    monkeypatch.setattr(producers, "ProducerStates", lambda: ProducerStates(limit=4))
+    assert codes(path) == []
+
+
+# Snapshots
+
+
+def test_sound_directory_has_no_finding(sound: Path) -> None:
+    assert codes(sound) == []
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        (1, 3, "epoch 3"),
+        (2, 7, "last sequence 7"),
+        (3, 4, "last offset 4"),
+        (4, 2, "offset delta 2"),
+        (7, 5, "open transaction 5"),
+    ],
+)
+def test_snapshot_contradicts_the_log(sound: Path, field: int, value: int, words: str) -> None:
+    entries = [list(entry) for entry in AT_SIX]
+    entries[2][field] = value
+    path = snapshot_of(sound, 6)
+    path.write_bytes(snapshot(*map(tuple, entries)))  # type: ignore[arg-type]
+    found = only(sound)
+    assert (found.code, found.severity.value) == ("snapshot-differs", "rebuild")
+    assert (found.path, found.offset, found.actual) == (str(path), 6, words)
+    assert "Producer 9" in found.message
+
+
+def test_snapshot_without_an_open_transaction(sound: Path) -> None:
+    entries = (AT_SIX[0], (*AT_SIX[1][:7], NONE), AT_SIX[2])
+    snapshot_of(sound, 6).write_bytes(snapshot(*entries))  # type: ignore[arg-type]
+    found = only(sound)
+    assert (found.code, found.expected) == ("snapshot-differs", "open transaction 2")
+
+
+def test_snapshot_of_another_offset(sound: Path) -> None:
+    """A file renamed, or copied from another partition."""
+    snapshot_of(sound, 10).write_bytes(snapshot(*AT_SIX))
+    found = only(sound)
+    assert (found.code, found.offset) == ("snapshot-differs", 10)
+    assert "2 more producers differ" in found.message
+
+
+def test_snapshot_in_the_midst_of_a_segment(sound: Path) -> None:
+    """As a stop leaves it; the scan splits its run there."""
+    at_two = (7, 0, 1, 1, 1, TIME, NONE, 0)
+    snapshot_of(sound, 2).write_bytes(snapshot(at_two))
+    assert codes(sound) == []
+    snapshot_of(sound, 2).write_bytes(snapshot((*at_two[:3], 0, *at_two[4:])))
+    found = only(sound)
+    assert (found.code, found.offset, found.actual) == ("snapshot-differs", 2, "last offset 0")
+
+
+def test_producer_that_never_wrote(sound: Path) -> None:
+    stranger = (5, 0, 3, 4, 0, TIME, NONE, NONE)
+    snapshot_of(sound, 6).write_bytes(snapshot(*AT_SIX, stranger))
+    assert only(sound).code == "snapshot-differs"
+
+
+def test_producer_that_wrote_to_deleted_segments(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {6: SECOND[1:]})
+    old = (5, 0, 3, 4, 0, TIME, NONE, NONE)
+    at_ten = ((7, 0, 2, 7, 0, TIME, 0, NONE), old, AT_TEN[2])
+    snapshot_of(path, 10).write_bytes(snapshot(*at_ten))
+    assert codes(path) == []
+    late = (5, 0, 3, 7, 0, TIME, NONE, NONE)  # where no offset is missing
+    snapshot_of(path, 10).write_bytes(snapshot(late, *at_ten[2:]))
+    assert codes(path) == ["snapshot-differs"]
+
+
+def test_compacted_log_may_lack_what_the_snapshot_has(sound: Path) -> None:
+    log_of(sound, 0).write_bytes(b"".join((*FIRST[:2], *FIRST[4:])))
+    (sound / f"{0:020}.txnindex").unlink()
+    changed = ((7, 0, 3, 3, 0, TIME, 0, NONE), *AT_SIX[1:])
+    snapshot_of(sound, 6).write_bytes(snapshot(*changed))
+    assert "snapshot-differs" not in codes(sound)
+
+
+def test_marker_emptied_by_compaction(tmp_path: Path) -> None:
+    """The snapshot was taken when it still said something (F29)."""
+    empty = builders.batch(
+        [],
+        base_offset=1,
+        attributes=builders.TRANSACTIONAL | builders.CONTROL,
+        producer_id=7,
+        producer_epoch=3,
+        base_timestamp=-1,
+    )
+    path = write_log(tmp_path, {0: [data(0, 7, 0), empty, data(2)]})
+    snapshot_of(path, 3).write_bytes(snapshot((7, 3, NONE, NONE, 0, TIME, 0, NONE)))
+    assert codes(path) == []
+
+
+@pytest.mark.parametrize("kept", [(), (0,), (1, 2)])
+def test_expired_producers_are_missing(sound: Path, kept: tuple[int, ...]) -> None:
+    """After a day, or a clean start without snapshots, which then are 10 bytes long (R10)."""
+    snapshot_of(sound, 6).write_bytes(snapshot(*(AT_SIX[number] for number in kept)))
+    assert codes(sound) == []
+
+
+def test_timestamps_and_coordinator_epochs_are_not_compared(sound: Path) -> None:
+    """Compaction changes the first, and neither changes what a broker accepts."""
+    changed = ((7, 0, 1, 1, 1, TIME - 5, 9, NONE), *AT_SIX[1:])
+    snapshot_of(sound, 6).write_bytes(snapshot(*changed))
+    assert codes(sound) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda data: damage.flip(data, 30), "snapshot-crc"),
+        (lambda data: damage.cut(data, 60), "snapshot-size"),
+        (lambda data: damage.cut(data, 5), "snapshot-size"),
+        (lambda data: damage.put(data, 0, b"\0\2"), "snapshot-version"),
+    ],
+)
+def test_snapshot_no_broker_reads(sound: Path, change: object, code: str) -> None:
+    path = snapshot_of(sound, 6)
+    path.write_bytes(change(path.read_bytes()))  # type: ignore[operator]
+    found = only(sound)
+    assert (found.code, found.path) == (code, str(path))
+
+
+def test_snapshot_beyond_the_log_end(sound: Path) -> None:
+    snapshot_of(sound, 11).write_bytes(snapshot(*AT_TEN))
+    found = only(sound)
+    assert (found.code, found.severity.value, found.offset) == ("snapshot-stray", "note", 11)
+
+
+def test_snapshot_below_the_first_segment(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {6: SECOND[1:]})
+    snapshot_of(path, 5).write_bytes(snapshot())
+    snapshot_of(path, 10).write_bytes(snapshot())
+    assert codes(path) == ["snapshot-stray"]
+
+
+def test_no_snapshot_at_all(sound: Path) -> None:
+    snapshot_of(sound, 6).unlink()
+    assert codes(sound) == []
+    snapshot_of(sound, 10).unlink()
+    found = only(sound)
+    assert (found.code, found.severity.value) == ("snapshot-missing", "note")
+    assert (found.path, found.offset) == (str(sound), 6)
+
+
+def test_no_snapshot_where_none_is_due(tmp_path: Path) -> None:
+    assert codes(write_log(tmp_path, {0: [data(0)], 1: [data(1, 7, 0)]})) == []
+    plain = {0: [data(0, 7, 0)], 1: [data(1, 7, 1)]}
+    assert codes(write_log(tmp_path, plain)) == ["snapshot-missing"]
+    assert codes(write_log(tmp_path, plain, log_start=1)) == []

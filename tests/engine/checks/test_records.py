@@ -1,0 +1,204 @@
+"""--deep: every record against the header of its batch."""
+
+from pathlib import Path
+
+import builders
+import pytest
+from segments import (
+    START_MS,
+    batch,
+    batches,
+    checked,
+    name,
+    only,
+    partition_of,
+    place_of,
+    target_of,
+    write_partition,
+)
+
+from kdump.engine.checks.framing import Framing
+from kdump.engine.checks.records import Records
+from kdump.engine.findings import Finding, Severity
+from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.settings import Settings
+
+COMPACTED = Settings(cleanup_policy="compact,delete", stated=frozenset({"cleanup_policy"}))
+
+
+def written(parent: Path, *parts: bytes) -> tuple[Path, int, int]:
+    """Write a partition of two sound batches, some others, and give their place."""
+    before = batches(0, 6)
+    directory = write_partition(parent, {0: [*before, *parts]})
+    return directory, len(b"".join(before)), len(parts[0])
+
+
+def deep(parent: Path, *parts: bytes, settings: Settings | None = None) -> Finding:
+    directory, position, size = written(parent, *parts)
+    assert checked(directory) == ()  # nothing shows without a look inside
+    (found,) = checked(directory, deep=True, settings=settings)
+    if found.severity is Severity.DAMAGE:
+        code = found.code
+        assert place_of(found, directory) == (code, name(0, "log"), position, size)
+    return found
+
+
+@pytest.mark.parametrize("compress", [None, builders.gzip_bytes], ids=["plain", "gzip"])
+class TestV2:
+    """Plain batches are decoded many at a time, compressed ones one by one."""
+
+    def one(self, compress: object, records: list[bytes], **members: object) -> bytes:
+        given: dict[str, object] = {
+            "base_offset": 6,
+            "base_timestamp": START_MS + 60,
+            "attributes": 0 if compress is None else builders.GZIP,
+            "compress": compress,
+        }
+        return builders.batch(records, **{**given, **members})  # type: ignore[arg-type]
+
+    def test_offset_outside_its_batch(self, tmp_path: Path, compress: object) -> None:
+        records = [builders.record(0), builders.record(1), builders.record(9)]
+        found = deep(tmp_path, self.one(compress, records, last_offset_delta=2))
+        assert (found.code, found.offset) == ("record-offset", 15)
+
+    def test_offset_below_its_batch(self, tmp_path: Path, compress: object) -> None:
+        found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))
+        assert (found.code, found.offset) == ("record-offset", 5)
+
+    def test_offsets_that_do_not_rise(self, tmp_path: Path, compress: object) -> None:
+        records = [builders.record(0), builders.record(2), builders.record(1)]
+        found = deep(tmp_path, self.one(compress, records))
+        assert (found.code, found.offset) == ("record-offset", 7)
+
+    def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
+        records = [builders.record(2), builders.record(5)]
+        directory, _, _ = written(tmp_path, self.one(compress, records, last_offset_delta=9))
+        assert checked(directory, deep=True) == ()
+
+    @pytest.mark.parametrize("off", [1000, -1])
+    def test_largest_time_that_lies(self, tmp_path: Path, compress: object, off: int) -> None:
+        records = [builders.record(0), builders.record(1, 5)]
+        one = self.one(compress, records, max_timestamp=START_MS + 65 + off)
+        found = deep(tmp_path, one)
+        assert found.code == "batch-max-timestamp"
+        assert (found.expected, found.actual) == (START_MS + 65, START_MS + 65 + off)
+
+    def test_append_time_is_the_headers(self, tmp_path: Path, compress: object) -> None:
+        attributes = builders.LOG_APPEND_TIME | (0 if compress is None else builders.GZIP)
+        one = self.one(
+            compress, [builders.record(0)], attributes=attributes, max_timestamp=START_MS + 99
+        )
+        assert checked(written(tmp_path, one)[0], deep=True) == ()
+
+    def test_records_that_cannot_be_decoded(self, tmp_path: Path, compress: object) -> None:
+        records = [builders.record(0), builders.record(1, length=900)]
+        found = deep(tmp_path, self.one(compress, records))
+        assert (found.code, found.actual) == ("records-undecodable", "record-cut-short")
+        assert "after 1 records" in found.message
+
+    def test_more_records_than_the_header_counts(self, tmp_path: Path, compress: object) -> None:
+        records = [builders.record(0), builders.record(1), builders.record(2)]
+        found = deep(tmp_path, self.one(compress, records, records_count=2, last_offset_delta=2))
+        assert (found.code, found.actual) == ("records-undecodable", "records-remaining")
+
+    def test_null_keys_are_a_note_if_the_policy_is_known(
+        self, tmp_path: Path, compress: object
+    ) -> None:
+        directory, _, _ = written(tmp_path, self.one(compress, [builders.record(key=None)]))
+        assert checked(directory, deep=True) == ()
+        (found,) = checked(directory, deep=True, settings=COMPACTED)
+        assert (found.code, found.severity, found.offset) == ("null-key", Severity.NOTE, 6)
+
+
+def inner(offsets: list[int], *, magic: int = 1, **members: object) -> list[bytes]:
+    return [
+        builders.message(offset, magic=magic, timestamp=START_MS + 60, **members)  # type: ignore[arg-type]
+        for offset in offsets
+    ]
+
+
+def test_a_broken_codec_stream(tmp_path: Path) -> None:
+    one = batch(6, payload=b"no gzip at all", records_count=3, attributes=builders.GZIP)
+    found = deep(tmp_path, one)
+    assert (found.code, found.actual) == ("records-undecodable", "codec-failed")
+
+
+def test_a_message_in_a_wrapper_with_a_wrong_checksum(tmp_path: Path) -> None:
+    messages = [*inner([0]), *inner([1], crc=7), *inner([2])]
+    found = deep(tmp_path, builders.wrapper(messages, 8, timestamp=START_MS + 60))
+    assert (found.code, found.offset) == ("inner-crc-mismatch", 7)
+
+
+def test_a_wrapper_in_a_wrapper(tmp_path: Path) -> None:
+    nested = builders.wrapper(inner([0, 1]), 1, timestamp=START_MS + 60)
+    found = deep(tmp_path, builders.wrapper([nested], 8, timestamp=START_MS + 60))
+    assert (found.code, found.actual) == ("records-undecodable", "inner-compressed")
+
+
+def test_a_wrapper_below_its_last_message(tmp_path: Path) -> None:
+    found = deep(tmp_path, builders.wrapper(inner([40, 41]), 8, timestamp=START_MS + 60))
+    assert (found.code, found.actual) == ("records-undecodable", "wrapper-offset")
+
+
+def test_a_v0_wrapper_that_is_not_numbered_as_its_last_message(tmp_path: Path) -> None:
+    found = deep(tmp_path, builders.wrapper(inner([6, 7], magic=0), 9, magic=0))
+    assert (found.code, found.actual) == ("wrapper-offset", 9)
+
+
+def test_a_wrapper_whose_first_message_was_there_before(tmp_path: Path) -> None:
+    found = deep(tmp_path, builders.wrapper(inner([0, 1, 2]), 7, timestamp=START_MS + 60))
+    assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
+
+
+def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
+    found = deep(tmp_path, builders.wrapper(inner([0, 1]), 8, timestamp=START_MS + 70))
+    assert (found.code, found.expected) == ("batch-max-timestamp", START_MS + 60)
+
+
+def test_messages_of_another_magic_say_nothing_of_the_wrappers_time(tmp_path: Path) -> None:
+    """Old cleaners left such wrappers (KAFKA-4298)."""
+    wrapper = builders.wrapper([*inner([0], magic=0), *inner([1])], 8, timestamp=START_MS + 99)
+    assert checked(written(tmp_path, wrapper)[0], deep=True) == ()
+
+
+def test_slack_behind_a_value_is_a_note(tmp_path: Path) -> None:
+    found = deep(tmp_path, builders.message(6, timestamp=START_MS + 60, slack=b"abc"))
+    assert (found.code, found.severity) == ("slack-bytes", Severity.NOTE)
+    assert found.message.startswith("One message has")
+
+
+def test_what_is_over_the_limit_is_counted_as_not_checked(tmp_path: Path) -> None:
+    large = batch(6, 1, payload=builders.gzip_bytes(bytes(100_000)), attributes=builders.GZIP)
+    directory, _, _ = written(tmp_path, large)
+    partition = PartitionScan(
+        target_of(directory), directory=None, settings=Settings(), deep=True, limit=50_000
+    )
+    records = Records(partition)
+    (found,) = scan(partition, [Framing(partition), records])
+    assert isinstance(found, Finding)
+    assert (found.code, found.severity) == ("over-decompress-limit", Severity.NOTE)
+    assert records.not_checked == {"batches_over_limit": 1}
+
+
+def test_messages_of_wrappers_are_counted_when_they_were_opened(tmp_path: Path) -> None:
+    directory, _, _ = written(
+        tmp_path, builders.wrapper(inner([0, 1, 2]), 8, timestamp=START_MS + 60)
+    )
+    for looked_inside in (False, True):
+        partition = partition_of(directory, deep=looked_inside)
+        checks = [Records(partition)] if looked_inside else [Framing(partition)]
+        assert not list(scan(partition, checks))
+        (segment,) = partition.segments
+        counted = (segment.records_count, segment.wrappers)
+        assert counted == ((9, 0) if looked_inside else (6, 1))
+
+
+def test_a_header_that_is_wrong_anyway_is_told_of_once(tmp_path: Path) -> None:
+    directory, _, _ = written(tmp_path, batch(6, records_count=5, last_offset_delta=2))
+    assert only(directory, deep=True).code == "batch-count"
+
+
+def test_a_piece_of_a_message_behind_the_last_in_a_wrapper_is_a_note(tmp_path: Path) -> None:
+    messages = [*inner([0, 1]), b"half a message, which no reader sees"]
+    found = deep(tmp_path, builders.wrapper(messages, 7, timestamp=START_MS + 60))
+    assert (found.code, found.severity) == ("inner-cut-short", Severity.NOTE)

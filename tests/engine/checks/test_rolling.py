@@ -1,0 +1,124 @@
+"""Why segments ended: each rule by itself, and every segment that a real broker rolled."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from corpus import corpus, expected
+from directories import DataDirectory, codes, findings
+
+from kdump.engine.checks import rolling
+from kdump.engine.checks.rolling import Incoming, Rolled, Rolling, Sealed, explain
+from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.settings import Settings, read_settings
+from kdump.engine.targets import Selection, Target, resolve
+
+SETTINGS = Settings(segment_bytes=1000, segment_ms=500, index_size_max_bytes=80)
+SEALED = Sealed(100, 900, 50, 3, 2)
+INCOMING = Incoming(100, 100, 550, 200)
+
+
+@pytest.mark.parametrize(
+    ("sealed", "incoming", "rolled"),
+    [
+        ({}, {}, Rolled(100, "unexplained")),
+        ({}, {"size_bytes": 101}, Rolled(100, "size", 1000, 1001)),
+        ({}, {"segment_bytes": 101}, Rolled(100, "size-of-append", 1000, 1001)),
+        ({}, {"max_timestamp_ms": 551}, Rolled(100, "time", 500, 501)),
+        ({"first_max_timestamp_ms": -1}, {"max_timestamp_ms": 900}, Rolled(100, "unexplained")),
+        ({"offset_entries": 10}, {}, Rolled(100, "index-full", 10, 10)),
+        ({"offset_entries": 9}, {}, Rolled(100, "unexplained")),
+        ({"time_entries": 5}, {}, Rolled(100, "index-full", 5, 5)),
+        ({}, {"last_offset": 100 + 2**31}, Rolled(100, "offset-range", 2**31 - 1, 2**31)),
+        ({}, {"last_offset": 99 + 2**31}, Rolled(100, "unexplained")),
+    ],
+)
+def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: Rolled) -> None:
+    found = explain(SEALED._replace(**sealed), INCOMING._replace(**incoming), SETTINGS)
+    assert found == rolled
+
+
+def test_jitter_makes_a_segment_end_early() -> None:
+    settings = SETTINGS._replace(segment_jitter_ms=100)
+    incoming = INCOMING._replace(max_timestamp_ms=460)
+    assert explain(SEALED, incoming, settings).rule == "time"
+    assert explain(SEALED, incoming, SETTINGS).rule == "unexplained"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDirectory:
+    directory = DataDirectory(tmp_path / "data")
+    directory.partition("orders", 0, (0, 10, 20))
+    directory.stop()
+    return directory
+
+
+def settings(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "server.properties"
+    path.write_text(f"log.dirs={tmp_path / 'data'}\n{text}\n")
+    return str(path)
+
+
+def test_nothing_is_told_by_defaults(data: DataDirectory) -> None:
+    assert codes(data.path) == []
+
+
+def test_one_note_where_the_stated_size_explains_nothing(
+    data: DataDirectory, tmp_path: Path
+) -> None:
+    stated = settings(tmp_path, "log.segment.bytes=100000")
+    told = findings(server_properties=stated)
+    assert [(found.code, found.severity.value, found.actual) for found in told] == [
+        ("roll-unexplained", "note", 2)
+    ]
+
+
+def test_nothing_where_it_does(data: DataDirectory, tmp_path: Path) -> None:
+    size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size
+    assert codes(server_properties=settings(tmp_path, f"log.segment.bytes={size}")) == []
+
+
+def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:
+    stated = read_settings(settings(tmp_path, "log.segment.bytes=7"))
+    assert stated.for_topic("orders").segment_bytes == 7
+    assert "segment_bytes" not in stated.for_topic("__consumer_offsets").stated
+    stated = read_settings(settings(tmp_path, "offsets.topic.segment.bytes=9"))
+    assert stated.for_topic("__consumer_offsets").segment_bytes == 9
+    assert "segment_bytes" in stated.for_topic("__consumer_offsets").stated
+    assert "segment_bytes" not in stated.for_topic("orders").stated
+
+
+CONFIGS = {
+    "internal.segment.bytes": "segment_bytes",
+    "segment.ms": "segment_ms",
+    "segment.index.bytes": "index_size_max_bytes",
+}
+
+
+def explained(target: Target, settings: Settings) -> list[Rolled]:
+    scanned = PartitionScan(target, directory=target.log_dir(), settings=settings)
+    check = Rolling(scanned)
+    list(scan(scanned, [check]))
+    return check.rolled
+
+
+@pytest.mark.parametrize("state", ["live", "clean", "killed", "recovered"])
+def test_every_segment_of_a_real_broker_is_explained(state: str) -> None:
+    broker = read_settings(str(expected("modern/server.properties.txt")))
+    topics = json.loads(expected(f"modern/{state}/topics.json").read_text())
+    root = corpus(f"modern/data/{state}")
+    rules: Counter[str] = Counter()
+    paths = [str(root / "d1"), str(root / "d2")]
+    for target in resolve(paths, Selection(), listed=False):
+        assert isinstance(target, Target)
+        given = topics.get(target.topic, {}).get("configs", {})
+        own = {field: int(given[name]) for name, field in CONFIGS.items() if name in given}
+        internal = (target.topic or "").startswith("__")
+        settings = broker if internal else broker._replace(**own)
+        rules.update(one.rule for one in explained(target, settings))
+    assert rules[rolling.UNEXPLAINED] == rules[rolling.APPEND_SIZE] == 0
+    assert rules[rolling.SIZE] > 50
+    assert rules[rolling.INDEX_FULL] > 5
+    assert rules[rolling.TIME] > 3
+    assert rules[rolling.COMPACTED] > 5

@@ -1,0 +1,207 @@
+"""`.timeindex`: what is wrong, where, and for which time a broker answers wrongly."""
+
+import os
+import struct
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from segments import (
+    START_MS,
+    batch,
+    batches,
+    checked,
+    entries,
+    name,
+    only,
+    place_of,
+    read,
+    time_index,
+    write,
+    write_partition,
+)
+
+from kdump.engine.findings import Severity
+
+FIRST, SECOND, ACTIVE = 0, 120, 240
+SIZE = 12
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return write_partition(
+        tmp_path,
+        {
+            FIRST: batches(FIRST, SECOND),
+            SECOND: batches(SECOND, ACTIVE),
+            ACTIVE: batches(ACTIVE, ACTIVE + 30),
+        },
+    )
+
+
+def slots(directory: Path, base: int = FIRST) -> list[tuple[int, int]]:
+    data = read(directory, base, "timeindex")
+    return list(struct.iter_unpack(">qi", data))  # type: ignore[arg-type]
+
+
+def put(directory: Path, pairs: list[tuple[int, int]], base: int = FIRST) -> None:
+    write(directory, base, "timeindex", time_index(pairs))
+
+
+def test_offsets_of_records_inside_a_batch_are_sound(sound: Path) -> None:
+    """Leaders before 3.8 named the record with the largest time, not its batch's last (I14)."""
+    log = entries(read(sound, FIRST, "log"))
+    put(sound, [(entry.max_timestamp_ms, entry.first + 1) for entry in log[2::2]])
+    assert [found.code for found in checked(sound)] == ["time-index-last"]  # it ends too early
+    put(sound, [(entry.max_timestamp_ms, entry.first + 1) for entry in log[3::2]])
+    assert checked(sound) == ()
+
+
+def test_times_that_no_message_of_v0_has_are_sound(tmp_path: Path) -> None:
+    """Brokers of 0.10.2 noted a producer's time, then stored the message without it."""
+    parts = [builders.message(offset, magic=0) for offset in range(40)]
+    directory = write_partition(tmp_path, {0: parts, 40: parts[:0]})
+    put(directory, [(START_MS + offset, offset) for offset in range(9, 40, 10)], 0)
+    assert checked(directory) == ()
+
+
+def test_a_record_of_time_zero_is_no_empty_index(tmp_path: Path) -> None:
+    one = batch(0, 1, base_timestamp=0, max_timestamp=0)
+    directory = write_partition(tmp_path, {0: [one], 1: batches(1, 9)})
+    assert read(directory, 0, "timeindex") == bytes(SIZE)
+    assert checked(directory) == ()
+
+
+def test_a_piece_of_an_entry_at_the_end(sound: Path) -> None:
+    data = read(sound, FIRST, "timeindex")
+    write(sound, FIRST, "timeindex", data + b"abc")
+    wanted = ("time-index-size", name(FIRST, "timeindex"), len(data), 3)
+    assert place_of(only(sound), sound) == wanted
+
+
+def test_an_entry_that_does_not_rise(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[4] = pairs[2]
+    put(sound, pairs)
+    found = only(sound)
+    assert place_of(found, sound) == ("time-index-order", name(FIRST, "timeindex"), 4 * SIZE, SIZE)
+
+
+def test_a_last_entry_too_early_makes_lookups_pass_over_the_segment(sound: Path) -> None:
+    pairs = slots(sound)
+    put(sound, [*pairs[:-1], (5, pairs[-1][1])])
+    found = only(sound)
+    at = SIZE * (len(pairs) - 1)
+    assert place_of(found, sound) == ("time-index-last", name(FIRST, "timeindex"), at, SIZE)
+    assert found.expected == f"an offset of segment {FIRST}"
+    assert found.actual == f"an offset of segment {SECOND}"
+    assert str(pairs[-1][0]) in found.message
+
+
+def test_a_last_entry_too_late_hides_the_next_segment(sound: Path) -> None:
+    pairs = slots(sound)
+    late = slots(sound, SECOND)[-1][0] + 1
+    put(sound, [*pairs[:-1], (late, pairs[-1][1])])
+    found = only(sound)
+    assert found.code == "time-index-last"
+    assert (found.expected, found.actual) == (f"an offset of segment {SECOND}", "none")
+
+
+def test_a_last_entry_too_early_harms_nobody_where_an_earlier_segment_answers(
+    tmp_path: Path,
+) -> None:
+    early = [batch(0, base_timestamp=START_MS + 9_000_000, max_timestamp=START_MS + 9_000_020)]
+    directory = write_partition(tmp_path, {0: early, 3: batches(3, 90), 90: batches(90, 99)})
+    pairs = slots(directory, 3)
+    put(directory, pairs[:-1], 3)
+    found = only(directory)
+    assert found.code == "time-index-last"
+    assert "No lookup by time goes wrong by it." in found.message
+
+
+def test_an_entry_that_leads_past_a_record(tmp_path: Path) -> None:
+    """An early batch is the newest; an entry that forgets it starts a lookup behind it."""
+    parts = batches(0, 120)
+    newest = START_MS + 1_000_000
+    parts[3] = batch(9, max_timestamp=newest + 20, base_timestamp=newest)
+    directory = write_partition(tmp_path, {0: parts, 120: []})
+    good = slots(directory, 0)
+    forgetful = entries(read(directory, 0, "log"))[30]
+    put(directory, [(forgetful.max_timestamp_ms, forgetful.last), (newest + 20, 119)], 0)
+    found = [one for one in checked(directory) if one.code == "time-index-offset"]
+    assert place_of(found[0], directory)[2] == 0
+    assert found[0].expected != found[0].actual
+    assert good[-1][0] == newest + 20
+
+
+def test_an_entry_with_another_time_than_its_batch(sound: Path) -> None:
+    pairs = slots(sound)
+    pairs[4] = (pairs[4][0] + 1, pairs[4][1])
+    put(sound, pairs)
+    found = only(sound)
+    assert place_of(found, sound) == ("time-index-entry", name(FIRST, "timeindex"), 4 * SIZE, SIZE)
+    assert found.offset == pairs[4][1]
+
+
+def test_entries_behind_the_end_of_the_log(sound: Path) -> None:
+    pairs = slots(sound)
+    put(sound, [*pairs[:-1], (pairs[-1][0], 5000)])
+    found = only(sound)
+    assert found.code == "time-index-entry"
+    assert found.offset == 5000
+
+
+def test_zeros_in_a_sealed_segment_make_lookups_pass_over_it(sound: Path) -> None:
+    data = read(sound, FIRST, "timeindex")
+    write(sound, FIRST, "timeindex", data + bytes(5 * SIZE))
+    found = only(sound)
+    wanted = ("time-index-zeros", name(FIRST, "timeindex"), len(data), 5 * SIZE)
+    assert place_of(found, sound) == wanted
+    assert found.actual == f"an offset of segment {SECOND}"
+    write(sound, FIRST, "timeindex", bytes(len(data)))
+    assert only(sound).code == "time-index-zeros"
+
+
+def test_an_emptied_index_is_judged_by_the_files_time(sound: Path) -> None:
+    write(sound, FIRST, "timeindex", b"")
+    late = (START_MS + 3_000_000) / 1000
+    os.utime(sound / name(FIRST, "log"), (late, late))
+    found = only(sound)
+    assert found.code == "time-index-last"
+    assert (found.expected, found.actual) == (f"an offset of segment {SECOND}", "none")
+
+
+def test_a_missing_index_beside_others(sound: Path) -> None:
+    (sound / name(FIRST, "timeindex")).unlink()
+    found = only(sound)
+    assert (found.code, found.segment) == ("time-index-missing", FIRST)
+    (sound / name(FIRST, "index")).unlink()
+    assert only(sound).code == "offset-index-missing"  # then both are rebuilt
+
+
+def test_no_time_index_anywhere_is_an_older_broker(sound: Path) -> None:
+    for base in (FIRST, SECOND, ACTIVE):
+        (sound / name(base, "timeindex")).unlink()
+    assert checked(sound) == ()
+    other = write_partition(sound.parent, {0: batches(0, 9)}, topic="other")
+    assert other.exists()
+    assert {found.code for found in checked(sound)} == {"time-index-missing"}
+
+
+def test_old_entries_behind_a_truncation_are_a_note(sound: Path) -> None:
+    data = read(sound, ACTIVE, "timeindex") + struct.pack(">qi", START_MS + 10**9, 900)
+    write(sound, ACTIVE, "timeindex", data + bytes(40 * SIZE))
+    found = only(sound)
+    assert (found.code, found.severity) == ("time-index-stale", Severity.NOTE)
+    assert (found.position, found.size_bytes) == (len(data) - SIZE, SIZE)
+
+
+def test_an_entry_for_a_lost_batch_follows_from_its_loss(sound: Path) -> None:
+    log = entries(read(sound, FIRST, "log"))
+    lost = next(entry for entry in log if entry.last == slots(sound)[4][1])
+    data = read(sound, FIRST, "log")
+    write(sound, FIRST, "log", damage.flip_bit(data, lost.position + 90, 0))
+    found = only(sound)
+    assert (found.code, found.position) == ("crc-mismatch", lost.position)
+    assert "time-index-entry@48" in found.consequences

@@ -1,0 +1,303 @@
+"""The transaction index against the log: each way to be wrong, and the ways to differ lawfully."""
+
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from producing import (
+    ABORT,
+    COMMIT,
+    FIRST,
+    SECOND,
+    aborted,
+    checked,
+    codes,
+    data,
+    epochs,
+    index_of,
+    log_of,
+    marker,
+    snapshot_of,
+    write_log,
+    write_sound,
+)
+
+from kdump.engine.findings import Finding
+from kdump.engine.producer_state import ProducerStates
+
+
+@pytest.fixture
+def sound(tmp_path: Path) -> Path:
+    return write_sound(tmp_path)
+
+
+def only(path: Path) -> Finding:
+    (found,) = checked(path)
+    return found
+
+
+def test_sound_directory_has_no_finding(sound: Path) -> None:
+    assert codes(sound) == []
+
+
+@pytest.mark.parametrize(
+    ("entry", "code", "expected", "actual"),
+    [
+        ((8, 0, 3, 2), "transaction-index-marker", 7, 8),  # another producer
+        ((7, 0, 2, 2), "transaction-index-marker", 3, 2),  # data at that offset
+        ((7, 0, 5000, 2), "transaction-index-marker", 3, 5000),  # beyond the log
+        ((7, 1, 3, 2), "transaction-index-first-offset", 0, 1),
+        ((7, -1, 3, 2), "transaction-index-first-offset", 0, -1),
+        ((7, 4, 3, 2), "transaction-index-first-offset", 0, 4),  # behind its own marker
+        ((7, 0, 3, 4), "transaction-index-stable-offset", 2, 4),
+        ((7, 0, 3, 0), "transaction-index-stable-offset", 2, 0),
+        ((7, 0, 3, 1 << 40), "transaction-index-stable-offset", 2, 1 << 40),
+        ((7, 0, 3, -2), "transaction-index-stable-offset", 2, -2),
+    ],
+)
+def test_wrong_entry(
+    sound: Path, entry: tuple[int, int, int, int], code: str, expected: int, actual: int
+) -> None:
+    path = index_of(sound, 0)
+    path.write_bytes(aborted(entry))
+    found = only(sound)
+    assert (found.code, found.expected, found.actual) == (code, expected, actual)
+    assert (found.path, found.position, found.size_bytes) == (str(path), 0, 34)
+    assert found.severity.value == "rebuild"
+    assert (found.topic, found.partition, found.segment) == ("orders", 7, 0)
+
+
+def test_last_offset_below_the_base(sound: Path) -> None:
+    """A broker asks for it at load, and recovers the segment (I22)."""
+    index_of(sound, 6).write_bytes(aborted((8, 2, 5, 7)))
+    found = only(sound)
+    assert found.code == "transaction-index-marker"
+    assert (found.expected, found.actual) == (6, 5)
+    assert "recover the segment" in found.message
+
+
+def test_missing_file(sound: Path) -> None:
+    index_of(sound, 6).unlink()
+    found = only(sound)
+    assert found.code == "transaction-index-missing"
+    assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
+    assert "2 aborted records, between offsets 2 and 4" in found.message
+    assert found.expected == "1 entries"
+
+
+def test_one_entry_of_two_missing(tmp_path: Path) -> None:
+    """The others are no less right."""
+    path = write_log(
+        tmp_path,
+        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
+             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
+    )  # fmt: skip
+    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    found = only(path)
+    assert (found.code, found.offset) == ("transaction-index-missing", 1)
+
+
+def test_torn_entry_and_the_transaction_it_named_are_one_finding(sound: Path) -> None:
+    whole = index_of(sound, 6).read_bytes()
+    index_of(sound, 6).write_bytes(damage.cut(whole, 31))
+    found = only(sound)
+    assert (found.code, found.position, found.size_bytes) == ("transaction-index-size", 0, 31)
+    assert found.consequences == ("transaction-index-missing@6",)
+
+
+def test_piece_behind_whole_entries(sound: Path) -> None:
+    with index_of(sound, 6).open("ab") as file:
+        file.write(b"abc")
+    found = only(sound)
+    assert (found.code, found.position, found.consequences) == ("transaction-index-size", 34, ())
+
+
+def test_version_no_broker_reads(sound: Path) -> None:
+    index_of(sound, 0).write_bytes(damage.put(index_of(sound, 0).read_bytes(), 0, b"\x01"))
+    found = only(sound)
+    assert (found.code, found.position, found.actual) == ("transaction-index-version", 0, 1)
+
+
+def test_entries_out_of_order(tmp_path: Path) -> None:
+    batches = []
+    for base in range(0, 12, 2):
+        batches += [data(base, 7, base // 2, transactional=True), marker(base + 1, 7, ABORT)]
+    path = write_log(tmp_path, {0: batches})
+    entries = [(7, base, base + 1, base + 2) for base in range(0, 12, 2)]
+    index_of(path, 0).write_bytes(aborted(*entries))
+    assert codes(path) == []
+    entries[2], entries[3] = entries[3], entries[2]
+    index_of(path, 0).write_bytes(aborted(*entries))
+    found = only(path)
+    assert (found.code, found.position) == ("transaction-index-order", 3 * 34)
+
+
+def test_an_entry_twice(sound: Path) -> None:
+    index_of(sound, 0).write_bytes(aborted((7, 0, 3, 2), (7, 0, 3, 2)))
+    assert codes(sound) == ["transaction-index-order"]
+
+
+def test_every_flipped_bit_of_an_index_is_one_finding(sound: Path) -> None:
+    """But for the version's second byte, which brokers do not look at (I21)."""
+    whole = index_of(sound, 0).read_bytes()
+    for position in range(len(whole)):
+        for bit in range(8):
+            index_of(sound, 0).write_bytes(damage.flip_bit(whole, position, bit))
+            found = checked(sound)
+            # A version below 0 passes as 0 too.
+            silent = position == 1 or (position, bit) == (0, 7)
+            assert len(found) == (0 if silent else 1), (position, bit, found)
+
+
+def test_data_below_the_log_start_needs_no_entry(tmp_path: Path) -> None:
+    batches = [data(0, 7, 0, transactional=True), marker(1, 7, ABORT), data(2)]
+    assert codes(write_log(tmp_path, {0: batches})) == ["transaction-index-missing"]
+    assert codes(write_log(tmp_path, {0: batches}, log_start=2)) == []
+
+
+def test_replay_from_the_log_start_knows_a_later_first_offset(tmp_path: Path) -> None:
+    """A start replays what lies behind the log start only (R8)."""
+    batches = [
+        data(0, 8, 0, transactional=True),
+        data(1, 7, 0, transactional=True),
+        data(2, 7, 1, transactional=True),
+        marker(3, 7, ABORT),
+        marker(4, 8, COMMIT),
+    ]
+    path = write_log(tmp_path, {0: batches}, log_start=2)
+    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    assert codes(path) == []
+    index_of(path, 0).write_bytes(aborted((7, 1, 3, 0)))
+    assert codes(path) == []
+    write_log(tmp_path, {0: batches})
+    assert codes(path) == []
+    index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
+    assert codes(path) == ["transaction-index-first-offset"]
+
+
+def test_without_a_checkpoint_of_log_starts_the_finding_says_so(sound: Path) -> None:
+    index_of(sound, 0).write_bytes(aborted((7, 1, 3, 2)))
+    assert "no checkpoint of log starts" not in only(sound).message
+    (sound.parent / "log-start-offset-checkpoint").unlink()
+    assert "no checkpoint of log starts" in only(sound).message
+
+
+def test_transaction_begun_in_a_deleted_segment(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {6: SECOND})
+    index_of(path, 6).write_bytes(aborted((8, 2, 6, 7)))
+    assert codes(path) == []
+    index_of(path, 6).unlink()
+    assert codes(path) == []
+    index_of(path, 6).write_bytes(aborted((8, 7, 6, 7)))
+    assert codes(path) == ["transaction-index-first-offset"]
+
+
+def test_compaction_took_the_first_batches(sound: Path) -> None:
+    """The entry stays as it was, as long as one batch is left (I24)."""
+    log_of(sound, 0).write_bytes(b"".join(FIRST[2:]))
+    assert codes(sound) == []
+
+
+def test_compaction_took_all_batches_and_the_entry(sound: Path) -> None:
+    log_of(sound, 0).write_bytes(b"".join(FIRST[2:]))
+    index_of(sound, 0).unlink()
+    assert codes(sound) == []
+
+
+def test_empty_batches_left_by_compaction_need_no_entry(tmp_path: Path) -> None:
+    empty = builders.batch(
+        [],
+        base_offset=0,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+        attributes=builders.TRANSACTIONAL,
+        base_timestamp=-1,
+    )
+    assert codes(write_log(tmp_path, {0: [empty, marker(1, 7, ABORT), data(2)]})) == []
+
+
+def test_follower_that_appended_many_batches_at_once(tmp_path: Path) -> None:
+    """A later transaction of the same append is open already when the index is written."""
+    batches = [
+        data(0, 7, 0, transactional=True),
+        marker(1, 7, ABORT),
+        data(2),
+        data(3, 8, 0, transactional=True),
+        marker(4, 8, COMMIT),
+    ]
+    path = write_log(tmp_path, {0: batches})
+    index_of(path, 0).write_bytes(aborted((7, 0, 1, 3)))
+    assert codes(path) == []
+    index_of(path, 0).write_bytes(aborted((7, 0, 1, 4)))
+    assert codes(path) == ["transaction-index-stable-offset"]
+
+
+def test_marker_in_a_bad_range_is_a_consequence(sound: Path) -> None:
+    log = log_of(sound, 0)
+    log.write_bytes(damage.flip(log.read_bytes(), sum(map(len, FIRST[:2])) + 70))
+    found = checked(sound)
+    assert [one.code for one in found] == ["crc-mismatch"]
+    assert "transaction-index-marker@0" in found[0].consequences
+
+
+def test_nothing_is_said_of_transactions_begun_before_a_gap(sound: Path) -> None:
+    log = log_of(sound, 0)
+    log.write_bytes(damage.flip(log.read_bytes(), 70))
+    assert codes(sound) == ["crc-mismatch"]
+
+
+def test_index_written_on_while_the_log_is_read(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A marker whose entry came after the index was opened is no finding."""
+    whole = index_of(sound, 6).read_bytes()
+    index_of(sound, 6).write_bytes(b"")
+    replay = ProducerStates.replay
+
+    def late(self: ProducerStates, *arguments: object) -> object:
+        index_of(sound, 6).write_bytes(whole)
+        return replay(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ProducerStates, "replay", late)
+    assert codes(sound) == []
+
+
+def test_many_entries_without_markers(sound: Path) -> None:
+    """However many: the findings of one file are one, with their number."""
+    entries = [(7, 0, 3, 2), *((5, 4, 10_000 + n, 4) for n in range(500))]
+    index_of(sound, 0).write_bytes(aborted(*entries))
+    found = only(sound)
+    assert (found.code, found.position) == ("transaction-index-marker", 34)
+    assert "499 more" in found.message
+
+
+@pytest.mark.parametrize("left_out", [(0,), (6,), (0, 6)])
+def test_segments_that_are_not_read(sound: Path, left_out: tuple[int, ...]) -> None:
+    """What began in them is not known, but for what the snapshot behind them says."""
+    assert checked(sound, left_out=left_out) == []
+    snapshot_of(sound, 6).unlink()
+    assert checked(sound, left_out=left_out) == []
+    index_of(sound, 6).unlink()
+    assert checked(sound, left_out=left_out) == []
+
+
+def test_only_the_file_itself_where_the_log_is_not_read(sound: Path) -> None:
+    index_of(sound, 0).write_bytes(aborted((7, 3, 4, 5), (8, 3, 2, 5)) + b"x")
+    assert sorted(one.code for one in checked(sound, quick=True)) == [
+        "transaction-index-order",
+        "transaction-index-size",
+    ]
+    index_of(sound, 0).unlink()
+    assert checked(sound, quick=True) == []
+
+
+def test_first_offset_known_from_a_snapshot(sound: Path) -> None:
+    """Of the segment before, that is all that is left."""
+    log_of(sound, 0).unlink()
+    index_of(sound, 0).unlink()
+    (sound / "leader-epoch-checkpoint").write_text(epochs((0, 6)))
+    assert codes(sound) == []
+    index_of(sound, 6).write_bytes(aborted((8, 1, 6, 7)))
+    assert codes(sound) == []  # either may be wrong

@@ -1,0 +1,211 @@
+"""Control batches, and transactions that are open at the log end."""
+
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from producing import (
+    ABORT,
+    COMMIT,
+    TIME,
+    checked,
+    codes,
+    data,
+    log_of,
+    marker,
+    snapshot,
+    snapshot_of,
+    write_log,
+)
+
+from kdump.engine.findings import Finding
+
+MINUTE_MS = 60_000
+
+
+def found_in(parent: Path, batches: Iterable[bytes]) -> list[Finding]:
+    return checked(write_log(parent, {0: batches}))
+
+
+def control(records: list[bytes], *, producer_id: int = 7, base_offset: int = 0) -> bytes:
+    return builders.batch(
+        records,
+        base_offset=base_offset,
+        attributes=builders.TRANSACTIONAL | builders.CONTROL,
+        producer_id=producer_id,
+        producer_epoch=0 if producer_id >= 0 else -1,
+    )
+
+
+VALUE = struct.pack(">hi", 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (builders.control_record(ABORT, VALUE), None),
+        (builders.control_record(ABORT, VALUE, version=5), None),  # read as version 0
+        (builders.control_record(COMMIT, VALUE + b"more"), None),
+        (builders.control_record(COMMIT, VALUE, version=-1), "control-record"),
+        (builders.control_record(COMMIT, VALUE[:5]), "control-record"),
+        (builders.control_record(COMMIT, b"\xff" + VALUE[1:]), "control-record"),
+        (builders.record(key=b"\0\0\0", value=VALUE), "control-record"),
+        (builders.record(key=None, value=VALUE), "control-record"),
+        (builders.record(key=b"\0\0\0\0", value=None), "control-record"),
+        (builders.control_record(9, VALUE), "control-type-unknown"),
+        (builders.control_record(2, VALUE), None),  # a leader change: no marker
+    ],
+)
+def test_control_record(tmp_path: Path, record: bytes, code: str | None) -> None:
+    batch = control([record])
+    found = found_in(tmp_path, [batch, data(1)])
+    assert [one.code for one in found] == ([] if code is None else [code])
+    if code:
+        assert (found[0].position, found[0].size_bytes, found[0].offset) == (0, len(batch), 0)
+
+
+def test_control_batch_that_cannot_be_decoded(tmp_path: Path) -> None:
+    batch = control([builders.control_record(ABORT, VALUE, offset_delta=0)[:-1]])
+    (found,) = found_in(tmp_path, [batch])
+    assert (found.code, found.actual) == ("control-record", "record")
+    assert "cuts it off" in found.message
+
+
+def test_two_records_in_a_marker_batch(tmp_path: Path) -> None:
+    two = [builders.control_record(kind, VALUE, offset_delta=kind) for kind in (ABORT, COMMIT)]
+    (found,) = found_in(tmp_path, [control(two)])
+    assert (found.code, found.expected, found.actual) == ("control-count", 1, 2)
+
+
+def test_raft_batches_hold_several_records(tmp_path: Path) -> None:
+    two = [builders.control_record(kind, VALUE, offset_delta=kind - 3) for kind in (3, 4)]
+    assert found_in(tmp_path, [control(two, producer_id=-1)]) == []
+
+
+def test_empty_control_batch(tmp_path: Path) -> None:
+    """Its transaction is wholly gone (F29)."""
+    assert found_in(tmp_path, [control([])]) == []
+
+
+def test_every_type_a_broker_would_not_get_past_says_so(tmp_path: Path) -> None:
+    (found,) = found_in(tmp_path, [control([builders.control_record(9, VALUE)])])
+    assert "fails to load" in found.message
+    (found,) = found_in(tmp_path, [control([builders.control_record(9, VALUE)], producer_id=-1)])
+    assert "fails to load" not in found.message
+
+
+def test_open_transaction(tmp_path: Path) -> None:
+    batches = [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.severity.value, found.offset) == ("transaction-open", "note", 1)
+    assert found.actual == TIME + 1000
+    assert "Producer 7, epoch 0" in found.message
+    assert "2 records" in found.message
+    assert "stop at offset 1" in found.message
+    assert "--producer-id 7 --from-offset 1" in found.message
+
+
+def test_only_the_earliest_holds_readers(tmp_path: Path) -> None:
+    batches = [data(0, 7, 0, transactional=True), data(1, 8, 0, transactional=True)]
+    first, second = found_in(tmp_path, batches)
+    assert "stop at offset 0" in first.message
+    assert "stop at" not in second.message
+
+
+def test_ended_transaction(tmp_path: Path) -> None:
+    assert found_in(tmp_path, [data(0, 7, 0, transactional=True), marker(1, 7, COMMIT)]) == []
+
+
+@pytest.mark.parametrize(
+    ("minutes", "code"), [(29, "transaction-open"), (31, "transaction-hanging")]
+)
+def test_age_by_the_markers_behind(tmp_path: Path, minutes: int, code: str) -> None:
+    """They carry a broker's time; what producers say does not count beside it."""
+    batches = [
+        data(0, 7, 0, transactional=True, timestamp=5),
+        marker(1, 8, COMMIT, timestamp=TIME),
+        marker(2, 8, COMMIT, timestamp=TIME + minutes * MINUTE_MS),
+    ]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.offset) == (code, 0)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "code"), [(29, "transaction-open"), (31, "transaction-hanging")]
+)
+def test_age_by_the_records_behind(tmp_path: Path, minutes: int, code: str) -> None:
+    batches = [
+        data(0, timestamp=TIME + 90 * MINUTE_MS),  # before it
+        data(1, 7, 0, transactional=True, timestamp=TIME),
+        data(2, timestamp=TIME + minutes * MINUTE_MS),
+    ]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.offset) == (code, 1)
+    assert f"{minutes} min" in found.message
+
+
+def test_age_does_not_count_the_time_since_the_log_was_written(tmp_path: Path) -> None:
+    assert codes(write_log(tmp_path, {0: [data(0, 7, 0, transactional=True)]})) == [
+        "transaction-open"
+    ]
+
+
+def test_torn_marker_explains_an_open_transaction(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT)]})
+    log = log_of(path, 0).read_bytes()
+    log_of(path, 0).write_bytes(damage.cut(log, len(log) - 9))
+    (found,) = checked(path)
+    assert found.code in ("torn-tail", "tail-being-written")
+    assert found.consequences == ("transaction-open@0",)
+
+
+def test_nothing_is_open_behind_a_gap(tmp_path: Path) -> None:
+    """The marker may have been in it."""
+    lost = damage.flip(marker(1, 7, ABORT), 70)
+    found = found_in(tmp_path, [data(0, 7, 0, transactional=True), lost, data(2)])
+    assert [one.code for one in found] == ["crc-mismatch"]
+
+
+def test_plain_batch_inside_a_transaction(tmp_path: Path) -> None:
+    batches = [data(0, 7, 0, transactional=True), data(1, 7, 1), marker(2, 7, COMMIT)]
+    (found,) = found_in(tmp_path, batches)
+    assert (found.code, found.severity.value) == ("transaction-mixed", "damage")
+    assert (found.position, found.offset) == (len(batches[0]), 1)
+
+
+def test_plain_batch_behind_a_hole(tmp_path: Path) -> None:
+    """The marker may have been in it."""
+    assert codes(write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), data(2, 7, 1)]})) == [
+        "transaction-open"
+    ]
+
+
+def test_open_since_before_the_first_segment(tmp_path: Path) -> None:
+    """Its batches are deleted; the snapshot at the first segment still knows of it."""
+    path = write_log(tmp_path, {6: [data(6), marker(7, 9, COMMIT), data(8)]})
+    open_since_2 = (8, 0, 1, 4, 0, TIME, -1, 2)
+    snapshot_of(path, 6).write_bytes(snapshot(open_since_2))
+    (found,) = checked(path)
+    assert (found.code, found.offset) == ("transaction-open", 2)
+    assert checked(path, left_out=(6,)) == []
+    log_of(path, 6).write_bytes(marker(6, 8, ABORT) + data(7))
+    assert codes(path) == []
+
+
+def test_hanging_though_its_segment_is_not_read(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path,
+        {
+            0: [data(0, 8, 0, transactional=True, timestamp=TIME)],
+            1: [
+                marker(1, 9, COMMIT, timestamp=TIME),
+                marker(2, 9, COMMIT, timestamp=TIME + 31 * MINUTE_MS),
+            ],
+        },
+    )
+    snapshot_of(path, 1).write_bytes(snapshot((8, 0, 0, 0, 0, TIME, -1, 0)))
+    assert codes(path) == ["transaction-hanging"]
+    assert [one.code for one in checked(path, left_out=(0,))] == ["transaction-hanging"]

@@ -1,0 +1,133 @@
+"""The driver in process: order, errors, and workers that die."""
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pytest
+
+from kdump.engine.pace import Pace, Progress, Throttle
+from kdump.engine.pipeline import WorkerError, run
+from kdump.errors import KdumpError, PathError
+
+
+class Item(NamedTuple):
+    path: str
+    number: int
+
+
+ITEMS = [Item(f"p{number}", number) for number in range(40)]
+each_count = pytest.mark.parametrize("jobs", [1, 3])
+
+
+def square(item: Item, pace: Pace) -> int:
+    pace(10)
+    time.sleep((item.number * 7 % 5) / 1000)  # those handed out first are not the first to end
+    return item.number**2
+
+
+def results(step: object, items: Sequence[Item], jobs: int, **asked: object) -> list[object]:
+    return [result for _, result in run(items, step, jobs=jobs, **asked)]  # type: ignore[arg-type]
+
+
+@each_count
+def test_results_come_in_the_order_of_the_plan(jobs: int) -> None:
+    assert results(square, ITEMS, jobs) == [number**2 for number in range(40)]
+
+
+@each_count
+def test_bytes_of_all_workers_are_counted(jobs: int) -> None:
+    progress = Progress()
+    results(square, ITEMS, jobs, progress=progress)
+    assert progress.done_bytes == 400
+    assert progress.items_done == 40
+
+
+def refuse_odd(item: Item, pace: Pace) -> int:
+    if item.number % 2:
+        raise PathError(item.path, "is odd")
+    return item.number
+
+
+@each_count
+def test_an_error_ends_only_its_item(jobs: int) -> None:
+    came = results(refuse_odd, ITEMS[:4], jobs)
+    assert came[::2] == [0, 2]
+    assert [str(error) for error in came[1::2]] == ["p1: is odd", "p3: is odd"]
+
+
+def die_at_three(item: Item, pace: Pace) -> int:
+    if item.number == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return item.number
+
+
+def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
+    came = results(die_at_three, ITEMS[:8], 2)
+    assert [each for each in came if not isinstance(each, KdumpError)] == [0, 1, 2, 4, 5, 6, 7]
+    assert str(came[3]) == "p3: the worker process that read it died (signal 9)"
+
+
+def die_always(item: Item, pace: Pace) -> int:
+    os._exit(7)
+
+
+def test_workers_that_all_die_end_the_run_all_the_same() -> None:
+    came = results(die_always, ITEMS[:5], 2)
+    assert [str(each).partition(": ")[2] for each in came] == [
+        "the worker process that read it died (status 7)"
+    ] * 5
+
+
+def fail(item: Item, pace: Pace) -> int:
+    raise ZeroDivisionError("ours")
+
+
+def test_a_mistake_of_ours_is_raised_with_its_traceback() -> None:
+    with pytest.raises(WorkerError, match="ZeroDivisionError: ours"):
+        results(fail, ITEMS[:3], 2)
+
+
+def sleep_long(item: Item, pace: Pace) -> int:
+    time.sleep(60)
+    return 0
+
+
+def test_closing_ends_workers_that_are_busy() -> None:
+    from multiprocessing import active_children
+
+    started = time.monotonic()
+    going = run(ITEMS, sleep_long, jobs=2, progress=(progress := Progress()))
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    progress.tick = stop
+    with pytest.raises(KeyboardInterrupt):
+        next(going)
+    assert time.monotonic() - started < 10
+    assert active_children() == []
+
+
+def read(item: Item, pace: Pace, size: int) -> int:
+    for _ in range(10):
+        pace(size // 10)
+    return 0
+
+
+@each_count
+def test_the_rate_is_kept_by_all_workers_together(jobs: int) -> None:
+    started = time.monotonic()
+    results(partial(read, size=100_000), ITEMS[:4], jobs, bytes_per_second=1_000_000)
+    took = time.monotonic() - started
+    assert 0.25 < took < 2.0  # 400,000 bytes, less the burst
+
+
+def test_a_throttle_ticks_while_it_sleeps() -> None:
+    ticks: list[float] = []
+    throttle = Throttle(1000)
+    throttle.wait(600, lambda: ticks.append(time.monotonic()))
+    assert len(ticks) >= 2

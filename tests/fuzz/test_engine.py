@@ -1,0 +1,87 @@
+"""Random damage for verify, its predictions, the plan of reindex and the lookups: no traceback.
+
+The inputs are those of the campaign for dump; here only the engine is called, and nothing but an
+exception of ours or too much time is a failure. `KDUMP_FUZZ=long` takes 20,000 of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fuzz import cases
+from fuzz.seeds import all_seeds
+
+from kdump import kernels
+from kdump.engine import find
+from kdump.engine.reindex import ReindexOptions, reindex
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_PURE = kernels.NAME == "pure"
+_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (20_000 if _LONG else 100 if _PURE else 500))
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_LIMIT = 4 << 20
+_BROKERS = ((4, 1), (2, 8), (1, 0), (0, 10, 2), (0, 8, 2))
+_SECONDS = 2.0  # an input, and as much again for each MiB
+
+pytestmark = pytest.mark.fuzz
+
+
+def asked(path: str, number: int) -> Iterator[object]:
+    """Ask everything of one file or directory."""
+    rng = random.Random(f"{_SEED}/{number}/asked")
+    broker = rng.choice(_BROKERS)
+    deep = rng.random() < 0.5
+    options = VerifyOptions(deep=deep, quick=not deep and rng.random() < 0.3, limit=_LIMIT)
+    yield from verify([path], options._replace(predict=True, broker_version=broker))
+    plan = ReindexOptions(
+        broker_version=broker,
+        every=rng.random() < 0.5,
+        up_to_damage=rng.random() < 0.5,
+        decompress_limit=_LIMIT,
+    )
+    yield from reindex([path], plan)
+    lookup = find.FindOptions(
+        broker_version=broker,
+        check=True,
+        explain=True,
+        isolation=rng.choice(("read_uncommitted", "read_committed")),
+        decompress_limit=_LIMIT,
+    )
+    yield from find.find_offset([path], rng.choice((0, 1, 100, 1 << 40)), lookup)
+    when = rng.choice((-1, -2, -3, 0, 1_700_000_000_000))
+    yield from find.find_time([path], when, lookup)
+
+
+def test_no_input_breaks_the_engine(tmp_path: Path) -> None:
+    seeds = all_seeds(with_corpora=_LONG)
+    failures: list[str] = []
+    for number in range(_COUNT):
+        case = cases.make(seeds, _SEED, number)
+        if _PURE and case.size_bytes > 64 << 10:
+            continue
+        root = tmp_path / str(number)
+        root.mkdir()
+        for path, data in case.files.items():
+            at = root / path
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_bytes(data)
+        start = time.process_time()
+        try:
+            for _ in asked(str(root / case.target), number):
+                pass
+        except Exception:
+            failures.append(f"input {number} of seed {_SEED}:\n{traceback.format_exc()}")
+        spent = time.process_time() - start
+        if not _PURE and spent > _SECONDS * (1 + case.size_bytes / (1 << 20)):
+            failures.append(f"input {number} of seed {_SEED}: {spent:.1f} s")
+        shutil.rmtree(root)
+    assert not failures, f"{len(failures)} failures, first:\n" + "\n".join(failures[:3])

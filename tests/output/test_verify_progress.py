@@ -1,0 +1,41 @@
+"""How far a plan has come."""
+
+from kdump.engine.pace import Progress
+from kdump.output.progress import PlannedTally
+
+
+def planned() -> Progress:
+    progress = Progress()
+    progress.planned_bytes, progress.planned_items = 1 << 30, 10
+    progress.slots = [1 << 28, 1 << 28]
+    progress.items_done = 4
+    progress.findings = {"damage": 2, "rebuild": 0, "note": 7}
+    progress.at = ["/data/orders-1", "/data/orders-2"]
+    return progress
+
+
+def test_the_line_says_what_is_done_found_and_left() -> None:
+    text = PlannedTally(planned()).text()
+    assert text.startswith("4 of 10 partitions · 512.0 MiB of 1.0 GiB · ")
+    assert "s left · 2 damage · 7 notes · " in text
+
+
+def test_the_bar_knows_its_end_and_names_what_is_at_hand() -> None:
+    tally = PlannedTally(planned())
+    assert tally.total_bytes() == 1 << 30
+    assert tally.size_bytes == 1 << 29
+    assert tally.place_text() == "orders-1 and 1 more"
+    assert tally.amount_text().startswith("512.0 MiB of 1.0 GiB at ")
+    assert tally.amount_text().endswith("/s · 2 damage")
+
+
+def test_names_at_hand_are_spelled_out() -> None:
+    progress = planned()
+    progress.at = ["/data/a\x1b[2J-1"]
+    assert PlannedTally(progress).place_text().isprintable()
+
+
+def test_nothing_planned_nothing_left() -> None:
+    text = PlannedTally(Progress()).text()
+    assert text.startswith("0 of 0 partitions · 0 bytes of 0 bytes")
+    assert PlannedTally(Progress()).place_text() == "nothing read yet"

@@ -1,0 +1,99 @@
+"""What a restart would cost, as a person reads it."""
+
+from typing import Any
+
+import pytest
+
+from kdump.engine.rows import Row
+from kdump.output.verify_recovery import recovery_lines
+
+
+def row(partition: int, outcome: str, **fields: Any) -> Row:
+    given = {
+        "topic": "orders",
+        "partition": partition,
+        "outcome": outcome,
+        "segments_read": [],
+        "truncate_segment": None,
+        "truncate_position": None,
+        "log_end_before": 100,
+        "log_end_after": 100,
+        "first_lost_offset": None,
+        "records_lost": 0,
+        "segments_deleted": [],
+        "indexes_rebuilt": [],
+        "reason": None,
+    }
+    return Row("recovery", given | fields)
+
+
+WHOLE = Row(
+    "recovery",
+    {
+        "topic": None,
+        "partition": None,
+        "outcome": "refuses-to-start",
+        "reason": "the whole broker would not start: orders-9 stops it",
+        "path": "/data",
+    },
+)
+
+
+def lines(*rows: Row, width: int = 100) -> list[str]:
+    return list(recovery_lines(rows, width))[2:]
+
+
+def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
+    told = lines(
+        row(1, "clean"),
+        row(2, "recover"),
+        row(11, "truncate"),
+        row(3, "truncate"),
+        WHOLE,
+        row(4, "clean"),
+    )
+    assert [line.split("   ")[0].strip() for line in told] == [
+        "/data",
+        "orders-3",
+        "orders-11",
+        "orders-2",
+        "2 partitions clean: nothing is re-read or lost",
+    ]
+
+
+def test_what_is_lost() -> None:
+    told = lines(
+        row(
+            7,
+            "truncate",
+            reason="torn batch",
+            log_end_after=48_996_102,
+            first_lost_offset=48_996_102,
+            records_lost=14,
+        )
+    )
+    assert " ".join(" ".join(told).split()) == (
+        "orders-7 truncate torn batch; 14 records lost from offset 48,996,102 on,"
+        " the last good one is 48,996,101"
+    )
+
+
+def test_what_it_costs() -> None:
+    (line,) = lines(row(3, "recover", segments_read=[5], indexes_rebuilt=[5], bytes_read=212 << 20))
+    assert line == "orders-3   recover   nothing lost; re-reads 1 segment, 212.0 MiB"
+
+
+def test_a_loss_that_cannot_be_told_is_said_to_be_so() -> None:
+    (line,) = lines(row(3, "truncate", records_lost=None))
+    assert line.endswith("how many records are lost cannot be told")
+
+
+@pytest.mark.parametrize("width", [40, 100])
+def test_lines_keep_to_the_width(width: int) -> None:
+    for line in lines(row(3, "unknown", reason="word " * 50), width=width):
+        assert len(line) <= width
+
+
+def test_hostile_names_and_reasons_are_spelled_out() -> None:
+    for line in lines(row(1, "unknown", topic="a\x1b[2J", reason="\x07bell\n")):
+        assert line.isprintable()

@@ -1,0 +1,82 @@
+"""The command to type next: a shell reads it as it is printed, and kdump knows its options."""
+
+import os
+import shlex
+import subprocess
+from typing import Any
+
+import click
+import pytest
+
+from kdump.cli import cli
+from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
+from kdump.output.verify_remedy import command_for, shell_text
+
+LOG = "/var/lib/kafka/orders-7/00000000000000000042.log"
+
+
+def found(code: str, **members: Any) -> Finding:
+    given = {"path": LOG, "topic": "orders", "partition": 7, "segment": 42} | members
+    return finding(code, **given)
+
+
+def parses(words: tuple[str, ...]) -> bool:
+    """Whether the command line takes these words, as far as reading them goes."""
+    context = click.Context(cli, info_name="kdump")
+    command = cli.get_command(context, words[1])
+    assert command is not None, f"no command {words[1]}"
+    command.make_context(words[1], list(words[2:]), parent=context, resilient_parsing=False)
+    return True
+
+
+def test_a_bad_batch_is_looked_at() -> None:
+    words = command_for(found("crc-mismatch", position=100, offset=50))
+    assert words is not None
+    assert shell_text(words) == f"kdump dump --hex --from-offset 50 --limit 1 {LOG}"
+
+
+@pytest.mark.parametrize(
+    ("code", "only"),
+    [
+        ("offset-index-order", "index"),
+        ("time-index-size", "timeindex"),
+        ("transaction-index-order", "txnindex"),
+    ],
+)
+def test_an_index_is_rebuilt(code: str, only: str) -> None:
+    words = command_for(found(code, position=8))
+    assert words == ("kdump", "reindex", "--only", only, "/var/lib/kafka/orders-7")
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_every_command_is_one_that_kdump_knows(code: str) -> None:
+    for members in ({}, {"position": 8}, {"position": 8, "offset": 3}, {"path": "-x/-1.log"}):
+        words = command_for(found(code, **members))
+        if words is not None and words[1] in cli.list_commands(click.Context(cli)):
+            assert parses(words)
+        if CATALOGUE[code].severity is Severity.NOTE:
+            assert words is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/data/two words-1/0.log",
+        "/data/it's-1/0.log",
+        "/data/$(reboot)-1/0.log",
+        "/data/new\nline-1/\x1b[2J.log",
+        os.fsdecode(b"/data/\xff\xfe-1/0.log"),
+        "/data/Grüße-1/0.log",
+    ],
+)
+def test_a_shell_reads_back_the_path(path: str) -> None:
+    text = shell_text(("printf", "%s", path))
+    assert text.isprintable()
+    done = subprocess.run(["bash", "-c", text], capture_output=True, check=True)
+    assert os.fsdecode(done.stdout) == path
+
+
+def test_plain_words_stay_plain() -> None:
+    text = shell_text(("kdump", "dump", LOG))
+    assert text == f"kdump dump {LOG}"
+    assert shlex.split(text) == ["kdump", "dump", LOG]

@@ -1,0 +1,170 @@
+"""What verify says to a person."""
+
+import re
+from typing import Any
+
+import pytest
+
+from kdump.engine.about import DirectoryFacts
+from kdump.engine.findings import Finding, finding
+from kdump.engine.rows import Row
+from kdump.output.verify_table import VerifyTable
+from kdump.output.verify_words import not_checked_text
+
+DIRECTORY = DirectoryFacts("/var/lib/kafka", "3", "5L6g3nShT-eMCtK--X86sw", locked=True)
+
+
+def found(code: str, partition: int = 7, **members: Any) -> Finding:
+    path = f"/var/lib/kafka/orders-{partition}/00000000000000000042.log"
+    given = {"path": path, "topic": "orders", "partition": partition, "segment": 42} | members
+    return finding(code, **given)
+
+
+def summary(**fields: Any) -> Row:
+    return Row(
+        "summary",
+        {
+            "paths": 3,
+            "segments": 12,
+            "batches": 1000,
+            "records_count": 5000,
+            "bytes": 1 << 20,
+            "findings": {"damage": 0, "rebuild": 0, "note": 0},
+            "not_checked": {},
+            "paths_unfinished": 0,
+            "mode": "default",
+            "seconds": 1.25,
+        }
+        | fields,
+    )
+
+
+def drawn(*items: Finding | Row, quiet: bool = False, **settings: Any) -> list[str]:
+    text = bytearray()
+    given = {"width": 100, "colour": False, "all_notes": False, "status": lambda: 3} | settings
+    table = VerifyTable(text.extend, quiet=quiet, directories=lambda: [DIRECTORY], **given)
+    for item in items:
+        if isinstance(item, Finding):
+            table.finding(item)
+        else:
+            table.row(item)
+    table.finish()
+    return text.decode().splitlines()
+
+
+DAMAGE = found(
+    "crc-mismatch",
+    position=402_653_184,
+    size_bytes=16_381,
+    offset=48_301_220,
+    message="stored 9a1c03ff, computed 2b90e1d0.",
+    next_offset=48_301_338,
+    consequences=("offset-index-order@8", "offset-index-order@16", "time-index-order"),
+)
+
+
+def test_the_heading_says_whose_directory_it_is() -> None:
+    assert drawn(summary())[0] == (
+        "/var/lib/kafka · broker 3 · cluster 5L6g3nShT-eMCtK--X86sw · "
+        "a broker holds .lock (read only, nothing will be changed)"
+    )
+
+
+def test_a_finding_has_place_message_consequences_and_command() -> None:
+    lines = drawn(DAMAGE, quiet=True)
+    assert lines[0] == ("DAMAGE   orders-7   segment 42   position 402,653,184 · 16,381 bytes")
+    assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
+    text = "\n".join(lines)
+    assert "are not counted: offset-index-order ×2, time-index-order." in text
+    assert "seeking to offset 48301338." in text
+    assert lines[-1].strip().startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
+
+
+def test_the_worst_comes_first_whatever_came_first() -> None:
+    lines = drawn(
+        found("file-vanished", 1),
+        found("offset-index-order", 2, position=8),
+        found("crc-mismatch", 9, position=8),
+        found("crc-mismatch", 10, position=8),
+        found("crc-mismatch", 9, position=0),
+        quiet=True,
+    )
+    heads = [re.sub(r" {2,}", " ", line) for line in lines if not line.startswith(" ")]
+    assert [re.split(r" segment|:", line)[0] for line in heads] == [
+        "DAMAGE orders-9",
+        "DAMAGE orders-9",
+        "DAMAGE orders-10",
+        "REBUILD orders-2",
+        "NOTE file-vanished",
+    ]
+    assert "position 0" in heads[0]
+
+
+def test_many_of_a_kind_are_counted() -> None:
+    lines = drawn(*(found("crc-mismatch", position=n * 100) for n in range(30)), quiet=True)
+    assert sum(line.startswith("DAMAGE") for line in lines) == 6
+    assert lines[-1] == "DAMAGE   25 more crc-mismatch in orders-7; --format jsonl lists them"
+
+
+def test_more_than_can_be_held_are_counted() -> None:
+    lines = drawn(*(found("crc-mismatch", n, position=0) for n in range(2100)), quiet=True)
+    assert lines[-1] == "DAMAGE   100 more findings; --format jsonl lists them"
+
+
+def test_notes_are_condensed_unless_asked_for() -> None:
+    notes = [found("file-vanished", number % 3) for number in range(10)]
+    assert drawn(*notes, quiet=True)[0].startswith("NOTE     10 × file-vanished in 3 places: ")
+    every = drawn(*notes, quiet=True, all_notes=True)
+    assert sum(line.startswith("NOTE") for line in every) == 10
+
+
+def test_the_end_says_what_was_found_read_and_left() -> None:
+    row = summary(
+        findings={"damage": 1, "rebuild": 2, "note": 3},
+        not_checked={"segments_out_of_time": 2, "bytes_out_of_time": 4096},
+        paths_unfinished=1,
+    )
+    text = " ".join(drawn(DAMAGE, row))
+    assert text.endswith(
+        " 1 damage · 2 rebuild · 3 notes."
+        " Read: 3 partitions · 12 segments · 1,000 batches · 1.0 MiB in 1.2 s."
+        " Not checked: the records inside 1,000 batches, beyond their checksums (--deep),"
+        " 2 segments for want of time (--max-duration), 4.0 KiB, 1 path that could not be read."
+        " status 3"
+    )
+
+
+def test_nothing_wrong_is_said_plainly() -> None:
+    lines = drawn(summary(mode="deep"), status=lambda: 0)
+    assert lines[2:] == [
+        "No damage, nothing to rebuild.",
+        "Read: 3 partitions · 12 segments · 1,000 batches · 1.0 MiB in 1.2 s.",
+        "Everything was checked.",
+        "status 0",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["default", "quick"])
+def test_everything_is_never_claimed_of_less_than_deep(mode: str) -> None:
+    assert not_checked_text(summary(mode=mode).fields).startswith("Not checked: ")
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 300])
+def test_lines_keep_to_the_width(width: int) -> None:
+    long = DAMAGE._replace(message="word " * 60)
+    for line in drawn(long, width=width, quiet=True):
+        assert len(line) <= min(width, 100) or "→" in line or line.startswith("DAMAGE")
+
+
+def test_names_from_the_disk_cannot_reach_the_terminal() -> None:
+    hostile = found(
+        "crc-mismatch", topic="x\x1b[2J\u202e", message="\x07\n\x1b]0;", path="/a\n\x1b/0.log"
+    )
+    for line in drawn(hostile, hostile._replace(topic=None), quiet=True):
+        assert line.isprintable()
+
+
+def test_colour_is_only_the_level() -> None:
+    plain, coloured = drawn(DAMAGE), drawn(DAMAGE, colour=True)
+    assert plain != coloured
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain

@@ -1,0 +1,64 @@
+"""Metrics for the textfile collector."""
+
+import re
+from typing import Any
+
+from kdump.engine.rows import Row
+from kdump.output.verify_textfile import metrics
+
+SUMMARY = Row(
+    "summary",
+    {
+        "paths": 4,
+        "segments": 9,
+        "batches": 100,
+        "bytes": 4096,
+        "findings": {"damage": 1, "rebuild": 0, "note": 2},
+        "codes": {"crc-mismatch": 1, "file-vanished": 2},
+        "not_checked": {"segments_out_of_time": 3},
+        "paths_unfinished": 0,
+        "finished": False,
+        "seconds": 1.5,
+    },
+)
+
+
+def values(text: str) -> dict[str, float]:
+    return {
+        name: float(value)
+        for name, value in re.findall(r"^([a-z_]+(?:\{.*\})?) (\S+)$", text, re.MULTILINE)
+    }
+
+
+def written(summary: Row | None = SUMMARY, **given: Any) -> str:
+    settings = {"now_s": 1000, "succeeded": True, "before": ""} | given
+    return metrics(summary, **settings)
+
+
+def test_every_line_is_of_the_format() -> None:
+    metric = r"[a-z_]+(\{[a-z]+=\"[a-z_-]+\"\})? [0-9.]+"
+    for line in written().splitlines():
+        assert re.fullmatch(rf"# HELP [a-z_]+ .+|# TYPE [a-z_]+ gauge|{metric}", line), line
+
+
+def test_values() -> None:
+    found = values(written())
+    assert found['kdump_verify_findings{severity="damage"}'] == 1
+    assert found['kdump_verify_findings_by_code{code="file-vanished"}'] == 2
+    assert found['kdump_verify_not_checked{what="segments_out_of_time"}'] == 3
+    assert found["kdump_verify_bytes"] == 4096
+    assert found["kdump_verify_seconds"] == 1.5
+    assert found["kdump_verify_finished"] == 0
+    assert found["kdump_verify_last_success_timestamp_seconds"] == 1000
+
+
+def test_the_last_success_outlives_a_failure() -> None:
+    before = written(now_s=500)
+    found = values(written(None, succeeded=False, before=before))
+    assert found["kdump_verify_last_success_timestamp_seconds"] == 500
+    assert found["kdump_verify_last_run_timestamp_seconds"] == 1000
+    assert "kdump_verify_bytes" not in found
+
+
+def test_no_success_yet() -> None:
+    assert "last_success" not in written(None, succeeded=False, before="nonsense\n")
