@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, path_options
+from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, spark_path_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     default=None,
     help="Only control records, or none. Default: all records.",
 )
-@path_options
+@spark_path_options
 @output_options
 def dump(
     paths: tuple[str, ...],
@@ -75,6 +76,8 @@ def dump(
     fail_on: str,
     jobs: int | None,
     engine: str,
+    master: str | None,
+    remote: str | None,
     **asked: Any,
 ) -> None:
     """Show the records that lie on disk under PATHS: segment files, topic-partition directories
@@ -84,6 +87,8 @@ def dump(
     the high watermark, control records, aborted data. --visible shows the consumer's view.
 
     Reads the segments in order and each byte once; ranges use the indexes where they are sound.
+    With --format parquet and an --output that ends in a slash, a directory of Parquet files by
+    topic and partition is written by -j workers, or by --engine spark.
     Damage does not stop it: a finding on standard error says what is wrong, and reading goes on at
     the next valid batch. TIME is epoch milliseconds, ISO 8601 (UTC unless it says otherwise), now,
     or a distance back as in now-30m.
@@ -96,6 +101,7 @@ def dump(
         kdump dump --entries 00000000000048230114.timeindex
         kdump dump --hex --from-offset 48301220 --limit 1 orders-7
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
+        kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """
     from kdump.cli.results import Results, form_of
     from kdump.engine.dump import DumpOptions
@@ -106,6 +112,23 @@ def dump(
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
         form = _hex_form(form) if as_hex else form_of(form, output)
         options = DumpOptions(mode=mode, **_settled(asked))
+        if engine == "spark" or _is_directory(output):
+            from kdump.cli.bulk import dump_into_directory
+
+            raise SystemExit(
+                dump_into_directory(
+                    paths,
+                    options,
+                    form=form,
+                    output=output,
+                    quiet=quiet,
+                    fail_on=fail_on,
+                    jobs=jobs,
+                    engine=engine,
+                    master=master,
+                    remote=remote,
+                )
+            )
         results = Results(
             form,
             output=output,
@@ -118,6 +141,10 @@ def dump(
     except UsageError as error:
         raise click.UsageError(str(error)) from None
     raise SystemExit(results.take(_items(form, paths, options)))
+
+
+def _is_directory(output: str | None) -> bool:
+    return output is not None and (output.endswith("/") or os.path.isdir(output))
 
 
 def _items(

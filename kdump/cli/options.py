@@ -87,6 +87,32 @@ def _read_now(back: str) -> int:
     return now_ms - sum(int(number) * _BACK_MS[unit] for number, unit in parts)
 
 
+def read_duration(text: str) -> float:
+    """Read a length of time in seconds: 90, 30m, 1h30m, 7d."""
+    parts = re.findall(r"(\d+)(ms|[smhdw])", text.strip())
+    if re.fullmatch(r"\d{1,12}", text.strip()):
+        return float(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        raise ValueError("is no length of time: give seconds, or units as in 1h30m")
+    return sum(int(number) * _BACK_MS[unit] for number, unit in parts) / 1000
+
+
+def read_rate(text: str) -> int:
+    """Read bytes a second: 50MiB, 50MiB/s."""
+    rate = read_size(re.sub(r"(?i)/s\s*\Z", "", text))
+    if rate == 0:
+        raise ValueError("would never end: give at least one byte a second")
+    return rate
+
+
+def read_slice(text: str) -> tuple[int, int]:
+    """Read N/T, the Nth of T slices."""
+    match = re.fullmatch(r"\s*(\d{1,9})/(\d{1,9})\s*", text)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError("is no slice: give N/T, as in 1/7, with N from 1 to T")
+    return int(match[1]), int(match[2])
+
+
 def read_pattern(text: str) -> re.Pattern[bytes]:
     """Read a regular expression over bytes."""
     try:
@@ -124,10 +150,14 @@ SIZE = Read("size", read_size)
 INT64 = Read("integer", read_int64)
 TIME = Read("time", read_time)
 VERSION = Read("version", read_version)
+DURATION = Read("duration", read_duration)
+RATE = Read("rate", read_rate)
+SLICE = Read("slice", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
+VERIFY_FORMATS = ("table", "jsonl", "csv")
 
 
 def output_options(command: Command) -> Command:
@@ -138,6 +168,16 @@ def output_options(command: Command) -> Command:
 def lookup_output_options(command: Command) -> Command:
     """Add the same for lookups, whose rows hold no bytes and can become an offset reset."""
     return _output_options(command, LOOKUP_FORMATS, bytes_too=False)
+
+
+def verify_output_options(command: Command) -> Command:
+    """Add the same for verify, whose results are the findings."""
+    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
+
+
+def reindex_output_options(command: Command) -> Command:
+    """Add the same for reindex, whose rows are few and plain."""
+    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
 
 
 def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
@@ -244,7 +284,7 @@ class LookupCommand(click.Command):
         return rest
 
 
-def path_options(command: Command) -> Command:
+def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Command:
     """Add what every command has: which files are worked on, and with how much of the machine."""
     for option in reversed((
         click.option(
@@ -278,7 +318,7 @@ def path_options(command: Command) -> Command:
         ),
         click.option(
             "--engine",
-            type=click.Choice(("local",)),
+            type=click.Choice(engines),
             default="local",
             show_default=True,
             help="What runs the work.",
@@ -286,3 +326,17 @@ def path_options(command: Command) -> Command:
     )):  # fmt: skip
         command = option(command)
     return command
+
+
+def spark_path_options(command: Command) -> Command:
+    """Add the same for commands that Spark can run, and which Spark."""
+    for option in reversed((
+        click.option(
+            "--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."
+        ),
+        click.option(
+            "--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."
+        ),
+    )):  # fmt: skip
+        command = option(command)
+    return path_options(command, ("local", "spark"))

@@ -1,0 +1,128 @@
+"""Bulk dump: plan, step and merge over whichever driver runs the step.
+
+Rows go to the parts, written where they are read. What comes back of a split is some hundred
+bytes, and its findings. They are shown in the order of the plan, so that a run says the same
+whichever worker was done first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kdump import __version__
+from kdump.engine.pace import Pace, Progress
+from kdump.engine.pipeline import run
+from kdump.engine.splits import SPLIT_BYTES, Split, plan, unfit
+from kdump.errors import KdumpError
+from kdump.output.parquet_parts import PartJob, PartResult, write_part
+from kdump.output.part_directory import PartDirectory
+from kdump.output.progress import Written
+
+if TYPE_CHECKING:
+    from kdump.engine.dump import DumpOptions
+    from kdump.engine.findings import Finding
+
+Step = Callable[[Split, Pace], PartResult]
+Outcome = tuple[Split, PartResult | KdumpError]
+#: Does the step for each split; yields each with what came of it.
+Driver = Callable[[Sequence[Split], Step, Progress], Iterator[Outcome]]
+
+_ATTEMPTS = 2
+
+
+def in_process(jobs: int) -> Driver:
+    """Return the driver that keeps worker processes at it."""
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        return run(splits, step, jobs=jobs, progress=progress)
+
+    return driver
+
+
+def dump_parts(
+    paths: Iterable[str],
+    options: DumpOptions,
+    directory: PartDirectory,
+    driver: Driver,
+    *,
+    progress: Progress | None = None,
+    split_bytes: int | None = SPLIT_BYTES,
+) -> Iterator[Written | Finding | KdumpError]:
+    """Fill a directory with part files; yield what was written, then findings in plan order.
+
+    A path that cannot be read is an error, and the others are dumped; a split that could not be
+    done, by its second attempt either, ends the run and leaves nothing.
+    """
+    progress = progress or Progress()
+    splits: list[Split] = []
+    kind = "batch header" if options.mode == "batches" else "record"
+    failed = False
+    try:
+        for planned in plan(paths, options, split_bytes):
+            if isinstance(planned, KdumpError):
+                failed = True
+                yield planned
+            else:
+                splits.append(planned)
+        if failed and not splits:
+            directory.drop()
+            return
+        progress.planned_items = len(splits)
+        progress.planned_bytes = sum(split.size_bytes for split in splits)
+        step = partial(write_part, job=PartJob(options, str(directory.staging)))
+        results: dict[int, PartResult] = {}
+        todo = splits
+        while todo:
+            for result in _results(driver, step, todo, progress):
+                results[result.number] = result
+                yield Written(kind, result.rows)
+            todo = []
+            for of_log in unfit(splits, {number: part.seam for number, part in results.items()}):
+                todo.append(of_log[0].uncut())
+                for split in of_log:
+                    yield Written(kind, -results.pop(split.number).rows)
+        places = {split.number: split.target for split in splits}
+        ordered = [results[number] for number in sorted(results)]
+        parts = [
+            (part.name, places[part.number].topic, places[part.number].partition, part.number)
+            for part in ordered
+            if part.name is not None
+        ]
+        directory.keep(parts, _told(ordered))
+    except BaseException:
+        directory.drop()
+        raise
+    for part in ordered:
+        yield from part.findings
+        yield from part.errors
+
+
+def _results(
+    driver: Driver, step: Step, splits: Sequence[Split], progress: Progress
+) -> Iterator[PartResult]:
+    """Yield all results. A worker that died, or had no room to write, has a second chance."""
+    for attempt in range(_ATTEMPTS):
+        failed: list[tuple[Split, KdumpError]] = []
+        for split, result in driver(splits, step, progress):
+            if isinstance(result, KdumpError):
+                failed.append((split, result))
+            else:
+                yield result
+        if not failed:
+            return
+        if attempt == _ATTEMPTS - 1:
+            raise failed[0][1]
+        splits = [split for split, _ in failed]
+
+
+def _told(parts: Sequence[PartResult]) -> dict[str, object]:
+    """What `_SUCCESS` says; the same for the same rows, whoever wrote them."""
+    return {
+        "kdump": __version__,
+        "parts": sum(part.name is not None for part in parts),
+        "rows": sum(part.rows for part in parts),
+        "file_bytes": sum(part.file_bytes for part in parts),
+        "findings": sum(len(part.findings) for part in parts),
+    }

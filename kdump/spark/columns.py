@@ -1,0 +1,127 @@
+"""The engine's items as Arrow record batches with the very types that Spark expects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kdump.engine.findings import Finding
+from kdump.engine.rows import BatchChunk, BatchRow
+from kdump.errors import KdumpError
+from kdump.output.arrow import ArrowSink
+from kdump.output.arrow_schema import schema_of
+from kdump.output.jsonl import json_text
+from kdump.spark.schema import MADE_OF
+
+if TYPE_CHECKING:
+    from kdump.engine.dump import Item
+
+#: Rows of a batch that are made one by one.
+_ROWS_A_BATCH = 8192
+# What Spark's microseconds can hold.
+_MOST_MS = ((1 << 63) - 1) // 1000
+
+Arrow = Any  # PyArrow has no types of its own
+
+
+class _Batches(ArrowSink):
+    """Keeps record batches instead of writing them; each has memory of its own."""
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        super().__init__("arrow", None)  # type: ignore[arg-type]
+        self._wanted = wanted | {"offset", "last_offset"}  # so that no batch is without a column
+        self.ready: list[Arrow] = []
+
+    def _open(self) -> None:
+        if self._writer is None:
+            types = {name: word for name, word in self._types.items() if name in self._wanted}
+            self._schema = schema_of(types)
+            self._writer = self
+
+    def _write_batch(self) -> None:
+        super()._write_batch()
+        self._columns = None  # its buffers belong to the batch now
+
+    def write_batch(self, batch: Arrow) -> None:
+        """Keep a batch, as a writer of PyArrow's takes one."""
+        self.ready.append(batch)
+
+    def close(self) -> None:
+        """There is no file."""
+
+    def take(self) -> list[Arrow]:
+        """Hand over what is ready."""
+        ready, self.ready = self.ready, []
+        return ready
+
+
+def of_items(
+    items: Iterable[Item | Finding | KdumpError], schema: Arrow, path: str, *, headers: bool
+) -> Iterator[Arrow]:
+    """Yield the rows of one file. Findings are rows of another view; an error is raised.
+
+    `headers`: rows are batch headers, not records.
+    """
+    sink = _Batches(frozenset(MADE_OF.get(name, name) for name in schema.names))
+    for item in items:
+        if isinstance(item, KdumpError):
+            raise item
+        if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
+            continue
+        sink.write(item)
+        for batch in sink.take():
+            yield _as_spark(batch, schema, path)
+    sink.finish()
+    for batch in sink.take():
+        yield _as_spark(batch, schema, path)
+
+
+def _as_spark(batch: Arrow, schema: Arrow, path: str) -> Arrow:
+    import pyarrow as pa
+
+    made = []
+    for field in schema:
+        if field.name == "path":
+            column = pa.repeat(pa.scalar(path), batch.num_rows)
+        else:
+            column = batch.column(MADE_OF.get(field.name, field.name))
+            if field.name == "timestamp":
+                column = _timestamps(column)
+            elif field.name == "timestampType":
+                column = column.indices.fill_null(-1)  # as Kafka's TimestampType numbers them
+        made.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+def _timestamps(milliseconds: Arrow) -> Arrow:
+    """Make timestamps; null where a number is none that Spark could hold."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    fits = pc.and_(pc.less_equal(milliseconds, _MOST_MS), pc.greater_equal(milliseconds, -_MOST_MS))
+    kept = pc.if_else(fits, milliseconds, pa.scalar(None, pa.int64()))
+    return pc.multiply(kept, 1000).cast(pa.timestamp("us", tz="UTC"))
+
+
+def of_rows(rows: Iterable[dict[str, object]], schema: Arrow) -> Iterator[Arrow]:
+    """Yield rows that come one by one, as findings and index entries do."""
+    import pyarrow as pa
+
+    gathered: list[dict[str, object]] = []
+    for row in rows:
+        gathered.append({name: row.get(name) for name in schema.names})
+        if len(gathered) == _ROWS_A_BATCH:
+            yield pa.RecordBatch.from_pylist(gathered, schema=schema)
+            gathered = []
+    if gathered:
+        yield pa.RecordBatch.from_pylist(gathered, schema=schema)
+
+
+def finding_row(found: Finding, version: str) -> dict[str, object]:
+    """Make the row of a finding; what was expected and what was there become text."""
+    row = found.fields() | {"engine_version": version}
+    for name in ("expected", "actual"):
+        value = row[name]
+        if value is not None and not isinstance(value, str):
+            row[name] = json_text(value)
+    return row

@@ -1,0 +1,210 @@
+"""The Spark driver: the same steps over the same items as `engine/pipeline.py`, on a cluster.
+
+Items are rows of a DataFrame, one `mapInArrow` does the step, and its results are rows again. Not
+chosen: RDDs, which cost half as much a task but do not exist on Spark Connect; a closure over the
+items, which would go to every task whole. A step writes its bulk where it runs, so that no record
+crosses into the JVM. Steps are pure, and Spark hands over one result for each task however often
+it ran one.
+
+Before any work a probe runs on as many executors as answer: each must have this very kdump, and
+see the files that were planned.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kdump.engine.pace import Pace, Progress
+from kdump.errors import KdumpError
+from kdump.spark.errors import one_line
+from kdump.spark.job import Job
+from kdump.spark.preflight import preflight
+from kdump.spark.session import Session
+
+if TYPE_CHECKING:
+    from kdump.engine.splits import Split
+    from kdump.output.bulk_dump import Driver, Outcome, Step
+
+#: Log bytes of one task: seconds of work, against a tenth of a second to start one.
+TASK_BYTES = 256 << 20
+#: The same where nothing is decoded, which is many times faster.
+PARTITION_TASK_BYTES = 1 << 30
+#: Above this a job is only bookkeeping.
+MOST_TASKS = 100_000
+_RESULT = "item bigint, result binary"
+
+
+class SparkFailed(KdumpError):
+    """The job ended before all of the work was done."""
+
+
+def run_spark(
+    session: Session,
+    items: Sequence[Any],
+    step: Callable[[Any, Pace], Any],
+    *,
+    sizes: Sequence[int],
+    paths: Sequence[str] = (),
+    tasks: int | None = None,
+    task_bytes: int = TASK_BYTES,
+    progress: Progress | None = None,
+) -> Iterator[tuple[Any, Any]]:
+    """Yield each item with its result, or the error that ended it, in the plan's order.
+
+    `sizes` are bytes of log, for grouping items into tasks; `paths` are what the executors must be
+    able to read, with directories that they must be able to write to.
+    """
+    progress = progress or Progress()
+    progress.slots = [0]
+    preflight(session, [os.path.abspath(path) for path in paths])
+    groups = grouped(sizes, task_bytes, tasks)
+    rows = [pickle.dumps([(number, items[number]) for number in group]) for group in groups]
+    results: dict[int, bytes] = {}
+    # Findings name paths as they were given, so that is how executors open them.
+    base = None if all(map(os.path.isabs, paths)) else os.getcwd()
+    job = Job(session, len(rows), sum(sizes), progress)
+    try:
+        for row in job.collect(partial(_frame, session, rows, partial(_do_tasks, step, base))):
+            results[row["item"]] = row["result"]
+    except KdumpError:
+        raise
+    except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
+        raise SparkFailed(one_line(error)) from None
+    for number, item in enumerate(items):
+        if number not in results:
+            raise SparkFailed(f"Spark handed over no result for {item.path}")
+        yield item, pickle.loads(results[number])
+
+
+def grouped(
+    sizes: Sequence[int], task_bytes: int = TASK_BYTES, most: int | None = None
+) -> list[list[int]]:
+    """Group items into tasks of about a size, at most so many; the largest tasks come first.
+
+    The largest first, so that the last ones to end are short.
+    """
+    from heapq import heapreplace
+
+    wanted = max(1, -(-sum(sizes) // max(task_bytes, 1)))
+    count = min(len(sizes), wanted, MOST_TASKS)
+    if most is not None:
+        count = min(len(sizes), most)
+    if not count:
+        return []
+    groups: list[list[int]] = [[] for _ in range(count)]
+    totals = [0] * count
+    heap = [(0, 0, group) for group in range(count)]
+    for number in sorted(range(len(sizes)), key=lambda number: (-sizes[number], number)):
+        total, held, group = heap[0]
+        groups[group].append(number)
+        totals[group] = total + sizes[number]
+        heapreplace(heap, (totals[group], held + 1, group))
+    order = sorted(range(count), key=lambda group: (-totals[group], group))
+    return [groups[group] for group in order]
+
+
+def _frame(session: Session, rows: list[bytes], do: Callable[[Iterator[Any]], Any]) -> Any:
+    """Make the DataFrame whose rows are the results. Nothing runs yet."""
+    import pyarrow as pa
+
+    table = pa.table({"items": pa.array(rows, pa.binary())})
+    frame = session.createDataFrame(table)
+    # From one partition rows are dealt out in turn, which gives each task just one.
+    frame = frame.coalesce(1).repartition(len(rows))
+    return frame.mapInArrow(do, _RESULT)
+
+
+def _do_tasks(
+    step: Callable[[Any, Pace], Any], base: str | None, batches: Iterator[Any]
+) -> Iterator[Any]:
+    """Do the items of a task, in a worker of Spark's; relative paths start at `base`."""
+    import pyarrow as pa
+
+    from kdump.output.bulk import prepare_for_bulk
+
+    prepare_for_bulk()
+    pace = Pace([0], 0, None, _nothing)
+    schema = pa.schema([("item", pa.int64()), ("result", pa.binary())])
+    for batch in batches:
+        for row in batch.column(0).to_pylist():
+            for number, item in pickle.loads(row):
+                with nullcontext() if base is None else chdir(base):
+                    result = pickle.dumps(_result_of(step, item, pace))
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
+                    schema=schema,
+                )
+
+
+def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
+    """Do one item. What the item is to blame for is a result; what the machine is, is an error,
+    so that Spark tries another.
+    """
+    import socket
+
+    from kdump.spark.errors import MARK
+
+    try:
+        return step(item, pace)
+    except KdumpError as error:
+        message = f"{MARK} {error} (on {socket.gethostname()})"
+        raise RuntimeError(message) from error
+    except Exception as error:
+        message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
+        raise RuntimeError(message) from error
+
+
+def _nothing() -> None:
+    """Nobody is looking."""
+
+
+def splits_on(session: Session, *, tasks: int | None = None) -> Driver:
+    """Return the driver that runs splits on a session that is there."""
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        paths = [file.path for split in splits for file in split.target.files]
+        staging = getattr(getattr(step, "keywords", {}).get("job"), "staging", None)
+        yield from run_spark(
+            session,
+            splits,
+            step,
+            sizes=[split.size_bytes for split in splits],
+            paths=[*paths, *([staging] if staging else [])],
+            tasks=tasks,
+            progress=progress,
+        )
+
+    return driver
+
+
+def items_on(session: Session) -> Callable[..., Iterator[tuple[Any, Any]]]:
+    """Return the driver that runs items of whole partitions, as `pipeline.run` does in process.
+
+    No rate is kept: no memory is shared by executors.
+    """
+
+    def driver(
+        items: Sequence[Any],
+        step: Callable[[Any, Pace], Any],
+        *,
+        jobs: int,
+        bytes_per_second: int | None,
+        progress: Progress,
+    ) -> Iterator[tuple[Any, Any]]:
+        return run_spark(
+            session,
+            items,
+            step,
+            sizes=[item.bytes for item in items],
+            paths=[item.path for item in items],
+            tasks=jobs if jobs > 1 else None,
+            task_bytes=PARTITION_TASK_BYTES,
+            progress=progress,
+        )
+
+    return driver

@@ -1,0 +1,26 @@
+"""What Spark says when something fails, in one line."""
+
+from __future__ import annotations
+
+import re
+
+#: Stands before what a task of ours has to say, to be found again in what Spark makes of it.
+MARK = "kdump-task:"
+_LONGEST = 400
+
+
+def one_line(error: BaseException) -> str:
+    """Return the line of an error that tells a person something.
+
+    What a task of ours said comes first; else the last line of Python's part of a traceback, else
+    the first of all.
+    """
+    text = str(error) or type(error).__name__
+    said = re.search(rf"{MARK} (.*)", text)
+    if said:
+        return said[1].strip()[:_LONGEST]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b: ", line)]
+    reason = [line for line in lines if "Caused by:" in line or "Reason:" in line]
+    chosen = (told or reason or lines or [type(error).__name__])[-1 if told else 0]
+    return chosen[:_LONGEST]

@@ -1,0 +1,88 @@
+"""One job: collected by a thread of its own, watched and cancelled by the one that asked."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from kdump.engine.pace import Progress
+from kdump.spark.session import Session
+
+_TICK_SECONDS = 0.2
+_FAREWELL_SECONDS = 10.0
+
+
+class Job:
+    """Runs one DataFrame. `planned_bytes` is what all tasks read together.
+
+    What the tasks have done is only known by their number, so progress is that share of the bytes.
+    """
+
+    def __init__(
+        self, session: Session, tasks: int, planned_bytes: int, progress: Progress
+    ) -> None:
+        self._session = session
+        self._context = getattr(session, "_sc", None)  # a Connect session has none
+        self._tasks = tasks
+        self._planned_bytes = planned_bytes
+        self._progress = progress
+        self._before = progress.slots[0]
+        self._tag = f"kdump-{uuid.uuid4().hex}"
+        self._rows: list[Any] = []
+        self._error: BaseException | None = None
+
+    def collect(self, frame: Callable[[], Any]) -> list[Any]:
+        """Return all rows; raise what Spark raises. An interruption cancels the job."""
+        thread = threading.Thread(target=self._collect, args=(frame,), daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                thread.join(_TICK_SECONDS)
+                self._show(self._done())
+        except BaseException:
+            self._cancel()
+            thread.join(_FAREWELL_SECONDS)
+            raise
+        if self._error is not None:
+            raise self._error
+        self._show(self._tasks)
+        return self._rows
+
+    def _collect(self, frame: Callable[[], Any]) -> None:
+        try:
+            if self._context is None:
+                self._session.addTag(self._tag)  # of this thread, as the group is
+            else:
+                self._context.setJobGroup(self._tag, "kdump", interruptOnCancel=True)
+            self._rows = frame().collect()
+        except BaseException as error:
+            self._error = error
+
+    def _cancel(self) -> None:
+        if self._context is None:
+            self._session.interruptTag(self._tag)
+        else:
+            self._context.cancelJobGroup(self._tag)
+
+    def _done(self) -> int:
+        """How many tasks have ended; not known of a Connect server."""
+        if self._context is None:
+            return 0
+        tracker = self._context.statusTracker()
+        most = 0
+        for job in tracker.getJobIdsForGroup(self._tag):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None else ():
+                told = tracker.getStageInfo(stage)
+                if told is not None and told.numTasks == self._tasks:
+                    most = max(most, told.numCompletedTasks)
+        return most
+
+    def _show(self, done: int) -> None:
+        progress = self._progress
+        progress.slots[0] = self._before + self._planned_bytes * done // max(self._tasks, 1)
+        progress.items_done = max(progress.items_done, done)
+        progress.at = [f"{done} of {self._tasks} tasks on Spark"]
+        progress.tick()

@@ -1,0 +1,105 @@
+"""Before any work: do the executors have this kdump, and the files?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from kdump import __version__
+from kdump.errors import KdumpError
+from kdump.output.bulk import KERNEL
+from kdump.spark.errors import one_line
+from kdump.spark.session import Session
+
+#: Paths that each executor is asked about: some of the plan's, from its start to its end.
+_SAMPLE = 64
+_ANSWER = "host string, version string, kernel string, path string, missing string, other string"
+
+
+class NotReady(KdumpError):
+    """An executor cannot do the work; its host is named."""
+
+    status = 5
+
+
+def preflight(session: Session, paths: Sequence[str]) -> None:
+    """Refuse, naming the host, where an executor has another kdump or does not see the files.
+
+    Asked by one job of as many tasks as the cluster has slots. Spark decides where they run, so a
+    host may be passed over; a task that lands there later says the same of its own file.
+    """
+    step = max(1, len(paths) // _SAMPLE)
+    sizes = {path: _size(path) for path in (*paths[::step], *paths[-1:])}
+    probe = _probe_of([*sizes.items()])
+    try:
+        slots = session.range(1 << 20).mapInArrow(probe, _ANSWER)
+        answers = slots.collect()
+    except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
+        raise NotReady(f"no executor answers: {one_line(error)}") from None
+    for answer in sorted(answers, key=lambda answer: str(answer["host"])):
+        host = answer["host"]
+        if answer["version"] is None:
+            raise NotReady(
+                f"executor on {host}: kdump cannot be imported there ({answer['other']}); install "
+                f"kdump {__version__} on every executor, or send an environment that has it"
+            )
+        if answer["version"] != __version__:
+            raise NotReady(
+                f"executor on {host} has kdump {answer['version']}, and this is {__version__}: "
+                "results of one run come from one version"
+            )
+        if KERNEL == "compiled" != answer["kernel"]:
+            raise NotReady(
+                f"executor on {host} has no compiled kernel, and would take many times as long"
+            )
+        path = answer["path"]
+        # Not there, or cut short, on this machine too: no host's fault, and the run will say so.
+        if path is not None and sizes[path] is not None and _size(path) == sizes[path]:
+            raise NotReady(f"executor on {host}: {path}: {answer['missing']}")
+
+
+def _size(path: str) -> int | None:
+    """The size of a file, 0 for a directory; None for what this machine does not see either."""
+    try:
+        return os.stat(path).st_size if os.path.isfile(path) else 0 if os.path.isdir(path) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _probe_of(asked: list[tuple[str, int | None]]) -> Any:
+    """Return the probe. It is sent by value: where kdump is not installed, it must still answer."""
+
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
+        import os
+        import socket
+        import time
+
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        time.sleep(0.2)  # so that the next task is not for this executor too
+        found: str | None = None
+        kernel = at = missing = other = found
+        try:
+            from kdump import __version__
+            from kdump.output.bulk import KERNEL
+
+            found, kernel = __version__, KERNEL
+        except Exception as error:
+            other = f"{type(error).__name__}: {error}"
+        for path, size in asked:
+            try:
+                there = os.stat(path).st_size
+            except OSError as error:
+                at, missing = path, error.strerror
+                break
+            if size is not None and there < size:
+                at, missing = path, f"has {there} bytes there, and {size} here"
+                break
+        row = [socket.gethostname(), found, kernel, at, missing, other]
+        names = ["host", "version", "kernel", "path", "missing", "other"]
+        yield pa.RecordBatch.from_arrays([pa.array([value], pa.string()) for value in row], names)
+
+    return probe

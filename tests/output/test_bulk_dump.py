@@ -1,0 +1,303 @@
+"""A directory of Parquet parts: what is in it, when it is there, and what never is."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import builders
+import damage
+import pytest
+from bulk import HERE, bulk_dumped, left_in
+from corpus import corpus
+from dumped import dumped
+
+from kdump.engine.pace import Progress
+from kdump.engine.splits import Split
+from kdump.errors import KdumpError, PathError, UsageError
+from kdump.output.bulk_dump import Outcome, Step, in_process
+from kdump.output.part_directory import NotEmpty, PartDirectory
+
+pq = pytest.importorskip("pyarrow.parquet", reason="PyArrow is not installed")
+
+
+def batches(base: int, count: int = 40) -> bytes:
+    return b"".join(
+        builders.batch(
+            [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
+            base_offset=base + 10 * n,
+            base_timestamp=1_700_000_000_000 + base + 10 * n,
+        )
+        for n in range(count)
+    )
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """Two partitions of three segments each."""
+    root = tmp_path / "data"
+    for name in ("orders-0", "orders-1"):
+        (root / name).mkdir(parents=True)
+        for base in (0, 400, 800):
+            (root / name / f"{base:020}.log").write_bytes(batches(base))
+    return root
+
+
+def rows_of(output: Path) -> list[dict[str, Any]]:
+    rows = []
+    for part in sorted(output.rglob("part-*.parquet"), key=lambda path: path.name):
+        topic, partition = part.parts[-3:-1]
+        place = {"topic": topic.removeprefix("topic="), "partition": int(partition[10:])}
+        rows += [place | row for row in pq.ParquetFile(part).read().to_pylist()]
+    return rows
+
+
+def test_rows_are_those_of_dump(directory: Path, tmp_path: Path) -> None:
+    for number, split_bytes in enumerate((1, 5000, 1 << 20, None)):
+        output = tmp_path / str(number)
+        count, found = bulk_dumped(directory, output, split_bytes=split_bytes)
+        assert count == 2400
+        assert not found
+        ours = [
+            (row["topic"], row["partition"], row["segment"], row["position"], row["offset"])
+            for row in rows_of(output)
+        ]
+        theirs = [
+            (row["topic"], row["partition"], row["segment"], row["position"], row["offset"])
+            for row in dumped(directory)[0]
+        ]
+        assert ours == theirs
+
+
+def test_layout(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    bulk_dumped(directory, output)
+    assert [*left_in(output)] == [
+        "_SUCCESS",
+        *(f"topic=orders/partition=0/part-{n:08}.parquet" for n in range(3)),
+        *(f"topic=orders/partition=1/part-{n:08}.parquet" for n in range(3, 6)),
+    ]
+    told = json.loads((output / "_SUCCESS").read_text())
+    assert (told["parts"], told["rows"], told["findings"]) == (6, 2400, 0)
+
+
+def test_any_number_of_workers_writes_the_same_bytes(directory: Path, tmp_path: Path) -> None:
+    bulk_dumped(directory, tmp_path / "one", split_bytes=5000)
+    bulk_dumped(directory, tmp_path / "two", in_process(2), split_bytes=5000)
+    assert left_in(tmp_path / "one") == left_in(tmp_path / "two")
+
+
+def test_statistics_let_readers_skip(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    bulk_dumped(directory, output)
+    part = pq.ParquetFile(output / "topic=orders/partition=0/part-00000001.parquet")
+    ranges = {}
+    for number in range(part.metadata.num_columns):
+        column = part.metadata.row_group(0).column(number)
+        if column.path_in_schema in ("offset", "timestamp_ms"):
+            ranges[column.path_in_schema] = (column.statistics.min, column.statistics.max)
+    assert ranges["offset"] == (400, 799)
+    assert ranges["timestamp_ms"] == (1_700_000_000_400, 1_700_000_000_799)
+    assert "topic" not in part.schema_arrow.names
+
+
+def test_arrow_reads_the_directory_as_one_table(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    bulk_dumped(directory, output)
+    table = pq.read_table(output, filters=[("partition", "=", 1), ("offset", "<", 5)])
+    assert table.column("topic").to_pylist() == ["orders"] * 5
+    assert table.column("offset").to_pylist() == [0, 1, 2, 3, 4]
+
+
+def test_duckdb_reads_the_directory(directory: Path, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed")
+    output = tmp_path / "out"
+    bulk_dumped(directory, output)
+    query = f"select partition, count(*), max(\"offset\") from '{output}/**/*.parquet'"
+    counted = duckdb.sql(query + " group by partition order by partition").fetchall()
+    assert [tuple(map(int, row)) for row in counted] == [(0, 1200, 1199), (1, 1200, 1199)]
+
+
+def test_batches(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    count, _ = bulk_dumped(directory, output, split_bytes=5000, mode="batches")
+    assert count == 240
+    assert len(rows_of(output)) == 240
+
+
+def test_findings_come_in_the_order_of_dump(directory: Path, tmp_path: Path) -> None:
+    for log in directory.rglob("*.log"):
+        log.write_bytes(damage.flip(log.read_bytes(), 5000))
+    for number, driver in enumerate((HERE, in_process(2))):
+        count, found = bulk_dumped(directory, tmp_path / str(number), driver, split_bytes=9000)
+        rows, theirs = dumped(directory)
+        assert found == theirs
+        assert count == len([row for row in rows if row["row"] == "record"])
+
+
+def test_names_that_a_file_system_or_hive_takes_amiss(tmp_path: Path) -> None:
+    path = tmp_path / "a=b%c d-0"
+    path.mkdir()
+    (path / f"{0:020}.log").write_bytes(batches(0))
+    bulk_dumped(path, tmp_path / "out")
+    assert (tmp_path / "out/topic=a%3Db%25c%20d/partition=0/part-00000000.parquet").is_file()
+
+
+def test_log_outside_a_partition(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(batches(0))
+    bulk_dumped(path, tmp_path / "elsewhere/out")
+    null = "__HIVE_DEFAULT_PARTITION__"
+    part = tmp_path / f"elsewhere/out/topic={null}/partition={null}/part-00000000.parquet"
+    assert part.is_file()
+
+
+def test_directory_that_holds_something_is_refused(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    bulk_dumped(directory, output)
+    before = left_in(output)
+    with pytest.raises(NotEmpty, match="not empty"):
+        bulk_dumped(directory, output)
+    (output / "_SUCCESS").unlink()
+    (output / "_staging").mkdir()
+    with pytest.raises(NotEmpty, match="killed"):
+        bulk_dumped(directory, output)
+    assert left_in(output).keys() == before.keys() - {"_SUCCESS"}
+
+
+def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
+    with pytest.raises(UsageError, match="directory that is read"):
+        PartDirectory(str(directory / "orders-0/out"), [str(directory)])
+
+
+def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None:
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        yield from HERE(splits[:-1], step, progress)
+        yield splits[-1], PathError("disk", "No space left on device")
+
+    with pytest.raises(PathError, match="No space"):
+        bulk_dumped(directory, tmp_path / "out", driver)
+    assert not (tmp_path / "out").exists()
+
+
+def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) -> None:
+    calls = []
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        calls.append(len(splits))
+        for split, result in HERE(splits, step, progress):
+            # The part was written, and whoever wrote it died before it could say so.
+            died = len(calls) == 1 and split.number in (1, 4)
+            yield split, KdumpError("died") if died else result
+
+    bulk_dumped(directory, tmp_path / "tried", driver)
+    bulk_dumped(directory, tmp_path / "out")
+    assert calls == [6, 2]
+    assert left_in(tmp_path / "tried") == left_in(tmp_path / "out")
+
+
+def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path) -> None:
+    """As under speculation: two workers write the same split, and one of them is believed."""
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        for _ in HERE(splits, step, progress):
+            pass
+        yield from HERE(splits, step, progress)
+
+    bulk_dumped(directory, tmp_path / "twice", driver)
+    bulk_dumped(directory, tmp_path / "out")
+    assert left_in(tmp_path / "twice") == left_in(tmp_path / "out")
+
+
+def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path: Path) -> None:
+    late = []
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        late.append((step, splits[0]))
+        return HERE(splits, step, progress)
+
+    bulk_dumped(directory, tmp_path / "out", driver)
+    before = left_in(tmp_path / "out")
+    step, split = late[0]
+    with pytest.raises(PathError, match="_staging"):
+        step(split, lambda size: None)  # type: ignore[arg-type]
+    assert left_in(tmp_path / "out") == before
+
+
+def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
+    once = tmp_path / "once"
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        def killed_once(split: Split, pace: Any) -> Any:
+            result = step(split, pace)
+            if split.number == 2 and not once.exists():
+                once.touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return in_process(2)(splits, killed_once, progress)
+
+    bulk_dumped(directory, tmp_path / "killed", driver)
+    bulk_dumped(directory, tmp_path / "out")
+    assert once.exists()
+    assert left_in(tmp_path / "killed") == left_in(tmp_path / "out")
+
+
+def command(*arguments: object, **settings: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "kdump", "dump", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **settings,
+    )
+
+
+def test_command(directory: Path, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    done = command("--format", "parquet", "--output", f"{output}/", "-j", 2, directory)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert len(rows_of(output)) == 2400
+    again = command("--format", "parquet", "--output", f"{output}/", directory)
+    assert again.returncode == 5
+    assert "not empty" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--format", "jsonl"], "takes --format parquet"),
+        (["--format", "parquet", "--entries"], "--entries has no parts"),
+        (["--format", "parquet", "--limit", "3"], "--limit stops a reader"),
+        (["--format", "parquet", "--master", "local"], "go with --engine spark"),
+    ],
+)
+def test_wrong_usage(directory: Path, tmp_path: Path, arguments: list[str], reason: str) -> None:
+    done = command(*arguments, "--output", f"{tmp_path}/out/", directory)
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_path_that_is_not_there(directory: Path, tmp_path: Path) -> None:
+    form = ("--format", "parquet", "--output", f"{tmp_path}/out/")
+    done = command(*form, tmp_path / "nowhere")
+    assert done.returncode == 1
+    assert not (tmp_path / "out").exists()
+    done = command(*form, tmp_path / "nowhere", directory)
+    assert done.returncode == 1
+    assert len(rows_of(tmp_path / "out")) == 2400
+
+
+def test_visible(tmp_path: Path) -> None:
+    path = corpus("modern/data/clean")
+    root = next(log.parent.parent for log in sorted(path.rglob("*.txnindex")))
+    options = {"visible": True, "isolation": "read_committed"}
+    count, found = bulk_dumped(root, tmp_path / "out", split_bytes=4096, **options)
+    rows, theirs = dumped(root, **options)
+    assert count == len(rows)
+    assert found == theirs

@@ -1,0 +1,294 @@
+"""The Spark driver against the one in process: same parts, same findings, whatever happens."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import builders
+import damage
+import pytest
+from bulk import bulk_dumped, left_in
+from corpus import corpus, files, names
+from oracle import oracle
+
+from kdump.engine.pace import Progress
+from kdump.engine.splits import Split
+from kdump.output.bulk_dump import Driver, Outcome, Step
+from kdump.spark import preflight
+from kdump.spark.driver import SparkFailed, grouped, splits_on
+from kdump.spark.errors import one_line
+from kdump.spark.preflight import NotReady
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+TASKS = 8
+
+
+def batches(base: int, count: int = 40) -> bytes:
+    return b"".join(
+        builders.batch(
+            [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
+            base_offset=base + 10 * n,
+        )
+        for n in range(count)
+    )
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    for name in ("orders-0", "orders-1"):
+        (root / name).mkdir(parents=True)
+        for base in (0, 400, 800):
+            (root / name / f"{base:020}.log").write_bytes(batches(base))
+    return root
+
+
+def compare(
+    spark: Any, path: Path, tmp_path: Path, split_bytes: int | None, **options: Any
+) -> None:
+    here, there = tmp_path / f"here-{split_bytes}", tmp_path / f"there-{split_bytes}"
+    ours = bulk_dumped(path, here, split_bytes=split_bytes, **options)
+    theirs = bulk_dumped(path, there, splits_on(spark, tasks=TASKS), split_bytes, **options)
+    assert theirs == ours
+    assert left_in(there) == left_in(here)
+
+
+def roots(name: str) -> list[Path]:
+    path = corpus(name)
+    logs = [*files(path, "*.log"), *files(path, "*.kafka")]
+    return sorted({log.parent.parent for log in logs})
+
+
+CORPORA = [
+    name
+    for folder in ("modern/data", "modern/recovery/clean", "modern/recovery/killed", "old")
+    for name in names(folder)
+]
+
+
+@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[1::11])
+def test_corpus(spark: Any, name: str, tmp_path: Path) -> None:
+    for number, root in enumerate(roots(name)):
+        for split_bytes in (64 << 10, 16 << 20, None) if _LONG else (64 << 10,):
+            compare(spark, root, tmp_path / str(number), split_bytes)
+
+
+@pytest.mark.skipif(not _LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
+def test_smallest_directories_cut_at_every_batch(spark: Any, tmp_path: Path) -> None:
+    sized = []
+    for name in CORPORA:
+        for root in roots(name):
+            size = sum(log.stat().st_size for log in files(root, "*.log"))
+            sized.append((size, str(root), root))
+    for number, (_, _, root) in enumerate(sorted(sized)[:20]):
+        compare(spark, root, tmp_path / str(number), 1)
+
+
+@pytest.mark.oracle
+def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> None:
+    """All of them in one data directory, so that there is one job for each size."""
+    root = tmp_path / "data"
+    root.mkdir()
+    profiles = ("mixed-all", "mixed-v0", "mixed-v1", "mixed-v2", "txn", "compacted", "restarts")
+    for seed in range(100 if _LONG else 2):
+        oracle().make(profiles[seed % len(profiles)], seed + 1, root / f"made-{seed}")
+    for split_bytes in (64 << 10, 16 << 20, None) if _LONG else (1000, None):
+        compare(spark, root, tmp_path, split_bytes)
+
+
+def test_lying_index_changes_nothing(spark: Any, directory: Path, tmp_path: Path) -> None:
+    """It names a batch that is part of a value: both drivers read that log again as one."""
+    inner = batches(155, 1)
+    outer = builders.batch(
+        [builders.record(0, 0, b"", inner)], base_offset=100, last_offset_delta=9
+    )
+    data = batches(0, 10) + outer + batches(110, 29)
+    log = directory / "orders-0" / f"{0:020}.log"
+    log.write_bytes(data)
+    at = data.index(inner)
+    entry = (109).to_bytes(4, "big") + at.to_bytes(4, "big")
+    log.with_suffix(".index").write_bytes(entry)
+    compare(spark, directory, tmp_path, at - 50)
+
+
+def test_damage(spark: Any, directory: Path, tmp_path: Path) -> None:
+    for log in files(directory, "*.log"):
+        log.write_bytes(damage.flip(log.read_bytes(), 5000))
+    compare(spark, directory, tmp_path, 9000)
+    compare(spark, directory, tmp_path, None, mode="batches")
+
+
+@pytest.mark.parametrize("options", [{"visible": True}, {"from_offset": 333, "to_offset": 801}])
+def test_options(spark: Any, directory: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    compare(spark, directory, tmp_path, 9000, **options)
+
+
+def after(change: Callable[[], object], driver: Driver) -> Driver:
+    """Change something between the plan and the run."""
+
+    def changed(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        change()
+        return driver(splits, step, progress)
+
+    return changed
+
+
+@pytest.mark.parametrize("split_bytes", [9000, None])
+def test_log_that_is_cut_or_removed_after_the_plan(
+    spark: Any, directory: Path, tmp_path: Path, split_bytes: int | None
+) -> None:
+    shrunk = directory / "orders-0" / f"{0:020}.log"
+    gone = directory / "orders-1" / f"{400:020}.log"
+
+    def change() -> None:
+        shrunk.write_bytes(batches(0, 30))
+        gone.unlink(missing_ok=True)
+
+    driver = after(change, splits_on(spark, tasks=TASKS))
+    rows, found = bulk_dumped(directory, tmp_path / "out", driver, split_bytes)
+    assert rows == 2400 - 100 - 400
+    assert sorted((one.code, one.path) for one in found) == [
+        ("file-shrank", str(shrunk)),
+        ("file-vanished", str(gone)),
+    ]
+
+
+def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
+    """Do something in the worker after a part was written, and before it is told."""
+
+    def hurt(splits: Sequence[Split], step: Any, progress: Progress) -> Iterator[Outcome]:
+        keywords = step.keywords
+
+        def hurting(split: Split, pace: Any) -> Any:
+            from kdump.output.parquet_parts import write_part
+
+            result = write_part(split, pace, **keywords)
+            act(split, result)
+            return result
+
+        hurting.keywords = keywords  # type: ignore[attr-defined]
+        return driver(splits, hurting, progress)
+
+    return hurt
+
+
+@pytest.mark.parametrize("way", ["raise", "kill"])
+def test_task_that_ends_badly_is_done_again(
+    spark: Any, directory: Path, tmp_path: Path, way: str
+) -> None:
+    once = tmp_path / "once"
+
+    def act(split: Split, result: Any) -> None:
+        if split.number == 3 and not once.exists():
+            once.touch()
+            if way == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise OSError("the disk went away for a moment")
+
+    bulk_dumped(directory, tmp_path / "here")
+    bulk_dumped(directory, tmp_path / "there", sabotaged(splits_on(spark, tasks=3), act))
+    assert once.exists()
+    assert left_in(tmp_path / "there") == left_in(tmp_path / "here")
+
+
+def test_error_of_a_task_is_one_line_with_its_file(
+    spark: Any, directory: Path, tmp_path: Path
+) -> None:
+    def act(split: Split, result: Any) -> None:
+        if split.number == 3:
+            raise OSError("the disk went away")
+
+    with pytest.raises(
+        SparkFailed, match=r"^.*orders-1/0+\.log: OSError: the disk .*\(on "
+    ) as told:
+        bulk_dumped(directory, tmp_path / "out", sabotaged(splits_on(spark, tasks=3), act))
+    assert "\n" not in str(told.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Path) -> None:
+    def act(split: Split, result: Any) -> None:
+        import time
+
+        time.sleep(30)
+
+    def interrupted(splits: Sequence[Split], step: Any, progress: Progress) -> Iterator[Outcome]:
+        def tick() -> None:
+            if spark.sparkContext.statusTracker().getActiveJobsIds():
+                raise KeyboardInterrupt
+
+        progress.tick = tick
+        return sabotaged(splits_on(spark, tasks=3), act)(splits, step, progress)
+
+    with pytest.raises(KeyboardInterrupt):
+        bulk_dumped(directory, tmp_path / "out", interrupted)
+    assert not (tmp_path / "out").exists()
+    assert not spark.sparkContext.statusTracker().getActiveJobsIds()
+
+
+def test_other_version_is_refused(
+    spark: Any, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preflight, "__version__", "9.9")
+    with pytest.raises(NotReady, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
+        bulk_dumped(directory, tmp_path / "out", splits_on(spark))
+    assert not (tmp_path / "out").exists()
+
+
+def test_executor_that_does_not_see_the_files_is_refused(
+    spark: Any, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This machine is said to see what no executor does."""
+    missing = str(directory / "nowhere.log")
+    monkeypatch.setattr(preflight, "_size", lambda path: 100)
+    with pytest.raises(NotReady, match=r"executor on \S+: .*nowhere\.log: No such file"):
+        preflight.preflight(spark, [missing])
+    monkeypatch.setattr(preflight, "_size", lambda path: 1_000_000)
+    with pytest.raises(NotReady, match=r"has \d+ bytes there, and 1000000 here"):
+        preflight.preflight(spark, [str(directory / "orders-0" / f"{0:020}.log")])
+
+
+def test_progress_counts_tasks(spark: Any, directory: Path, tmp_path: Path) -> None:
+    seen = []
+
+    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+        progress.tick = lambda: seen.append((progress.done_bytes, progress.at[0]))
+        return splits_on(spark, tasks=3)(splits, step, progress)
+
+    bulk_dumped(directory, tmp_path / "out", driver)
+    assert seen[-1] == (
+        sum(log.stat().st_size for log in files(directory, "*.log")),
+        "3 of 3 tasks on Spark",
+    )
+    assert [size for size, _ in seen] == sorted(size for size, _ in seen)
+
+
+def test_spark_reads_the_parts(spark: Any, directory: Path, tmp_path: Path) -> None:
+    bulk_dumped(directory, tmp_path / "out")
+    table = spark.read.parquet(str(tmp_path / "out"))
+    assert table.count() == 2400
+    assert table.where("topic = 'orders' and partition = 1 and offset < 5").count() == 5
+
+
+def test_groups_hold_every_item_once_and_the_largest_come_first() -> None:
+    sizes = [5, 100, 1, 1, 60, 0, 40, 7]
+    for most in (1, 3, None):
+        groups = grouped(sizes, 70, most)
+        assert sorted(number for group in groups for number in group) == list(range(8))
+        totals = [sum(sizes[number] for number in group) for group in groups]
+        assert totals == sorted(totals, reverse=True)
+        assert len(groups) == (most or 4)
+    assert grouped([]) == []
+
+
+def test_errors_in_one_line() -> None:
+    trace = "[X] failed:\nTraceback (most recent call last):\n  File x\n"
+    trace += "kdump.errors.PathError: a: b\n\tat y"
+    assert one_line(RuntimeError(trace)) == "kdump.errors.PathError: a: b"
+    assert one_line(RuntimeError("lost\nRuntimeError: kdump-task: x.log: gone (on h)\n at")) == (
+        "x.log: gone (on h)"
+    )
+    assert one_line(ValueError()) == "ValueError"

@@ -1,0 +1,274 @@
+"""`spark.read.format("kdump")` against the rows of `dump`."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import builders
+import pytest
+from corpus import corpus, files, names
+from dumped import Json, dumped
+
+from kdump import __version__
+from kdump.engine.findings import Finding
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+from kdump.spark.pushdown import Bounds, bounds_of
+from kdump.spark.schema import VIEWS, types_of
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+TIME = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two partitions of `orders` and one of `other`, of three segments each, with indexes."""
+    root = tmp_path_factory.mktemp("data")
+    for name in ("orders-0", "orders-1", "other-0"):
+        (root / name).mkdir()
+        for base in (0, 400, 800):
+            log = root / name / f"{base:020}.log"
+            log.write_bytes(
+                b"".join(
+                    builders.batch(
+                        [
+                            builders.record(k, k, b"k%d" % k, b"v", [(b"h", None), (b"i", b"1")])
+                            for k in range(10)
+                        ],
+                        base_offset=base + 10 * n,
+                        base_timestamp=TIME + base + 10 * n,
+                        max_timestamp=TIME + base + 10 * n + 9,
+                    )
+                    for n in range(40)
+                )
+            )
+            entries = [(39, 3 * 100), (79, 7 * 100)]
+            log.with_suffix(".index").write_bytes(
+                b"".join(o.to_bytes(4, "big") + p.to_bytes(4, "big") for o, p in entries)
+            )
+    return root
+
+
+def read(spark: Any, *paths: Path, **options: str) -> Any:
+    reader = spark.read.format("kdump").options(**options)
+    return reader.load(str(paths[0]) if len(paths) == 1 else [str(path) for path in paths])
+
+
+def as_dumped(row: Any) -> Json:
+    """Write a row of Spark's as `dump --bytes hex` writes it."""
+    members = row.asDict(recursive=True)
+    kind = members.pop("timestampType")
+    assert members["timestamp_type"] == {0: "CreateTime", 1: "LogAppendTime", -1: None}[kind]
+    moment = members.pop("timestamp")
+    if moment is not None:
+        exact = round(moment.astimezone(UTC).timestamp() * 1000)
+        assert exact == members["timestamp_ms"]
+    del members["path"], members["format"], members["next_offset"]
+    for name in ("key", "value"):
+        members[name] = None if members[name] is None else bytes(members[name]).hex()
+    members["headers"] = [
+        {
+            "key": header["key"].encode().hex(),
+            "value": None if header["value"] is None else bytes(header["value"]).hex(),
+        }
+        for header in members["headers"]
+    ]
+    members["control"] = members["control"] and json.loads(members["control"])
+    return members
+
+
+def expected(path: Path, **options: Any) -> list[Json]:
+    rows = [row for row in dumped(path, **options)[0] if row["row"] == "record"]
+    for row in rows:
+        for name in ("row", "format", "next_offset"):
+            row.pop(name, None)
+    return rows
+
+
+def by_place(row: Json) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in ("topic", "partition", "segment", "position", "offset"))
+
+
+CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
+
+
+@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[2::9])
+def test_records_are_those_of_dump(spark: Any, name: str) -> None:
+    path = corpus(name)
+    logs = [*files(path, "*.log"), *files(path, "*.kafka")]
+    roots = sorted({log.parent for log in logs})[: None if _LONG else 6]
+    table = read(spark, *roots)
+    ours = [as_dumped(row) for row in table.collect()]
+    theirs = [row for root in roots for row in expected(root)]
+    assert sorted(ours, key=by_place) == sorted(theirs, key=by_place)
+
+
+def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: Path) -> None:
+    assert read(spark, directory).dtypes[:8] == [
+        ("key", "binary"),
+        ("value", "binary"),
+        ("topic", "string"),
+        ("partition", "int"),
+        ("offset", "bigint"),
+        ("timestamp", "timestamp"),
+        ("timestampType", "int"),
+        ("headers", "array<struct<key:string,value:binary>>"),
+    ]
+    for view in VIEWS:
+        assert dict(read(spark, directory, view=view).dtypes) == types_of(view)
+
+
+def test_schema_prunes(spark: Any, directory: Path) -> None:
+    reader = spark.read.format("kdump").schema("offset bigint, path string, timestampType int")
+    table = reader.load(str(directory / "orders-0"))
+    assert [row.offset for row in table.orderBy("offset").collect()] == list(range(1200))
+    assert table.select("path", "timestampType").distinct().count() == 3
+    paths = spark.read.format("kdump").schema("path string").load(str(directory / "orders-0"))
+    assert paths.count() == 1200
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"),
+    [("ofset bigint", "no column 'ofset'"), ("value string", "column value is binary")],
+)
+def test_schema_of_other_columns_is_refused(
+    spark: Any, directory: Path, schema: str, reason: str
+) -> None:
+    with pytest.raises(Exception, match=reason):
+        spark.read.format("kdump").schema(schema).load(str(directory)).count()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "topic = 'orders'",
+        "topic in ('other', 'third') and partition = 0",
+        "partition in (1, 2)",
+        "offset = 405",
+        "offset > 395 and offset <= 810",
+        f"timestamp_ms >= {TIME + 1100}",
+        "timestamp between timestamp_millis(1700000000399) and timestamp_millis(1700000000404)",
+        "timestamp = timestamp_millis(1700000000405)",
+        "topic = 'nowhere'",
+        "offset > 5000",
+        "offset < 0",
+    ],
+)
+def test_conditions_pushed_down_change_no_result(
+    spark: Any, directory: Path, condition: str
+) -> None:
+    def rows(pushdown: str) -> list[Any]:
+        table = read(spark, directory, pushdown=pushdown).where(condition)
+        return sorted((row.topic, row.partition, row.offset) for row in table.collect())
+
+    assert rows("true") == rows("false")
+
+
+def test_conditions_pushed_down_leave_files_unread(
+    spark: Any, directory: Path, tmp_path: Path
+) -> None:
+    """What cannot be opened fails a query that asks for it, and no other."""
+    root = tmp_path / "data"
+    for name in ("orders-0", "other-0"):
+        (root / name).mkdir(parents=True)
+        for base in (0, 400):
+            log = root / name / f"{base:020}.log"
+            log.write_bytes((directory / name / f"{base:020}.log").read_bytes())
+    for name in ("other-0/" + f"{0:020}.log", "orders-0/" + f"{400:020}.log"):
+        (root / name).unlink()
+        (root / name).mkdir()  # no file any more
+    table = read(spark, root, pushdown="true")
+    assert table.where("topic = 'orders' and offset < 400").count() == 400
+    with pytest.raises(Exception, match="is a directory"):
+        table.where("topic = 'orders'").count()
+
+
+def test_batches(spark: Any, directory: Path) -> None:
+    rows = (
+        read(spark, directory, view="batches").orderBy("topic", "partition", "position").collect()
+    )
+    theirs, _ = dumped(directory, mode="batches")
+    assert len(rows) == len(theirs) == 360
+    place = ("topic", "partition", "segment", "position")
+    ours = sorted(
+        ({k: v for k, v in row.asDict().items() if k != "path"} for row in rows),
+        key=lambda row: [row[name] for name in place],
+    )
+    wanted = sorted(theirs, key=lambda row: [row[name] for name in place])
+    for row in wanted:
+        del row["row"]
+    assert ours == wanted
+
+
+def test_index_entries(spark: Any, directory: Path) -> None:
+    rows = read(spark, directory, view="index-entries").where("topic = 'other'").collect()
+    assert sorted((row.segment, row.slot, row.offset, row.position) for row in rows) == [
+        (base, slot, base + 39 + 40 * slot, 300 + 400 * slot)
+        for base in (0, 400, 800)
+        for slot in (0, 1)
+    ]
+
+
+def test_findings_are_those_of_verify(spark: Any) -> None:
+    roots = sorted({log.parent for log in files(corpus("old/damage-01022.all.before"), "*.log")})
+    theirs = [
+        (item.code, item.path, item.segment, item.position, item.offset, item.message)
+        for item in verify([str(root) for root in roots], VerifyOptions())
+        if isinstance(item, Finding)
+    ]
+    rows = read(spark, *roots, view="findings").collect()
+    ours = [
+        (row.code, row.path, row.segment, row.position, row.offset, row.message) for row in rows
+    ]
+    assert ours
+    assert {row.engine_version for row in rows} == {__version__}
+    assert sorted(map(str, ours)) == sorted(map(str, theirs))
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"view": "nonsense"}, "give one of records, batches, findings, index-entries"),
+        ({"fromOffset": "many"}, "is no whole number"),
+        ({"visible": "perhaps"}, "neither true nor false"),
+    ],
+)
+def test_wrong_options(spark: Any, directory: Path, options: dict[str, str], reason: str) -> None:
+    with pytest.raises(Exception, match=reason):
+        read(spark, directory, **options).count()
+
+
+def test_options_of_dump(spark: Any, directory: Path) -> None:
+    table = read(spark, directory, topic="ord*", partition="1", fromOffset="5", toOffset="9")
+    assert sorted(row.offset for row in table.collect()) == [5, 6, 7, 8]
+
+
+def test_path_that_is_not_there(spark: Any) -> None:
+    with pytest.raises(Exception, match="/nowhere/at/all: No such file"):
+        spark.read.format("kdump").load("/nowhere/at/all").count()
+
+
+def condition(word: str, column: str, value: object) -> Any:
+    return type(word, (SimpleNamespace,), {})(attribute=(column,), value=value)
+
+
+def test_bounds_of_conditions() -> None:
+    moment = datetime(2023, 11, 14, 22, 13, 20, 500, tzinfo=UTC)  # half a millisecond behind TIME
+    bounds = bounds_of([
+        condition("In", "topic", ("a", "b")),
+        condition("EqualTo", "topic", "b"),
+        condition("GreaterThan", "offset", 7),
+        condition("LessThanOrEqual", "offset", 20),
+        condition("LessThan", "offset", 30),
+        condition("StringContains", "topic", "x"),
+        condition("EqualTo", "value", b""),
+        condition("LessThan", "timestamp", moment),
+        condition("GreaterThanOrEqual", "timestamp", moment),
+    ])  # fmt: skip
+    assert bounds == Bounds(frozenset("b"), None, 7, 21, TIME, TIME + 1)
+    assert bounds_of([condition("EqualTo", "offset", (1 << 63) - 1)]).to_offset is None
+    assert bounds_of([condition("LessThan", "timestamp", moment.replace(tzinfo=None))]) == Bounds()
