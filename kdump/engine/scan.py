@@ -15,8 +15,9 @@ from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
+from kdump.kernels.columns import Columns
 from kdump.record.frames import Gap, Run
-from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.file_records import BATCHES_A_RUN, DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
 
@@ -35,6 +36,8 @@ LeaveOut = Callable[[int, str], "Iterable[Finding] | None"]
 _GAPS_KEPT = 1000
 _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
+_FEW = 512  # batches of a block: with more of them, a call of each check costs little beside
+_PLAIN = c.COMPRESSED | c.TRANSACTIONAL  # flags that make no check look at a batch's bytes
 
 
 class SegmentScan:
@@ -247,7 +250,8 @@ def _read(
     for turn in range(_FOLLOW_TIMES):
         tail: Gap | None = None
         records = FileRecords(source, limit=partition.limit, next_base=segment.next_base)
-        for item in records.walk(position, last_offset=segment.last_offset):
+        walked = records.walk(position, last_offset=segment.last_offset)
+        for item in walked if partition.deep else _joined(walked):
             if isinstance(item, Gap):
                 if item.to_end and (item.reason != "zeros" or source.shrank):
                     tail = item
@@ -269,6 +273,26 @@ def _read(
     if source.shrank:
         size = source.status().st_size
         yield at_place("file-shrank", segment.place, position=size, actual=size)
+
+
+def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | Gap]:
+    """Join runs of whose batches no check wants the bytes: one call for many blocks of the file."""
+    parts: list[Columns] = []
+    count = 0
+    for item in items:
+        plain = None
+        if isinstance(item, Run) and not item.batches.flags & ~_PLAIN:
+            plain = item.batches if len(item.batches) <= _FEW else None
+        if parts and (plain is None or count + _FEW > BATCHES_A_RUN):
+            yield Run(bytearray(), 0, Columns.join(parts))
+            parts, count = [], 0
+        if plain is None:
+            yield item
+        else:
+            parts.append(plain)
+            count += len(plain)
+    if parts:
+        yield Run(bytearray(), 0, Columns.join(parts))
 
 
 def _is_being_written(source: Source) -> bool:

@@ -120,6 +120,20 @@ class Columns:
             block.extend(column)
         return cls(block, len(rows), len(rows), flags)
 
+    @classmethod
+    def join(cls, parts: list[Columns]) -> Columns:
+        """Lay the rows of several blocks of the same width, one at least, out as one."""
+        block = array("q")
+        for k in range(parts[0].width):
+            for part in parts:
+                first = k * part.stride
+                block += part.block[first : first + part.count]
+        count, flags = 0, 0
+        for part in parts:
+            count += part.count
+            flags |= part.flags
+        return cls(block, count, count, flags)
+
     @property
     def width(self) -> int:
         """How many columns there are."""
