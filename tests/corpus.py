@@ -39,10 +39,10 @@ def _remove(path: Path) -> None:
 
 
 @cache
-def _unpacked(name: str) -> Path:
+def _unpacked(name: str, whose: str = "ours") -> Path:
     root = shared()
     assert root is not None
-    target = _cache() / name
+    target = _cache() / whose / name
     target.mkdir(parents=True)
     with tarfile.open(root / "corpus" / f"{name}.tar.xz") as archive:
         if hasattr(tarfile, "data_filter"):
@@ -57,6 +57,12 @@ def corpus(name: str) -> Path:
     if shared() is None:
         pytest.skip("no corpora: KDUMP_SHARED names none, and there is no ../shared")
     return _unpacked(name)
+
+
+def corpus_to_let_go(name: str) -> Path:
+    """Give another copy, for broker code: opening an index that is not there makes an empty one."""
+    corpus(name)
+    return _unpacked(name, "theirs")
 
 
 def expected(name: str) -> Path:
