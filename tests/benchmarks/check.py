@@ -39,7 +39,11 @@ class Found:
             self.batches += 1
             self.records += 1 if row["records_count"] is None else row["records_count"]
             self.bad += not row["crc_valid"]
-        else:
+        elif row["row"] == "summary":
+            self.batches += row["batches"]
+            self.records += row["records_count"]
+            self.bad += row["findings"]["damage"]
+        elif row["row"] != "finding":  # the summary counts findings by severity
             self.bad += 1
 
 

@@ -31,6 +31,7 @@ SECTIONS = ("start", "walk", "dump", "own")
 WALKED = ("v2none", "tiny", "v1none")
 PRINTED = "dump-log --print-data-log"
 SHALLOW = "dump-log"
+RECOVERED = "LogSegment.recover"
 # What a run without --kdump starts: this checkout, as the installed entry point would start it.
 ENTRY = "from kdump.cli import main; main()"
 
@@ -42,6 +43,7 @@ class Bench:
         self.data: Path = arguments.data.resolve()
         self.rounds: int = arguments.rounds
         self.dump_log = shlex.split(arguments.dump_log) if arguments.dump_log else []
+        self.oracle = shlex.split(arguments.oracle) if arguments.oracle else []
         self.environment = dict(os.environ)
         self.environment.pop("KDUMP_PURE", None)
         if arguments.pure:
@@ -105,7 +107,7 @@ class Bench:
         return commands
 
     def walk(self, case: Case) -> list[Command]:
-        """Headers and checksums of every batch."""
+        """Headers and checksums of every batch, and indexes made of them."""
         version = 1 if case.magic < 2 else 2
         path = self.path(case)
         modes = {"read": "read", "read, CRC": f"walk{version}", "mmap, CRC": f"map{version}"}
@@ -126,7 +128,17 @@ class Bench:
                 [*batches, "kafka", path],
                 kind="dump-log-batches",
             ),
+            Command(
+                "kdump verify",
+                [*self.kdump, "verify", "--format", "jsonl", path],
+                kind="jsonl-batches",
+            ),
+            Command("kdump reindex", [*self.kdump, "reindex", "--format", "jsonl", path]),
         ]
+        if self.oracle:
+            where = {"dir": str(Path(path).parent), "segment": 0, "mode": "segment"}
+            query = json.dumps({"q": "recover", **where})
+            commands.append(Command(RECOVERED, [*self.oracle, "query", query]))
         if self.dump_log:
             argv = [*self.dump_log, "--files", path]
             commands.append(Command(SHALLOW, argv, kind="dump-log-batches"))
@@ -243,6 +255,7 @@ def arguments_given() -> argparse.Namespace:
     add("--only", default=",".join(SECTIONS), metavar="SECTIONS", help="of %(default)s")
     add("--cases", default=",".join(CASES), help="of %(default)s")
     add("--dump-log", metavar="COMMAND", help="kafka-dump-log(.sh), to measure it beside kdump")
+    add("--oracle", metavar="COMMAND", help="broker classes that recover, beside kdump reindex")
     add("--kdump", metavar="COMMAND", help="an installed kdump instead of this checkout")
     add("--pure", action="store_true", help="run the pure Python kernel")
     add("--cc", default=os.environ.get("CC", "cc"), metavar="COMMAND", help="default: %(default)s")
@@ -265,7 +278,8 @@ def processes(bench: Bench, sections: list[str]) -> dict[str, list[Command]]:
     def one(section: str, title: str, commands: list[Command], case: Case) -> None:
         bench.section(commands, case)
         results[title] = commands
-        print(f"\n{title}\n{report(commands, REFERENCES[section], [SHALLOW, PRINTED])}", flush=True)
+        shown = report(commands, REFERENCES[section], [SHALLOW, PRINTED, RECOVERED])
+        print(f"\n{title}\n{shown}", flush=True)
 
     if "start" in sections:
         one("start", "start", bench.start(), next(iter(bench.cases.values())))
