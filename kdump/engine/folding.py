@@ -193,6 +193,7 @@ class _Ranges:
         self._whose = array("q")
 
     def add(self, start: int, end: int, number: int) -> None:
+        start, end = min(start, OFFSET_MAX), min(end, OFFSET_MAX)  # what is behind it is no offset
         if self._ends and start == self._ends[-1] and number == self._whose[-1]:
             self._ends[-1] = end
             return

@@ -133,3 +133,11 @@ def test_suspects_about_a_log_are_counted_where_they_are_not_kept() -> None:
     found = fold(suspects())
     assert len(found) == FINDINGS_A_CODE
     assert "The same at 2,000 more places." in found[-1].message
+
+
+def test_the_highest_offset_there_is_can_be_told_of() -> None:
+    highest = (1 << 63) - 1
+    found = finding(
+        "offset-not-rising", path=LOG, segment=0, position=0, offset=highest, expected=highest + 1
+    )
+    assert fold([found]) == (found,)
