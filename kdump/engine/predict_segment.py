@@ -165,7 +165,7 @@ class Segment:
                 self.why_cut = str(error)
                 return error.end_position
             self.sound_end = run.batches.value(c.B_LAST_OFFSET, run.batches.count - 1) + 1
-        self.why_cut = entries.why
+        self.why_cut = entries.why or self.why_cut  # cut before, while loading
         return entries.stop
 
     def _run(

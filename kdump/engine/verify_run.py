@@ -29,6 +29,7 @@ from kdump.engine.verify_plan import (
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.log_dir import LogDir
+from kdump.storage.names import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
@@ -56,6 +57,8 @@ def verify(
     seen before is left out, its findings are reported again, and under a time limit what was
     unseen longest comes first.
     """
+    global _listed
+    _listed = None  # what an earlier run saw may be long past
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()
@@ -180,12 +183,25 @@ def _directory_of(partition: str) -> LogDir | None:
     global _listed  # in each worker its own; a directory may hold many thousands of entries
     path = os.path.dirname(os.path.abspath(partition))
     now = time.monotonic()
-    if _listed is None or _listed[0] != path or now - _listed[2] > _DIRECTORY_SECONDS:
+    if (
+        _listed is None
+        or _listed[0] != path
+        or now - _listed[2] > _DIRECTORY_SECONDS
+        or not _still_so(_listed[1])
+    ):
         try:
             _listed = (path, LogDir.open(path), now)
         except PathError:
             _listed = (path, None, now)
     return _listed[1]
+
+
+def _still_so(directory: LogDir | None) -> bool:
+    """Whether the mark of a clean stop is as it was listed: a start ends all that it says."""
+    if directory is None:
+        return True
+    marked = any(os.path.basename(path) == CLEAN_SHUTDOWN for path in directory.files)
+    return marked == os.path.lexists(os.path.join(directory.path, CLEAN_SHUTDOWN))
 
 
 class _Sums:

@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,10 +170,22 @@ def test_nothing_but_notes_beside_a_busy_broker(broker: Broker) -> None:
     assert count >= 6
     # The broker did what it was to do: it rolled, cleaned and deleted.
     assert segments["seen"] / count > 15
-    names = {path.name for path in (broker.directory / "plain-0").iterdir()}
-    assert f"{0:020}.log" not in names
-    bases = sorted(int(path.stem) for path in (broker.directory / "trimmed-0").glob("*.log"))
-    assert bases[0] > 0
+    assert _comes_true(lambda: _first_base(broker, "plain") > 0)
+    answer = broker.ask("list_offsets", topic="trimmed", at=["latest"])
+    broker.ask("delete_records", topic="trimmed", before=answer["offsets"][0]["offset"])
+    assert _comes_true(lambda: _first_base(broker, "trimmed") > 0)
+
+
+def _first_base(broker: Broker, topic: str) -> int:
+    return min(int(path.stem) for path in (broker.directory / f"{topic}-0").glob("*.log"))
+
+
+def _comes_true(condition: Callable[[], bool]) -> bool:
+    """Give a broker on a busy machine some time."""
+    ends = time.monotonic() + 30
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.2)
+    return condition()
 
 
 def test_a_running_broker_is_seen_by_its_lock(broker: Broker) -> None:

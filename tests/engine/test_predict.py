@@ -119,6 +119,15 @@ def test_log_truncated_by_a_missing_index_keeps_later_segments(directory: Direct
     assert (row["first_lost_offset"], row["records_lost"]) == (1, 1)
 
 
+def test_what_was_cut_at_load_still_has_its_reason(directory: Directory) -> None:
+    """Recovery comes to it a second time, and finds nothing more to cut."""
+    directory.segment(0, batch_of(0))
+    directory.segment(1, bytes(300), index=None)
+    row = directory.predict()
+    assert row["truncate_segment"] == 1
+    assert "a size that no entry can have" in row["reason"]
+
+
 def test_clean_mark_and_a_torn_indexed_batch(directory: Directory) -> None:
     first, last = batch_of(10, 2), batch_of(12, 2)
     directory.segment(10, first, last[:-5], index=slot(3, len(first)))

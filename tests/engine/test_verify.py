@@ -18,12 +18,13 @@ from segments import (
     write_partition,
 )
 
-from kdump.engine import verify
+from kdump.engine import verify, verify_run
 from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
 from kdump.engine.courtesy import CourteousSource
+from kdump.engine.findings import Finding
 from kdump.engine.scan import PartitionScan, SegmentScan
 from kdump.engine.settings import Settings
 from kdump.engine.verify import Result, VerifyOptions, verify_partition
@@ -192,3 +193,19 @@ def test_a_file_in_use_is_found_cached(tmp_path: Path) -> None:
         os.truncate(file.fileno(), 1 << 20)
     with CourteousSource(path) as source:
         assert source.data_end() <= 1 << 20
+
+
+def test_a_broker_that_starts_between_two_partitions_is_seen(tmp_path: Path) -> None:
+    """The data directory is listed once for many partitions; a start makes that worthless."""
+    reserved = [*batches(0, 30), bytes(300)]
+    mark = tmp_path / ".kafka_cleanshutdown"
+    mark.write_bytes(b"")
+    for topic in ("a", "b"):
+        directory = write_partition(tmp_path, {0: batches(0, 30)}, topic)
+        write(directory, 0, "log", b"".join(reserved))
+    told = verify_run.verify([str(tmp_path)], VerifyOptions())
+    first = next(item for item in told if isinstance(item, Finding))
+    assert first.code == "zero-tail"
+    mark.unlink()
+    codes = [item.code for item in told if isinstance(item, Finding)]
+    assert codes[0] == "preallocated-tail"

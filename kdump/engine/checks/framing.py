@@ -46,7 +46,6 @@ class Framing(Check):
         self._misplaced: Finding | None = None  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that reached past the next segment's base
         self._gaps = 0
-        self._stopped = stopped_cleanly(partition)
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
@@ -96,7 +95,7 @@ class Framing(Check):
             segment.source,
             last_offset=segment.last_offset,
             next_offset=next_offset,
-            active=segment.active and not self._stopped,
+            active=segment.active and not stopped_cleanly(self.partition),
             brief=self._gaps > _GAPS_IN_FULL,
         )
 
@@ -209,10 +208,14 @@ class Framing(Check):
 
 
 def stopped_cleanly(partition: PartitionScan) -> bool:
-    """Whether a clean shutdown left its mark: nobody is writing, and nothing is preallocated."""
+    """Whether a clean shutdown left its mark: nobody is writing, and nothing is preallocated.
+
+    A broker that starts takes the mark away, which the listing of the directory may not know yet.
+    """
     directory = partition.directory
     return directory is not None and any(
-        os.path.basename(path) == CLEAN_SHUTDOWN for path in directory.files
+        os.path.basename(path) == CLEAN_SHUTDOWN and os.path.lexists(path)
+        for path in directory.files
     )
 
 

@@ -65,6 +65,17 @@ class IndexFile:
         """Whether zeros follow: the file still has the length it was made with (I2)."""
         return self.used < self.entries
 
+    def may_be_stale_from(self, number: int, *, quick: bool = False) -> bool:
+        """Whether entry `number` of `slots`, the first that the log denies, may start old ones.
+
+        The newest entry may then be the odd one: the first old one has a higher offset and yet a
+        lower position, or time, and those behind it rise. `quick`: old ones that the log could
+        deny may go before that entry, as they were not held against it.
+        """
+        if not self.odd_count or self.stale_from is not None or self.odd == [number]:
+            return True
+        return quick and self.odd_count == 1 and self.odd[0] <= number < len(self)
+
     def slot(self, number: int) -> int:
         """Where in the file entry `number` of `slots` stands."""
         return number if self._numbers is None else self._numbers[number]

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check, Reported, Suspect, Touches
-from kdump.engine.checks.producers import log_start
+from kdump.engine.checks.log_start import log_start
 from kdump.engine.damage import at_place
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks.index_file import IndexFile
     from kdump.engine.checks.proof import BadEntry, Proof
     from kdump.engine.findings import Finding
+    from kdump.engine.scan import SegmentScan
 
 _TRIES = 8  # bad entries of one code for which a wrong answer is looked for
 
@@ -24,7 +25,7 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
     """Yield what is wrong with the offset index of a segment that was read to its end."""
     segment, index = proof.segment, proof.offsets
     if index is None:
-        if Kind.OFFSET_INDEX in proof.missing and segment.end_position:
+        if Kind.OFFSET_INDEX in proof.missing and not _is_unwritten(segment):
             yield finding(
                 "offset-index-missing",
                 path=segment.path,
@@ -46,7 +47,7 @@ def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
         segment.active
         and index.is_untrimmed
         and len(bad) + len(beyond) == len(index) - first_bad
-        and (index.odd_count == 0 or index.stale_from is not None)
+        and index.may_be_stale_from(first_bad, quick=proof.quick)
     )
     if stale:
         if first_bad < index.used:
@@ -67,6 +68,14 @@ _MESSAGES = {
     c.BELOW_BATCH: "The entry for offset {offset:,} names the batch at position {position:,}, "
     "which starts above it.",
 }
+
+
+def _is_unwritten(segment: SegmentScan) -> bool:
+    """Whether a log holds no entry yet: a broker makes the indexes with the first one."""
+    reserved = segment.active and [gap.reason for gap in segment.gaps] == ["zeros"]
+    return segment.end_position == 0 or (
+        reserved and segment.start_position == segment.batches == 0
+    )
 
 
 class _Reports:

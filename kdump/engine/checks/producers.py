@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Check, Reported, Suspect, Touches
+from kdump.engine.checks.log_start import log_start, trimmed_to
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.checks.transactions import open_transactions
@@ -24,7 +25,6 @@ from kdump.engine.producer_state import (
 )
 from kdump.kernels import columns as c
 from kdump.record.batch import MAX_SEQUENCE
-from kdump.storage import names
 from kdump.storage.file_records import MAX_OFFSET
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Producers(Check):
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
         start, known = log_start(partition)
+        if not known:
+            start = max(start, trimmed_to(partition))
         doubt = "" if known else _DOUBT
         self._states = ProducerStates()
         self._index = TransactionIndexCheck(partition, self._states, start, doubt)
@@ -258,19 +260,3 @@ def _suspect(
     )
     low = min(max(rests_on, 0), offset)
     return Suspect(told, Touches(segment.base_offset, position, position + size, low, offset + 1))
-
-
-def log_start(partition: PartitionScan) -> tuple[int, bool]:
-    """The log start offset, and whether disk tells: a checkpoint names those above the first base.
-
-    Beside a copy of a partition directory there is none.
-    """
-    first = partition.segments[0].base_offset if partition.segments else 0
-    directory = partition.directory
-    if directory is None:
-        return first, False
-    name = names.LOG_START_CHECKPOINT
-    offsets = directory.offsets(name)
-    key = (partition.target.topic or "", partition.target.partition or 0)
-    known = offsets is not None and directory.checkpoint_time(name) is not None
-    return max(first, (offsets or {}).get(key, 0)), known

@@ -129,9 +129,7 @@ class TimeEntries:
         ]
         if segment.active and file.is_untrimmed:
             first = min([entry.number for entry in bad] + list(beyond[:1]), default=len(file))
-            if len(bad) + len(beyond) == len(file) - first and (
-                not file.odd_count or file.stale_from is not None
-            ):
+            if len(bad) + len(beyond) == len(file) - first and file.may_be_stale_from(first):
                 if first < len(file) or file.odd_count:
                     yield self._stale(first)
                 return
@@ -150,7 +148,10 @@ class TimeEntries:
     def disorder(self) -> Iterator[Reported]:
         """Entries that do not rise, where no log was read."""
         file = self._file
-        if self._segment.active and file.stale_from is not None:
+        last_relative = self._segment.last_offset - self._segment.base_offset
+        ahead = bool(len(file)) and file.entry(len(file) - 1)[1] > last_relative
+        stale = file.stale_from is not None or (file.is_untrimmed and file.odd_count == 1 and ahead)
+        if self._segment.active and stale:
             yield self._stale(len(file))
         elif file.odd_count:
             yield self._find("time-index-order", file.odd[0], None)

@@ -210,6 +210,16 @@ def test_zeros_at_the_end_are_reserved_space_only_in_a_segment_in_use(sound: Pat
     assert found.next_offset == ACTIVE
 
 
+def test_a_broker_that_starts_takes_the_mark_of_its_clean_stop_away(sound: Path) -> None:
+    write(sound, ACTIVE, "log", read(sound, ACTIVE, "log") + bytes(5000))
+    mark = sound.parent / ".kafka_cleanshutdown"
+    mark.write_bytes(b"")
+    partition = partition_of(sound)  # lists the directory
+    mark.unlink()
+    (found,) = scan(partition, [Framing(partition)])
+    assert found.code == "preallocated-tail"  # type: ignore[union-attr]
+
+
 def test_a_file_that_is_gone_when_its_turn_comes(sound: Path) -> None:
     partition = partition_of(sound)
     (sound / name(SEALED, "log")).unlink()

@@ -6,6 +6,7 @@ from pathlib import Path
 import damage
 import pytest
 from segments import (
+    batch,
     batches,
     checked,
     entries,
@@ -170,6 +171,23 @@ def test_a_missing_index_of_an_empty_log_is_legal(tmp_path: Path) -> None:
     assert checked(directory) == ()
 
 
+def test_so_is_that_of_a_log_of_which_only_the_space_is_reserved(tmp_path: Path) -> None:
+    """As after a roll with preallocate=true: indexes are made at the first append."""
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: []})
+    write(directory, 30, "log", bytes(5000))
+    (directory / name(30, "index")).unlink()
+    (directory / name(30, "timeindex")).unlink()
+    for quick in (False, True):
+        assert [found.code for found in checked(directory, quick=quick)] == ["preallocated-tail"]
+    write(directory, 30, "log", batch(30) + bytes(5000))
+    codes = {found.code for found in checked(directory)}
+    assert codes == {"preallocated-tail", "offset-index-missing"}
+    (directory / name(0, "index")).unlink()
+    (directory / name(0, "timeindex")).unlink()
+    write(directory, 30, "log", bytes(5000))
+    assert "offset-index-missing" in {found.code for found in checked(directory)}
+
+
 def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) -> None:
     write(sound, SEALED, "index", b"")
     found = only(sound)
@@ -177,6 +195,22 @@ def test_an_emptied_index_is_a_note_where_the_neighbours_are_dense(sound: Path) 
     assert found.severity is Severity.NOTE
     write(sound, ACTIVE, "index", b"")  # now no segment says how dense entries are here
     assert checked(sound) == ()
+
+
+def test_so_are_old_entries_of_higher_offsets_at_lower_positions(sound: Path) -> None:
+    """As where a log was truncated and then written with larger batches."""
+    written = read(sound, ACTIVE, "index")
+    relative, position = struct.unpack_from(">ii", written, len(written) - 8)
+    old = offset_index([(relative + 900, position - 50), (relative + 990, position + 9000)])
+    write(sound, ACTIVE, "index", written + old + bytes(800))
+    found = only(sound)
+    assert (found.code, found.position) == ("offset-index-stale", len(written))
+    (found,) = checked(sound, quick=True)
+    assert found.code == "offset-index-stale"
+    # A slot that is too high in front of sound ones is none of that.
+    last = struct.pack(">ii", relative, position + 9000)
+    write(sound, ACTIVE, "index", written[:-16] + last + written[-8:] + bytes(800))
+    assert only(sound).code == "offset-index-order"
 
 
 def test_old_entries_behind_a_truncation_are_a_note(sound: Path) -> None:

@@ -205,3 +205,13 @@ def test_an_entry_for_a_lost_batch_follows_from_its_loss(sound: Path) -> None:
     found = only(sound)
     assert (found.code, found.position) == ("crc-mismatch", lost.position)
     assert "time-index-entry@48" in found.consequences
+
+
+def test_old_entries_of_earlier_times_and_higher_offsets_are_a_note(sound: Path) -> None:
+    """As where a log was truncated and then written with later times."""
+    written = read(sound, ACTIVE, "timeindex")
+    newest, relative = struct.unpack_from(">qi", written, len(written) - 12)
+    old = time_index([(newest - 5, relative + 900), (newest + 5, relative + 990)])
+    write(sound, ACTIVE, "timeindex", written + old + bytes(1200))
+    for quick in (False, True):
+        assert [found.code for found in checked(sound, quick=quick)] == ["time-index-stale"]

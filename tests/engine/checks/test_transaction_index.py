@@ -183,6 +183,22 @@ def test_without_a_checkpoint_of_log_starts_the_finding_says_so(sound: Path) -> 
     assert "no checkpoint of log starts" in only(sound).message
 
 
+def test_in_a_copy_alone_the_leader_epochs_tell_where_the_log_starts(tmp_path: Path) -> None:
+    """Deleted records trim the epochs too (X2), and recovery replays from there on (R8)."""
+    batches = [data(0, 7, 0, transactional=True), marker(1, 7, ABORT), data(2)]
+    path = write_log(tmp_path, {0: batches}, log_start=2)
+    (tmp_path / "log-start-offset-checkpoint").unlink()
+    epochs = path / "leader-epoch-checkpoint"
+    for start, wanted in ((0, ["transaction-index-missing"]), (1, []), (2, [])):
+        epochs.write_text(f"0\n1\n0 {start}\n")
+        assert codes(path) == wanted, start
+    epochs.write_text("0\n1\n0 two\n")
+    assert codes(path) == ["transaction-index-missing", "checkpoint-malformed"]
+    write_log(tmp_path, {0: batches})  # with the checkpoint, that is what counts
+    epochs.write_text("0\n1\n0 2\n")
+    assert codes(path) == ["transaction-index-missing"]
+
+
 def test_transaction_begun_in_a_deleted_segment(tmp_path: Path) -> None:
     path = write_log(tmp_path, {6: SECOND})
     index_of(path, 6).write_bytes(aborted((8, 2, 6, 7)))

@@ -1,0 +1,46 @@
+"""Where a log starts, as far as disk tells: records may lie below that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.errors import PathError
+from kdump.storage import checkpoints, names
+from kdump.storage.names import Kind
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.scan import PartitionScan
+
+
+def log_start(partition: PartitionScan) -> tuple[int, bool]:
+    """The log start offset, and whether disk tells: a checkpoint names those above the first base.
+
+    Beside a copy of a partition directory there is none.
+    """
+    first = partition.segments[0].base_offset if partition.segments else 0
+    directory = partition.directory
+    if directory is None:
+        return first, False
+    name = names.LOG_START_CHECKPOINT
+    offsets = directory.offsets(name)
+    key = (partition.target.topic or "", partition.target.partition or 0)
+    known = offsets is not None and directory.checkpoint_time(name) is not None
+    return max(first, (offsets or {}).get(key, 0)), known
+
+
+def trimmed_to(partition: PartitionScan) -> int:
+    """Where the leader epochs begin, 0 where that is not known.
+
+    A log start that is raised trims them (X2), so in a copy without the data directory's
+    checkpoints the first of them says where the log starts.
+    """
+    for name, path in partition.log.others:
+        if name.kind is Kind.LEADER_EPOCHS:
+            try:
+                read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+            except PathError:
+                return 0  # LeaderEpochs tells of it
+            if read.entries and not read.problems:
+                return read.entries[0].start_offset
+    return 0
