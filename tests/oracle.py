@@ -17,6 +17,28 @@ from typing import IO, Any
 import pytest
 from corpus import shared
 
+# What `make` knows how to write, but for the big ones that are there to be measured.
+PROFILES = (
+    "tiny",
+    "mixed-v0",
+    "mixed-v1",
+    "mixed-v2",
+    "mixed-all",
+    "leader-v0",
+    "leader-v1",
+    "leader-v2",
+    "logappend",
+    "txn",
+    "compacted",
+    "outoforder-time",
+    "restarts",
+    "huge-offsets",
+    "group-offsets",
+    "txn-state",
+    "metadata",
+    "share-state",
+)
+
 
 class OracleError(Exception):
     """The broker's code raised; the message is its own."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from oracle import Oracle, oracle
+from oracle import PROFILES, Oracle, oracle
 
 from kdump.engine.lookup import BrokerError, PartitionView
 from kdump.engine.targets import Selection, Target, resolve
@@ -25,26 +25,6 @@ _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "2500"))
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 
-PROFILES = (
-    "tiny",
-    "mixed-v0",
-    "mixed-v1",
-    "mixed-v2",
-    "mixed-all",
-    "leader-v0",
-    "leader-v1",
-    "leader-v2",
-    "logappend",
-    "txn",
-    "compacted",
-    "outoforder-time",
-    "restarts",
-    "huge-offsets",
-    "group-offsets",
-    "txn-state",
-    "metadata",
-    "share-state",
-)
 STATES = ("sound", "damaged", "missing", "both", "crashed", "unclean")
 LOOKUPS = 80  # of each directory; half of them in each mode
 DIRECTORIES = max(len(STATES), -(-_COUNT // LOOKUPS))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from dumped import Json, dumped, first_difference
-from oracle import Oracle, oracle
+from oracle import PROFILES, Oracle, oracle
 
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.engine.visibility import View
@@ -23,26 +23,6 @@ _COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "300000" if _LONG else "5000"))
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 SEEDS = range(_FIRST, _FIRST + max(1, _COUNT // 5000))
 
-PROFILES = (
-    "tiny",
-    "mixed-v0",
-    "mixed-v1",
-    "mixed-v2",
-    "mixed-all",
-    "leader-v0",
-    "leader-v1",
-    "leader-v2",
-    "logappend",
-    "txn",
-    "compacted",
-    "outoforder-time",
-    "restarts",
-    "huge-offsets",
-    "group-offsets",
-    "txn-state",
-    "metadata",
-    "share-state",
-)
 
 IN_FULL = 256  # bytes; the oracle gives longer keys and values by hash and size
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from corpus import corpus, shared
-from oracle import Oracle, old_oracle, oracle
+from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
 from kdump.engine.rows import Row
@@ -29,26 +29,6 @@ _COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "500" if _LONG else "24"))
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 _DAMAGED = 2 * _COUNT if _LONG else _COUNT
 
-PROFILES = (
-    "tiny",
-    "mixed-v0",
-    "mixed-v1",
-    "mixed-v2",
-    "mixed-all",
-    "leader-v0",
-    "leader-v1",
-    "leader-v2",
-    "logappend",
-    "txn",
-    "compacted",
-    "outoforder-time",
-    "restarts",
-    "huge-offsets",
-    "group-offsets",
-    "txn-state",
-    "metadata",
-    "share-state",
-)
 MODERN = ("clean", "recovered", "killed", "live")
 OLD = ("v0-0822", "v0-0901", "v1-01022", "mixed-282")
 OLD_INTERVAL = 1024  # log.index.interval.bytes of all old brokers

@@ -36,6 +36,14 @@ class Wrong(NamedTuple):
     right: Answer
     given: Answer
 
+    def words(self, sentence: str) -> str:
+        """Fill a sentence with `{right}` and `{given}` as a person reads them."""
+        right, given = (f"{at:,}" if isinstance(at, int) else at for at in (self.right, self.given))
+        return sentence.format(right=right, given=given)
+
+
+HARMLESS = "No lookup that was tried goes wrong by it."
+
 
 class Answers:
     """The answers of one segment; a context manager. `None` where the files cannot tell."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Suspect, Touches
+from kdump.engine.checks.answers import HARMLESS
 from kdump.engine.findings import finding
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -248,12 +249,7 @@ class _Reports:
 
 def _answer_words(wrong: Wrong | None) -> str:
     if wrong is None:
-        return "No lookup that was tried goes wrong by it."
-    return (
-        f"A fetch from offset {wrong.target:,} has to start at {_words(wrong.right)}; a broker "
-        f"gives {_words(wrong.given)}."
+        return HARMLESS
+    return wrong.words(
+        f"A fetch from offset {wrong.target:,} has to start at {{right}}; a broker gives {{given}}."
     )
-
-
-def _words(answer: int | str) -> str:
-    return f"{answer:,}" if isinstance(answer, int) else answer

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Suspect, Touches
+from kdump.engine.checks.answers import HARMLESS
 from kdump.engine.findings import finding
 from kdump.kernels import columns as c
 
@@ -276,12 +277,8 @@ class TimeEntries:
 
 def _answer_words(wrong: Wrong | None) -> str:
     if wrong is None:
-        return "No lookup that was tried goes wrong by it."
-    return (
-        f"For time {wrong.target} the answer within this segment is {_words(wrong.right)}; a "
-        f"broker gives {_words(wrong.given)}."
+        return HARMLESS
+    return wrong.words(
+        f"For time {wrong.target} the answer within this segment is {{right}}; a broker gives "
+        "{given}."
     )
-
-
-def _words(answer: int | str) -> str:
-    return f"{answer:,}" if isinstance(answer, int) else answer
