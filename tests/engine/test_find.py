@@ -234,6 +234,12 @@ def test_check_finds_a_time_index_that_lies(partition: Path) -> None:
     assert codes == ["time-lookup-differs"]
 
 
+def test_check_of_the_log_end_goes_as_far_as_the_log_can_be_framed() -> None:
+    path = Path(__file__).parents[2] / "sample-data/damaged/0.8.2.2/d-sizemid-0"
+    fields = at_time(path, -1, check=True, broker_version=(4, 1))
+    assert fields["scan_offset"] == 142
+
+
 def test_check_says_where_the_brokers_rule_passes_a_record_over(partition: Path) -> None:
     """A kept batch without records raises the segment's greatest time above all its records."""
     empty = builders.batch([], base_offset=2, last_offset_delta=1, base_timestamp=TIME + 9)
