@@ -26,7 +26,7 @@ B_PRODUCER_ID = 12
 B_PRODUCER_EPOCH = 13
 B_BASE_SEQUENCE = 14
 B_FLAGS = 15  # the bits below
-B_LAYOUT = 16  # 0, 1 or 2: which table the entry was read with (see _pure.walk)
+B_LAYOUT = 16  # 0, 1 or 2: which table the entry was read with (see walk in _pure)
 BATCH_WIDTH = 17
 PRODUCER_WIDTH = 6  # numbers a producer in the table of `follow_producers`
 

@@ -41,11 +41,7 @@ PROFILE = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-FUNCTIONS = [
-    name
-    for name, value in vars(_pure).items()
-    if inspect.isfunction(value) and value.__module__ == _pure.__name__ and not name.startswith("_")
-]
+FUNCTIONS = _pure.__all__
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 EDGES = [0, 1, -1, 2, 13, 14, 17, 48, 49, 61, 127, 128, 255, 0x7FFFFFFF, -0x80000000, 1 << 40]
 EDGES += [(1 << 63) - 1, -(1 << 63), -2, 0xFFFFFFFF]

@@ -1,0 +1,50 @@
+"""The pure kernel: what each kernel function means.
+
+`_fast` holds the same functions, compiled; a test compares the two. What holds for all of them:
+
+- They are total. On no bytes do they raise; they return the good part, where it ends and why
+  (`reasons`). An exception means that the caller passed something that is no data: a row number
+  outside its columns, say.
+- `data` is any contiguous bytes-like object. `start` and `end` are indexes into it; both are cut to
+  its length, and no byte at or past `end` is looked at.
+- All integers are int64 and wrap as Java's long does.
+- A `stop` is an index into `data`. A POSITION of a batch is a position in the file: `base` plus the
+  index. Positions of records are indexes into the bytes they were decoded from.
+"""
+
+from kdump.kernels._pure.frames import walk
+from kdump.kernels._pure.gathering import gather, room_for
+from kdump.kernels._pure.proofs import (
+    follow_producers,
+    index_entries,
+    prove_entries,
+    prove_records,
+    rising_slots,
+    tally,
+)
+from kdump.kernels._pure.records import decode_messages, decode_records, decode_run, inner_base
+from kdump.kernels._pure.search import resync
+from kdump.kernels._pure.sums import crc32, crc32c, keep_freed_memory
+from kdump.kernels._pure.text import format_batches, format_records
+
+__all__ = [
+    "crc32",
+    "crc32c",
+    "decode_messages",
+    "decode_records",
+    "decode_run",
+    "follow_producers",
+    "format_batches",
+    "format_records",
+    "gather",
+    "index_entries",
+    "inner_base",
+    "keep_freed_memory",
+    "prove_entries",
+    "prove_records",
+    "resync",
+    "rising_slots",
+    "room_for",
+    "tally",
+    "walk",
+]

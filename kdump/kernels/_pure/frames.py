@@ -1,0 +1,220 @@
+"""The walk over log entries: where each lies, what its header says, whether it is sound."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.kernels._pure.layout import (
+    CODEC,
+    CONTROL,
+    CRC_FROM_LEGACY,
+    CRC_FROM_V2,
+    HEADER_V2,
+    HEADER_V2_TAIL,
+    I32,
+    I64,
+    LOG_OVERHEAD,
+    MESSAGE_OVERHEAD,
+    TRANSACTIONAL,
+    U32,
+    UP_TO_MAGIC,
+    clamped,
+    int64,
+    view_of,
+)
+from kdump.kernels._pure.sums import crc32c_function
+from kdump.kernels.columns import Columns
+
+if TYPE_CHECKING:
+    from kdump.kernels._pure.layout import Data, Row
+
+
+def walk(
+    data: Data,
+    start: int,
+    end: int,
+    base: int,
+    last_offset: int,
+    check_crc: bool,
+    max_batches: int,
+) -> tuple[Columns, int, int]:
+    """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6).
+
+    Returns (batch columns, stop, reason). `stop` is the end of the last row. `reason`, in this
+    order: END nothing is left; FULL `max_batches` rows are filled; SHORT_TAIL 17 bytes or fewer are
+    left; LENGTH_TOO_SMALL; CUT_SHORT.
+
+    `last_offset` is the highest offset known to lie before, -1 for none. An entry that does not
+    rise above it and above all rows before has OFFSET_NOT_RISING; so do all entries behind a wrong
+    high one.
+
+    LAYOUT says how the entry was read: 2 for magic 2 and above, 1 for magic 1, else 0, as brokers
+    do (S6 step 5). One exception: brokers 0.8 and 0.9 stored any magic byte over a v0 message. If
+    an entry of magic 2 and above is no valid v2 batch (F22) but its CRC-32 as a v0 message is
+    right, it is read as layout 0, with MAGIC_UNKNOWN. This is looked for only with `check_crc`.
+    Without it COMPUTED_CRC repeats CRC.
+
+    TOO_SMALL entries show what lies inside their own bytes (S9): of layout 2 the other fields are
+    -1, last offset is the base offset, COMPUTED_CRC 0 and CRC_BAD set; of layout 1 the timestamp
+    is -1.
+    """
+    view = view_of(data)
+    start, end = clamped(start, end, len(view))
+    rows: list[Row] = []
+    flags = 0
+    position = start
+    while True:
+        left = end - position
+        if left == 0:
+            reason = reasons.END
+            break
+        if len(rows) >= max_batches:
+            reason = reasons.FULL
+            break
+        if left <= UP_TO_MAGIC:
+            reason = reasons.SHORT_TAIL
+            break
+        size = I32.unpack_from(view, position + 8)[0]
+        if size < MESSAGE_OVERHEAD[0]:
+            reason = reasons.LENGTH_TOO_SMALL
+            break
+        if size > left - LOG_OVERHEAD:
+            reason = reasons.CUT_SHORT
+            break
+        frame = view[position : position + LOG_OVERHEAD + size]
+        row = _entry(frame, base + position, last_offset, check_crc)
+        rows.append(row)
+        flags |= row[c.B_FLAGS]
+        last_offset = max(last_offset, row[c.B_LAST_OFFSET])
+        position += LOG_OVERHEAD + size
+    return Columns.from_rows(c.BATCH_WIDTH, rows, flags), position, reason
+
+
+def _entry(frame: memoryview, position: int, last_offset: int, check_crc: bool) -> Row:
+    magic = frame[16] - 256 if frame[16] > 127 else frame[16]
+    if magic < 2:
+        return _legacy_entry(frame, position, last_offset, check_crc, magic, max(magic, 0))
+    row = _v2_entry(frame, position, last_offset, check_crc, magic)
+    if (
+        check_crc
+        and row[c.B_FLAGS] & c.CRC_BAD
+        and U32.unpack_from(frame, 12)[0] == zlib.crc32(frame[CRC_FROM_LEGACY:])
+    ):
+        return _legacy_entry(frame, position, last_offset, check_crc, magic, 0)
+    return row
+
+
+def _legacy_entry(
+    frame: memoryview, position: int, last_offset: int, check_crc: bool, magic: int, layout: int
+) -> Row:
+    """Read a v0 or v1 message, plain or wrapper (F6, F7)."""
+    offset = I64.unpack_from(frame, 0)[0]
+    crc = computed = U32.unpack_from(frame, 12)[0]
+    if check_crc:
+        computed = zlib.crc32(frame[CRC_FROM_LEGACY:])
+    attributes = frame[17]
+    codec = attributes & CODEC
+    flags = 0
+    timestamp = -1
+    if len(frame) < LOG_OVERHEAD + MESSAGE_OVERHEAD[layout]:
+        flags |= c.TOO_SMALL
+    elif layout == 1:
+        timestamp = I64.unpack_from(frame, 18)[0]
+    if computed != crc:
+        flags |= c.CRC_BAD
+    if magic not in (0, 1):
+        flags |= c.MAGIC_UNKNOWN
+    if offset <= last_offset:
+        flags |= c.OFFSET_NOT_RISING
+    if codec:
+        flags |= c.WRAPPER | c.COMPRESSED
+        if codec > 3:
+            flags |= c.CODEC_UNKNOWN
+    return (
+        position,
+        len(frame),
+        magic,
+        attributes,
+        -1 if codec else offset,
+        offset,
+        -1 if codec else 1,
+        crc,
+        computed,
+        -1,
+        timestamp,
+        timestamp,
+        -1,
+        -1,
+        -1,
+        flags,
+        layout,
+    )
+
+
+def _v2_entry(
+    frame: memoryview, position: int, last_offset: int, check_crc: bool, magic: int
+) -> Row:
+    """Read a v2 batch header (F20)."""
+    base_offset = I64.unpack_from(frame, 0)[0]
+    leader_epoch = I32.unpack_from(frame, 12)[0]
+    crc = computed = U32.unpack_from(frame, 17)[0]
+    flags = 0
+    tail = bytes(frame[CRC_FROM_V2:HEADER_V2])
+    if len(frame) < HEADER_V2:
+        flags |= c.TOO_SMALL | c.CRC_BAD
+        computed = 0
+        whole = tail.ljust(HEADER_V2_TAIL.size, b"\0")
+        # Where each field ends, counted from byte 21; what ends outside the entry is not there.
+        ends = (2, 6, 14, 22, 30, 32, 36, 40)
+        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
+            value if end <= len(tail) else -1
+            for value, end in zip(HEADER_V2_TAIL.unpack(whole), ends, strict=True)
+        )
+        if len(tail) < ends[1]:
+            delta = 0
+    else:
+        if check_crc:
+            computed = crc32c_function()(frame[CRC_FROM_V2:], 0)
+        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
+            HEADER_V2_TAIL.unpack(tail)
+        )
+        if count < 0 or delta < 0 or count > delta + 1:
+            flags |= c.DELTA_COUNT
+    last = int64(base_offset + delta)
+    codec = attributes & CODEC
+    if computed != crc:
+        flags |= c.CRC_BAD
+    if magic != 2:
+        flags |= c.MAGIC_UNKNOWN
+    if base_offset <= last_offset or last < base_offset:
+        flags |= c.OFFSET_NOT_RISING
+    if codec:
+        flags |= c.COMPRESSED
+        if codec > 4:
+            flags |= c.CODEC_UNKNOWN
+    if attributes & CONTROL:
+        flags |= c.CONTROL
+    if attributes & TRANSACTIONAL:
+        flags |= c.TRANSACTIONAL
+    return (
+        position,
+        len(frame),
+        magic,
+        attributes,
+        base_offset,
+        last,
+        count,
+        crc,
+        computed,
+        leader_epoch,
+        base_ms,
+        max_ms,
+        producer,
+        epoch,
+        sequence,
+        flags,
+        2,
+    )

@@ -1,0 +1,388 @@
+"""Records and inner messages, decoded into columns."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.kernels._pure.layout import (
+    CODEC,
+    HEADER_V2,
+    I32,
+    I64,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MESSAGE_OVERHEAD,
+    SMALLEST_RECORD,
+    U32,
+    Bad,
+    clamped,
+    int64,
+    view_of,
+)
+from kdump.kernels.columns import Columns
+
+if TYPE_CHECKING:
+    from kdump.kernels._pure.layout import Data, Row
+
+
+def _varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:
+    """Read a zigzag varint of at most `most` bytes (F23): 5 for int32, 10 for int64.
+
+    Bits above the 32nd (64th) are lost. Returns (value, position behind it).
+    """
+    raw = shift = 0
+    while True:
+        if position >= end:
+            raise Bad(reasons.RECORD_LENGTH_MISMATCH)
+        byte = view[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift == 7 * most:
+            raise Bad(reasons.VARINT_TOO_LONG)
+    raw &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
+    return (raw >> 1) ^ -(raw & 1), position
+
+
+def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -> Row:
+    """Read one record of `view[position:end]` (F24); `batch` is its row in the batch columns."""
+    try:
+        size, body = _varint(view, position, end)
+    except Bad as bad:
+        if bad.reason == reasons.RECORD_LENGTH_MISMATCH:
+            raise Bad(reasons.RECORD_CUT_SHORT) from None
+        raise
+    if size < SMALLEST_RECORD - 1:
+        raise Bad(reasons.RECORD_LENGTH)
+    if size > end - body:
+        raise Bad(reasons.RECORD_CUT_SHORT)
+    end = body + size
+    at = body + 1  # the record's attributes are unused
+    timestamp_delta, at = _varint(view, at, end, 10)
+    offset_delta, at = _varint(view, at, end)
+    key_size, at = _varint(view, at, end)
+    key = 0
+    if key_size >= 0:
+        if key_size > end - at:
+            raise Bad(reasons.KEY_LENGTH)
+        key = at
+        at += key_size
+    value_size, at = _varint(view, at, end)
+    value = 0
+    if value_size >= 0:
+        if value_size > end - at:
+            raise Bad(reasons.VALUE_LENGTH)
+        value = at
+        at += value_size
+    headers_count, at = _varint(view, at, end)
+    if not 0 <= headers_count <= end - at:
+        raise Bad(reasons.HEADER_COUNT)
+    headers = at
+    for _ in range(headers_count):
+        *_, at = read_header(view, at, end)
+    if at != end:
+        raise Bad(reasons.RECORD_LENGTH_MISMATCH)
+    timestamp = batch[c.B_MAX_TIMESTAMP]
+    if not batch[c.B_ATTRIBUTES] & LOG_APPEND_TIME:
+        timestamp = int64(batch[c.B_BASE_TIMESTAMP] + timestamp_delta)
+    return (
+        index,
+        position,
+        end - position,
+        int64(batch[c.B_BASE_OFFSET] + offset_delta),
+        timestamp,
+        key,
+        max(key_size, -1),
+        value,
+        max(value_size, -1),
+        headers,
+        headers_count,
+        0,
+    )
+
+
+def read_header(view: memoryview, at: int, end: int) -> tuple[int, int, int, int, int]:
+    """Read one record header: (key, its size, value, its size or -1, position behind it)."""
+    key_size, key = _varint(view, at, end)
+    if not 0 <= key_size <= end - key:
+        raise Bad(reasons.HEADER_KEY_LENGTH)
+    value_size, value = _varint(view, key + key_size, end)
+    if value_size > end - value:
+        raise Bad(reasons.HEADER_VALUE_LENGTH)
+    if value_size < 0:
+        return key, key_size, 0, -1, value
+    return key, key_size, value, value_size, value + value_size
+
+
+def decode_records(
+    data: Data,
+    start: int,
+    end: int,
+    batches: Columns,
+    index: int,
+    done: int,
+    max_records: int,
+) -> tuple[Columns, int, int]:
+    """Decode the plain records of v2 batch `index` from `data[start:end]`, which they must fill.
+
+    `done` records were decoded before; go on after FULL with `start` = stop and `done` increased by
+    the rows returned. Returns (record columns, stop, reason): END after the last record; FULL
+    `max_records` rows are filled and more are due; COUNT_NEGATIVE; RECORDS_MISSING the bytes end
+    before the count; RECORDS_REMAINING bytes behind the last record, not looked for in a batch of
+    count 0 (F25); or what is wrong at the record that starts at `stop`.
+
+    Offset is base offset + delta; timestamp base timestamp + delta, or the batch's maximum if its
+    type is LogAppendTime (F24).
+    """
+    view = view_of(data)
+    start, end = clamped(start, end, len(view))
+    batch = batch_row(batches, index)
+    rows: list[Row] = []
+    stop, reason = _records(view, start, end, batch, index, max(done, 0), max_records, rows)
+    return Columns.from_rows(c.RECORD_WIDTH, rows), stop, reason
+
+
+def _records(
+    view: memoryview,
+    position: int,
+    end: int,
+    batch: Row,
+    index: int,
+    done: int,
+    max_records: int,
+    rows: list[Row],
+) -> tuple[int, int]:
+    """Append the records of one batch to `rows`, which may hold up to `max_records`."""
+    count = batch[c.B_RECORDS_COUNT]
+    if count < 0:
+        return position, reasons.COUNT_NEGATIVE
+    while done < count:
+        if len(rows) >= max_records:
+            return position, reasons.FULL
+        if position == end:
+            return position, reasons.RECORDS_MISSING
+        try:
+            row = _record(view, position, end, batch, index)
+        except Bad as bad:
+            return position, bad.reason
+        rows.append(row)
+        position += row[c.R_SIZE]
+        done += 1
+    if count and position < end:
+        return position, reasons.RECORDS_REMAINING
+    return position, reasons.END
+
+
+def batch_row(batches: Columns, index: int) -> Row:
+    if not 0 <= index < batches.count:
+        raise IndexError(index)
+    return batches.row(index)
+
+
+def decode_run(
+    data: Data, base: int, batches: Columns, first: int, max_records: int
+) -> tuple[Columns, int, int, int]:
+    """Decode the records of batches `first` on, one after the other, while they are plain.
+
+    Plain means: not COMPRESSED, CONTROL, CRC_BAD or TOO_SMALL, recordsCount not negative, and
+    wholly inside `data`, whose first byte is at file position `base`. A v0 or v1 message is one
+    record; bytes behind its value are allowed (F11). A batch is never split.
+
+    Returns (record columns, next batch, stop, reason). END: all batches are done. FULL: the records
+    of the next batch do not fit, though at most as many are counted as its bytes can hold; if it is
+    `first` itself, it alone exceeds `max_records`, and decode_records takes it in pieces.
+    NOT_PLAIN: the next batch must not be decoded here. These three stop where the next batch
+    starts (END: where the last one ends). Any other reason is what is wrong in the next batch, at
+    `stop`; its good records are among the rows.
+    """
+    view = view_of(data)
+    rows: list[Row] = []
+    index = max(0, min(first, batches.count))
+    stop, reason = 0, reasons.END
+    while index < batches.count:
+        batch = batches.row(index)
+        start = stop = int64(batch[c.B_POSITION] - base)
+        size = batch[c.B_SIZE]
+        layout = batch[c.B_LAYOUT]
+        if not _is_plain(batch, start, len(view)):
+            reason = reasons.NOT_PLAIN
+            break
+        due = 1
+        if layout == 2:
+            due = min(batch[c.B_RECORDS_COUNT], (size - HEADER_V2) // SMALLEST_RECORD)
+        if len(rows) + due > max(0, max_records):
+            reason = reasons.FULL
+            break
+        end = start + size
+        if layout == 2:
+            # A count that the bytes cannot hold is found out by running out of them.
+            stop, reason = _records(
+                view, start + HEADER_V2, end, batch, index, 0, len(rows) + due + 1, rows
+            )
+        else:
+            try:
+                key, value = _key_and_value(view, start, end, layout)
+            except Bad as bad:
+                reason = bad.reason
+            else:
+                stop = end
+                offset, timestamp = batch[c.B_LAST_OFFSET], batch[c.B_MAX_TIMESTAMP]
+                rows.append((index, start, size, offset, timestamp, *key, *value, 0, 0, 0))
+        if reason:
+            break
+        index += 1
+    return Columns.from_rows(c.RECORD_WIDTH, rows), index, stop, reason
+
+
+def _is_plain(batch: Row, start: int, length: int) -> bool:
+    layout, size = batch[c.B_LAYOUT], batch[c.B_SIZE]
+    if batch[c.B_FLAGS] & (c.COMPRESSED | c.CONTROL | c.CRC_BAD | c.TOO_SMALL):
+        return False
+    if layout == 2:
+        smallest = HEADER_V2
+        if batch[c.B_RECORDS_COUNT] < 0:
+            return False
+    else:
+        smallest = LOG_OVERHEAD + MESSAGE_OVERHEAD[1 if layout == 1 else 0]
+    return smallest <= size <= length and 0 <= start <= length - size
+
+
+def _key_and_value(
+    view: memoryview, start: int, end: int, layout: int
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Find key and value, each (first byte, size), of the message entry `view[start:end]` (F7).
+
+    The entry must hold its fixed fields. Any negative length is null: (0, -1).
+    """
+    at = start + LOG_OVERHEAD + MESSAGE_OVERHEAD[1 if layout == 1 else 0] - 8
+    size = I32.unpack_from(view, at)[0]
+    at += 4
+    if size > end - at - 4:
+        raise Bad(reasons.KEY_LENGTH)
+    key = (0, -1)
+    if size >= 0:
+        key = (at, size)
+        at += size
+    size = I32.unpack_from(view, at)[0]
+    at += 4
+    if size > end - at:
+        raise Bad(reasons.VALUE_LENGTH)
+    return key, (at, size) if size >= 0 else (0, -1)
+
+
+def _inner_size(view: memoryview, position: int, end: int) -> int:
+    """Return the size field of the inner message at `position`, or raise what is wrong (F17)."""
+    if end - position < LOG_OVERHEAD:
+        raise Bad(reasons.INNER_CUT_SHORT)
+    size: int = I32.unpack_from(view, position + 8)[0]
+    if size < MESSAGE_OVERHEAD[0]:
+        raise Bad(reasons.INNER_SIZE)
+    if size > end - position - LOG_OVERHEAD:
+        raise Bad(reasons.INNER_CUT_SHORT)
+    return size
+
+
+def _inner_frame(view: memoryview, position: int, end: int) -> tuple[int, int]:
+    """Return (byte behind it, layout) of a plain inner message with all its fixed fields."""
+    size = _inner_size(view, position, end)
+    layout = 1 if view[position + 16] == 1 else 0
+    if size < MESSAGE_OVERHEAD[layout]:
+        raise Bad(reasons.INNER_SIZE)
+    if view[position + 17] & CODEC:
+        raise Bad(reasons.INNER_COMPRESSED)
+    return position + LOG_OVERHEAD + size, layout
+
+
+def inner_base(
+    data: Data, start: int, end: int, wrapper_offset: int, wrapper_magic: int
+) -> tuple[int, int, int, int]:
+    """Find what to add to the offset fields of a wrapper's messages, plain in `data[start:end]`.
+
+    Returns (base, last inner offset field, count of messages, reason). Magic 1: base = wrapper
+    offset - last inner offset, or 0 if the wrapper offset is 0 (F14); other magics store absolute
+    offsets: 0 (F13). Without a message: base 0, last -1.
+
+    The first that holds: INNER_SIZE an inner size below 14, so that the last message is not known;
+    INNER_EMPTY; WRAPPER_OFFSET, the wrapper offset is below the last inner one (magic 1), where
+    brokers before 0.11 go on with the negative base returned; INNER_CUT_SHORT; END.
+    """
+    view = view_of(data)
+    position, end = clamped(start, end, len(view))
+    last, count, reason = -1, 0, reasons.END
+    while position < end:
+        try:
+            size = _inner_size(view, position, end)
+        except Bad as bad:
+            reason = bad.reason
+            break
+        last = I64.unpack_from(view, position)[0]
+        count += 1
+        position += LOG_OVERHEAD + size
+    base = 0
+    if wrapper_magic == 1 and count and wrapper_offset:
+        base = int64(wrapper_offset - last)
+    if reason != reasons.INNER_SIZE:
+        if not count:
+            reason = reasons.INNER_EMPTY
+        elif wrapper_magic == 1 and wrapper_offset and wrapper_offset < last:
+            reason = reasons.WRAPPER_OFFSET
+    return base, last, count, reason
+
+
+def decode_messages(
+    data: Data,
+    start: int,
+    end: int,
+    batches: Columns,
+    index: int,
+    base: int,
+    max_records: int,
+) -> tuple[Columns, int, int]:
+    """Decode the messages inside wrapper `index`, plain in `data[start:end]`; `base` is inner_base.
+
+    Returns (record columns, stop, reason): END; FULL, go on with `start` = stop; INNER_CUT_SHORT;
+    INNER_SIZE below 14, or below 22 in magic 1; INNER_COMPRESSED (F16); KEY_LENGTH, VALUE_LENGTH.
+    `stop` is where the message in question starts.
+
+    A message's own magic decides its layout: 1, else 0 (F15). Its timestamp is -1 in layout 0, the
+    wrapper's under a LogAppendTime wrapper of magic 1, else its own field (F10). A wrong CRC-32 is
+    a flag of the record, as is a magic other than the wrapper's.
+    """
+    view = view_of(data)
+    position, end = clamped(start, end, len(view))
+    batch = batch_row(batches, index)
+    wrapper_time = batch[c.B_LAYOUT] == 1 and bool(batch[c.B_ATTRIBUTES] & LOG_APPEND_TIME)
+    rows: list[Row] = []
+    reason = reasons.END
+    while position < end:
+        if len(rows) >= max_records:
+            reason = reasons.FULL
+            break
+        try:
+            behind, layout = _inner_frame(view, position, end)
+            key, value = _key_and_value(view, position, behind, layout)
+        except Bad as bad:
+            reason = bad.reason
+            break
+        magic = view[position + 16]
+        timestamp = -1
+        if layout:
+            timestamp = batch[c.B_MAX_TIMESTAMP]
+            if not wrapper_time:
+                timestamp = I64.unpack_from(view, position + 18)[0]
+        flags = min(magic, 3) << c.INNER_MAGIC_SHIFT
+        if U32.unpack_from(view, position + 12)[0] != zlib.crc32(view[position + 16 : behind]):
+            flags |= c.INNER_CRC_BAD
+        if magic != batch[c.B_MAGIC] & 0xFF:
+            flags |= c.INNER_MAGIC_OTHER
+        offset = int64(base + I64.unpack_from(view, position)[0])
+        rows.append(
+            (index, position, behind - position, offset, timestamp, *key, *value, 0, 0, flags)
+        )
+        position = behind
+    return Columns.from_rows(c.RECORD_WIDTH, rows), position, reason

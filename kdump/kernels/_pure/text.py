@@ -1,0 +1,281 @@
+"""Records and batches as JSON Lines."""
+
+from __future__ import annotations
+
+import codecs
+from binascii import b2a_base64
+from typing import TYPE_CHECKING
+
+from kdump.kernels import columns as c
+from kdump.kernels._pure.layout import (
+    CODEC,
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    MAX_SEQUENCE,
+    TRANSACTIONAL,
+    Bad,
+    int64,
+    view_of,
+)
+from kdump.kernels._pure.records import batch_row, read_header
+from kdump.kernels.columns import Columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kdump.kernels._pure.layout import Data, Row, Rows, Write
+
+_PIECE = 1 << 18
+_BLOCK = 3 << 14  # of a long value; a multiple of 3, so that base64 needs no padding inside
+_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
+_TYPES = ('"CreateTime"', '"LogAppendTime"')
+
+# What a terminal might act on: controls, line and paragraph separators, direction marks.
+_ESCAPES = {
+    code: f"\\u{code:04x}"
+    for code in (
+        *range(0x20),
+        *range(0x7F, 0xA0),
+        0x200E,
+        0x200F,
+        *range(0x2028, 0x202F),
+        *range(0x2066, 0x206A),
+    )
+}
+_ESCAPES.update({8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"})
+
+
+class _Out:
+    """Collects output and hands it on in pieces."""
+
+    def __init__(self, write: Write) -> None:
+        self.write = write
+        self.parts: list[bytes] = []
+        self.size = 0
+
+    def put(self, text: str) -> None:
+        part = text.encode()
+        self.parts.append(part)
+        self.size += len(part)
+        if self.size >= _PIECE:
+            self.flush()
+
+    def flush(self) -> None:
+        if self.parts:
+            self.write(b"".join(self.parts))
+            self.parts.clear()
+            self.size = 0
+
+
+def _put_bytes(out: _Out, piece: memoryview, mode: int) -> None:
+    """Write bytes as a JSON string (or the base64 object of BYTES_AUTO), block by block."""
+    if mode == c.BYTES_AUTO:
+        mode = c.BYTES_UTF8 if _is_utf8(piece) else -1
+    blocks = (piece[at : at + _BLOCK] for at in range(0, len(piece), _BLOCK))
+    out.put('{"base64":"' if mode == -1 else '"')
+    if mode == c.BYTES_UTF8:
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for block in blocks:
+            out.put(decoder.decode(block).translate(_ESCAPES))
+        out.put(decoder.decode(b"", final=True))
+    elif mode == c.BYTES_HEX:
+        for block in blocks:
+            out.put(block.hex())
+    else:
+        for block in blocks:
+            out.put(b2a_base64(block, newline=False).decode())
+    out.put('"}' if mode == -1 else '"')
+
+
+def _is_utf8(piece: memoryview) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for at in range(0, len(piece), _BLOCK):
+            decoder.decode(piece[at : at + _BLOCK])
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def span_of(view: memoryview, position: int, size: int) -> memoryview | None:
+    """Return `size` bytes from `position` on; None for null and for what is not inside."""
+    if size < 0 or position < 0 or size > len(view) - position:
+        return None
+    return view[position : position + size]
+
+
+def row_numbers(columns: Columns, rows: Rows) -> Sequence[int]:
+    if rows is None:
+        return range(columns.count)
+    for row in rows:
+        if not 0 <= row < columns.count:
+            raise IndexError(row)
+    return rows
+
+
+def _number(value: int, present: bool) -> str:
+    return str(value) if present else "null"
+
+
+def sequence_at(batch: Row, delta: int) -> int:
+    """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
+    base = batch[c.B_BASE_SEQUENCE]
+    return -1 if base < 0 else (base + delta) & MAX_SEQUENCE
+
+
+def is_magic_0(batch: Row, flags: int) -> bool:
+    """Say whether a record has no timestamp: its own magic decides inside a wrapper (F10, F15)."""
+    if batch[c.B_LAYOUT] == 2:
+        return False
+    if batch[c.B_FLAGS] & c.WRAPPER:
+        return flags >> c.INNER_MAGIC_SHIFT & 3 != 1
+    return batch[c.B_LAYOUT] != 1
+
+
+def format_records(
+    write: Write,
+    data: Data,
+    batches: Columns,
+    records: Columns,
+    rows: Rows,
+    head: bytes,
+    bytes_mode: int,
+) -> int:
+    """Write `record` rows as JSON Lines and return how many.
+
+    `data` is what the records were decoded from; `rows` the row numbers wanted (None: all); `head`
+    the JSON text of the members that are the same in all of them, without braces. `write` gets
+    pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory stays
+    bounded.
+
+    Members after the head: position, magic, codec, offset, timestamp_ms, timestamp_type,
+    leader_epoch, producer_id, producer_epoch, sequence, transactional, control (null), key, value,
+    headers. What a version does not have is null; what it has is written as stored, so -1 stays -1.
+    Position, magic and codec are the batch's. Header keys are strings under BYTES_AUTO too.
+
+    Escaped are, besides what JSON asks for, U+007F to U+009F, U+2028, U+2029 and the direction
+    marks, since text from a log is hostile to terminals.
+    """
+    view = view_of(data)
+    numbers = row_numbers(records, rows)
+    out = _Out(write)
+    start = '{"row":"record",' + (head.decode() + "," if head else "")
+    key_mode = c.BYTES_UTF8 if bytes_mode == c.BYTES_AUTO else bytes_mode
+    batch: Row = ()
+    batch_at = -1
+    for number in numbers:
+        record = records.row(number)
+        if record[c.R_BATCH] != batch_at:
+            batch = batch_row(batches, record[c.R_BATCH])
+            batch_at = record[c.R_BATCH]
+        out.put(start + _record_members(batch, record))
+        for name, at in ((',"key":', c.R_KEY), (',"value":', c.R_VALUE)):
+            piece = span_of(view, record[at], record[at + 1])
+            out.put(name)
+            if piece is None:
+                out.put("null")
+            else:
+                _put_bytes(out, piece, bytes_mode)
+        out.put(',"headers":[')
+        separator = ""
+        for key, key_size, value, value_size in headers_of(view, record):
+            out.put(separator + '{"key":')
+            _put_bytes(out, view[key : key + key_size], key_mode)
+            out.put(',"value":')
+            if value_size < 0:
+                out.put("null")
+            else:
+                _put_bytes(out, view[value : value + value_size], bytes_mode)
+            out.put("}")
+            separator = ","
+        out.put("]}\n")
+    out.flush()
+    return len(numbers)
+
+
+def _record_members(batch: Row, record: Row) -> str:
+    attributes = batch[c.B_ATTRIBUTES]
+    modern = batch[c.B_LAYOUT] == 2
+    without_time = is_magic_0(batch, record[c.R_FLAGS])
+    kind = _TYPES[bool(attributes & LOG_APPEND_TIME)]
+    if without_time or batch[c.B_LAYOUT] not in (1, 2):
+        kind = "null"
+    sequence = sequence_at(batch, int64(record[c.R_OFFSET] - batch[c.B_BASE_OFFSET]))
+    transactional = "true" if modern and attributes & TRANSACTIONAL else "false"
+    return (
+        f'"position":{batch[c.B_POSITION]},"magic":{batch[c.B_MAGIC]}'
+        f',"codec":"{_CODECS[attributes & CODEC]}"'
+        f',"offset":{record[c.R_OFFSET]}'
+        f',"timestamp_ms":{_number(record[c.R_TIMESTAMP], not without_time)}'
+        f',"timestamp_type":{kind}'
+        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], modern)}'
+        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], modern)}'
+        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], modern)}'
+        f',"sequence":{_number(sequence, modern)}'
+        f',"transactional":{transactional},"control":null'
+    )
+
+
+def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the headers of a decoded record: (key, size, value, size or -1)."""
+    if span_of(view, record[c.R_POSITION], record[c.R_SIZE]) is None:
+        return
+    end = record[c.R_POSITION] + record[c.R_SIZE]
+    at = record[c.R_HEADERS]
+    if not 0 <= at <= end:
+        return
+    for _ in range(record[c.R_HEADERS_COUNT]):
+        try:
+            key, key_size, value, value_size, at = read_header(view, at, end)
+        except Bad:
+            return
+        yield key, key_size, value, value_size
+
+
+def format_batches(write: Write, batches: Columns, rows: Rows, head: bytes) -> int:
+    """Write `batch` rows as JSON Lines and return how many; arguments as in format_records.
+
+    Members after the head: position, size_bytes, magic, codec, base_offset, last_offset,
+    records_count, crc, crc_valid, timestamp_type, base_timestamp_ms, max_timestamp_ms,
+    leader_epoch, producer_id, producer_epoch, base_sequence, last_sequence, transactional, control,
+    delete_horizon_ms. base_offset and records_count of a wrapper are null while RECORDS_COUNT is
+    negative. base_timestamp_ms is null where the field holds the delete horizon (F21).
+    """
+    numbers = row_numbers(batches, rows)
+    out = _Out(write)
+    start = '{"row":"batch",' + (head.decode() + "," if head else "")
+    for number in numbers:
+        out.put(start + _batch_members(batches.row(number)))
+    out.flush()
+    return len(numbers)
+
+
+def _batch_members(batch: Row) -> str:
+    attributes, layout, flags = batch[c.B_ATTRIBUTES], batch[c.B_LAYOUT], batch[c.B_FLAGS]
+    modern = layout == 2
+    timed = layout in (1, 2)
+    known = not (flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0)
+    horizon = modern and bool(attributes & DELETE_HORIZON)
+    kind = _TYPES[bool(attributes & LOG_APPEND_TIME)] if timed else "null"
+    sequence = sequence_at(batch, int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET]))
+    return (
+        f'"position":{batch[c.B_POSITION]},"size_bytes":{batch[c.B_SIZE]}'
+        f',"magic":{batch[c.B_MAGIC]},"codec":"{_CODECS[attributes & CODEC]}"'
+        f',"base_offset":{_number(batch[c.B_BASE_OFFSET], known)}'
+        f',"last_offset":{batch[c.B_LAST_OFFSET]}'
+        f',"records_count":{_number(batch[c.B_RECORDS_COUNT], known)}'
+        f',"crc":{batch[c.B_CRC]},"crc_valid":{"false" if flags & c.CRC_BAD else "true"}'
+        f',"timestamp_type":{kind}'
+        f',"base_timestamp_ms":{_number(batch[c.B_BASE_TIMESTAMP], timed and not horizon)}'
+        f',"max_timestamp_ms":{_number(batch[c.B_MAX_TIMESTAMP], timed)}'
+        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], modern)}'
+        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], modern)}'
+        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], modern)}'
+        f',"base_sequence":{_number(batch[c.B_BASE_SEQUENCE], modern)}'
+        f',"last_sequence":{_number(sequence, modern)}'
+        f',"transactional":{"true" if modern and attributes & TRANSACTIONAL else "false"}'
+        f',"control":{"true" if modern and attributes & CONTROL else "false"}'
+        f',"delete_horizon_ms":{_number(batch[c.B_BASE_TIMESTAMP], horizon)}}}\n'
+    )
