@@ -4,6 +4,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import builders
+
 from kdump.engine.dump import DumpOptions
 from kdump.engine.findings import Finding
 from kdump.output.bulk_dump import Driver, dump_parts, in_process
@@ -11,6 +13,27 @@ from kdump.output.part_directory import PartDirectory
 from kdump.output.progress import Written
 
 HERE = in_process(1)
+
+
+def batches(base: int, count: int = 40) -> bytes:
+    """Make batches of ten records each, a record a millisecond."""
+    return b"".join(
+        builders.batch(
+            [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
+            base_offset=base + 10 * n,
+            base_timestamp=1_700_000_000_000 + base + 10 * n,
+        )
+        for n in range(count)
+    )
+
+
+def two_partitions(root: Path) -> Path:
+    """Make two partitions of three segments each."""
+    for name in ("orders-0", "orders-1"):
+        (root / name).mkdir(parents=True)
+        for base in (0, 400, 800):
+            (root / name / f"{base:020}.log").write_bytes(batches(base))
+    return root
 
 
 def bulk_dumped(

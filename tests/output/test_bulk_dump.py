@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import builders
 import damage
 import pytest
-from bulk import HERE, bulk_dumped, left_in
+from bulk import HERE, batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus
 from dumped import dumped
 
@@ -25,26 +24,9 @@ from kdump.output.part_directory import NotEmpty, PartDirectory
 pq = pytest.importorskip("pyarrow.parquet", reason="PyArrow is not installed")
 
 
-def batches(base: int, count: int = 40) -> bytes:
-    return b"".join(
-        builders.batch(
-            [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
-            base_offset=base + 10 * n,
-            base_timestamp=1_700_000_000_000 + base + 10 * n,
-        )
-        for n in range(count)
-    )
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Two partitions of three segments each."""
-    root = tmp_path / "data"
-    for name in ("orders-0", "orders-1"):
-        (root / name).mkdir(parents=True)
-        for base in (0, 400, 800):
-            (root / name / f"{base:020}.log").write_bytes(batches(base))
-    return root
+    return two_partitions(tmp_path / "data")
 
 
 def rows_of(output: Path) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import damage
 import pytest
-from bulk import bulk_dumped, left_in
+from bulk import batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus, files, names
 from oracle import oracle
 
@@ -26,24 +26,9 @@ _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TASKS = 8
 
 
-def batches(base: int, count: int = 40) -> bytes:
-    return b"".join(
-        builders.batch(
-            [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
-            base_offset=base + 10 * n,
-        )
-        for n in range(count)
-    )
-
-
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    root = tmp_path / "data"
-    for name in ("orders-0", "orders-1"):
-        (root / name).mkdir(parents=True)
-        for base in (0, 400, 800):
-            (root / name / f"{base:020}.log").write_bytes(batches(base))
-    return root
+    return two_partitions(tmp_path / "data")
 
 
 def compare(
