@@ -37,6 +37,22 @@ class PathError(KdumpError):
         return cls(path, error.strerror or str(error) or type(error).__name__)
 
 
+class StoreError(KdumpError):
+    """A store did not answer, or not with what was asked for.
+
+    Nothing is known of the file then, so this is no `PathError`: whoever takes one of those for a
+    file that is not there, or is not right, must not take this for one.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
 class NothingToDo(KdumpError):
     """No partition under the paths, or a glob that matches none."""
 

@@ -17,19 +17,20 @@ LAYERS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "kernels": ("", "crcmod crc32c"),
     "record": ("errors kernels", "lz4 snappy zstandard isal"),
-    "storage": ("errors kernels record", ""),
+    "stores": ("errors", "pyarrow fsspec"),
+    "storage": ("errors kernels record stores", ""),
     "engine": ("errors kernels record storage", ""),
-    "output": ("errors kernels engine", "rich pyarrow"),
-    "spark": ("errors engine output", "pyspark pyarrow"),
-    "cli": ("errors engine output spark", "click"),
+    "output": ("errors kernels engine stores", "rich pyarrow"),
+    "spark": ("errors engine output storage", "pyspark pyarrow"),
+    "cli": ("errors engine output spark stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.
-LATE = set("crc32c crcmod isal lz4 pyarrow pyspark rich snappy zstandard".split())
+LATE = set("crc32c crcmod fsspec isal lz4 pyarrow pyspark rich snappy zstandard".split())
 
-READ_ONLY = ("kernels", "record", "storage", "engine")
+READ_ONLY = ("kernels", "record", "stores", "storage", "engine")
 WRITER = "engine/replace.py"
 # Calls that change a file or a directory, by the last part of their name.
 WRITES = set(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from kdump.errors import PathError
-from kdump.storage import lock, names
+from kdump.errors import PathError, StoreError
+from kdump.storage import lock, names, places
 from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
@@ -27,7 +27,8 @@ def facts_of(path: str) -> DirectoryFacts:
     try:
         data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
         values = parse_meta_properties(data).values
-    except PathError:
+    except (PathError, StoreError):
         values = {}
     node_id = values.get("node.id") or values.get("broker.id")
-    return DirectoryFacts(path, node_id, values.get("cluster.id"), lock.is_held(path))
+    locked = None if places.is_uri(path) else lock.is_held(path)
+    return DirectoryFacts(path, node_id, values.get("cluster.id"), locked)

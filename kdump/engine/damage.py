@@ -132,7 +132,7 @@ def _code(gap: Gap, source: Source, *, active: bool) -> str:
         return _CODES[gap.reason]
     if source.shrank:
         return "tail-being-written"
-    if active:
+    if active and not source.in_store:
         # The clock may be behind the file's: then, too, it was written just now.
         age = time.time() - source.status().st_mtime
         if source.is_growing() or age < BEING_WRITTEN_SECONDS:

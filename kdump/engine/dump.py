@@ -12,7 +12,8 @@ from kdump.engine.filters import Filters
 from kdump.engine.findings import Finding, finding
 from kdump.engine.rows import BatchChunk, HexText, Place, RecordChunk, Row
 from kdump.engine.targets import LogFile, Selection, Target, resolve
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, PathError, StoreError
+from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -127,11 +128,13 @@ def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
             yield from entries(file.path)
         except PathError as error:
             yield from unread(file, error)
+        except StoreError as error:
+            yield error
 
 
 def unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
     """A file that is gone since the directory was listed is a note, any other an error."""
-    if os.path.lexists(file.path):
+    if places.lexists(file.path):
         yield error
         return
     yield finding(
@@ -180,6 +183,8 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
                 yield from _log(source, file, filters, options, aborted)
         except PathError as error:
             yield from unread(file, error)
+        except StoreError as error:
+            yield error
 
 
 def _within(filters: Filters, view: View) -> Filters:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.findings import CATALOGUE, Finding, finding
 from kdump.engine.rows import Row
 from kdump.errors import PathError
-from kdump.storage import checkpoints, producer_snapshot, properties
+from kdump.storage import checkpoints, places, producer_snapshot, properties
 from kdump.storage.names import DirectoryName, FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import ProducerSnapshot
@@ -91,7 +90,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
     The name says what the file holds; a file of another kind is a `PathError`.
     """
     given = os.fspath(path)
-    name = parse(Path(given).name)
+    name = parse(os.path.basename(given))
     read = _READERS.get(name.kind)
     if read is None:
         raise PathError(given, "is no index, snapshot, checkpoint or properties file by its name")
@@ -115,7 +114,7 @@ def has_entries(name: str) -> bool:
 
 
 def _directory_of(path: str) -> DirectoryName | None:
-    return parse_directory(Path(path).absolute().parent.name)
+    return parse_directory(os.path.basename(places.parent(path)))
 
 
 def _offset_index(file: _File) -> Iterator[Item]:

@@ -21,7 +21,7 @@ from kdump.engine.kafka_log import BrokenMessage, InvalidTail, ToolChunk, ToolLo
 from kdump.engine.kafka_pairs import Pairs, Room
 from kdump.engine.rows import BatchChunk, RecordChunk, Row
 from kdump.engine.targets import Target, resolve
-from kdump.errors import KdumpError, PathError, UsageError
+from kdump.errors import KdumpError, PathError, StoreError, UsageError
 from kdump.kernels.columns import R_BATCH
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -96,7 +96,7 @@ class KafkaDump:
                     continue
                 try:
                     yield from self._limited(self._file(file.path, file.name))
-                except (PathError, UsageError) as error:
+                except (PathError, StoreError, UsageError) as error:
                     yield error
         yield Reports(tuple(self._mismatches.items()), tuple(self._gaps.items()))
 

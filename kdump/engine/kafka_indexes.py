@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.kafka_frames import framed
@@ -134,8 +134,7 @@ class _Death(Exception):
 def _sibling(path: str, name: FileName, kind: Kind) -> str:
     digits = name.name.partition(".")[0]
     assert name.base_offset is not None
-    there = Path(path).with_name(digits + file_name(kind, 0)[20:])
-    return str(there)
+    return os.path.join(os.path.dirname(path), digits + file_name(kind, 0)[20:])
 
 
 def offset_index(

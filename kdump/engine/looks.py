@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.findings import Finding, Severity, finding
-from kdump.storage import lock, names
+from kdump.storage import lock, names, places
 
 if TYPE_CHECKING:
     from kdump.engine.targets import Target
@@ -46,14 +46,13 @@ def listing_of(directory: str) -> Listing:
     """Say which files a directory holds, and what tells them from what they may become."""
     found: Listing = {}
     try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat()
-                except OSError:
-                    found[entry.name] = (0, 0, 0)
-                else:
-                    found[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        for entry in places.entries(directory, fresh=True):
+            try:
+                status = entry.stat()
+            except OSError:
+                found[entry.name] = (0, 0, 0)
+            else:
+                found[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
     except OSError:
         pass
     return found
@@ -88,7 +87,7 @@ def settled(
     """
     if not any(map(_is_grave, first)):
         return first
-    running = lock.is_held(os.path.dirname(os.path.abspath(directory))) is not False
+    running = lock.is_held(places.parent(directory)) is not False
     moved = moved_between(before, listing_of(directory), running=running)
     believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
     doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]

@@ -17,7 +17,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT, MAX_OFFSET, FileRecords
 from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
 from kdump.storage.names import Kind
@@ -345,13 +345,13 @@ def _stopped_uncleanly(target: Target) -> bool:
     then taken as a clean stop leaves them.
     """
     assert target.log is not None
-    directory = os.path.dirname(os.path.abspath(target.log.path))
-    try:
-        beside = set(os.listdir(directory))
-    except OSError:
-        return False
-    is_data_directory = names.META_PROPERTIES in beside or names.RECOVERY_POINT_CHECKPOINT in beside
-    return is_data_directory and names.CLEAN_SHUTDOWN not in beside
+    directory = places.parent(target.log.path)
+
+    def beside(name: str) -> bool:
+        return places.lexists(os.path.join(directory, name))
+
+    is_data_directory = beside(names.META_PROPERTIES) or beside(names.RECOVERY_POINT_CHECKPOINT)
+    return is_data_directory and not beside(names.CLEAN_SHUTDOWN)
 
 
 __all__ = [

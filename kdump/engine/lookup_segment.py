@@ -6,7 +6,6 @@ lookup in a large partition touches a few pages of it.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT, HEADER_BLOCK_BYTES, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
@@ -240,7 +240,7 @@ class Segment:
     def modified_ms(self) -> int:
         """The log's modification time in milliseconds."""
         try:
-            return os.stat(self.path).st_mtime_ns // 1_000_000
+            return places.stat(self.path).st_mtime_ns // 1_000_000
         except OSError as error:
             raise PathError.from_os(self.path, error) from error
 

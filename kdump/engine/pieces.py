@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,9 +11,10 @@ from kdump.engine.findings import Finding
 from kdump.engine.rows import Place
 from kdump.engine.segment_reader import SegmentReader
 from kdump.engine.splits import Seam, range_of
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, PathError, StoreError
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
+from kdump.storage import places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
@@ -41,13 +41,15 @@ class SplitReader:
     def _whole(self) -> Iterator[Item | Finding | KdumpError]:
         told: set[str] = set()
         for item in log_items(self._split.target, self._options):
+            if isinstance(item, StoreError):
+                raise item  # a later attempt may have an answer
             if isinstance(item, Finding) and item.code == "file-shrank":
                 told.add(item.path)
             yield item
         # A file cut short at the end of a batch since it was planned would look whole.
         for file, planned in zip(self._split.target.files, self._split.sizes, strict=True):
             try:
-                size = os.stat(file.path).st_size
+                size = places.getsize(file.path)
             except OSError:
                 continue  # said already
             if size < planned and file.path not in told:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kdump.engine.pace import Pace, Progress, Throttle
 from kdump.errors import KdumpError, PathError
+from kdump.storage import places
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -102,8 +103,10 @@ def _run_workers(
 ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
     from multiprocessing import get_context
 
-    # A fork shares what is loaded and starts in a millisecond; elsewhere it is not safe.
-    context: BaseContext = get_context("fork" if sys.platform == "linux" else "spawn")
+    # A fork shares what is loaded and starts in a millisecond; elsewhere it is not safe, nor where
+    # a store's client has threads.
+    forks = sys.platform == "linux" and not places.is_any_store_open()
+    context: BaseContext = get_context("fork" if forks else "spawn")
     pool = _Pool(context, step, jobs, bytes_per_second)
     progress.slots = pool.slots
     done: dict[int, ResultType | KdumpError] = {}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.predict import FIELDS
 from kdump.engine.rows import Row
-from kdump.storage import names
+from kdump.storage import names, places
 
 if TYPE_CHECKING:
     from kdump.engine.predict_read import Broker
@@ -45,12 +44,11 @@ def predict_directory(
 
 def _refused(directory: LogDir, partitions: Iterable[Row]) -> Iterator[tuple[str, str]]:
     paths = {path for _, path in directory.partitions}
-    inside = {os.path.realpath(path) for path in paths}
+    inside = {places.real(path) for path in paths}
     refused = [
         row.fields
         for row in partitions
-        if row.fields["outcome"] in REFUSALS
-        and os.path.realpath(str(row.fields.get("path"))) in inside
+        if row.fields["outcome"] in REFUSALS and places.real(str(row.fields.get("path"))) in inside
     ]
     if not refused:
         return
@@ -62,8 +60,8 @@ def _refused(directory: LogDir, partitions: Iterable[Row]) -> Iterator[tuple[str
 def _names(directory: LogDir, broker: Broker) -> Iterator[tuple[str, str]]:
     """Directories that are no partition's (R12)."""
     try:
-        with os.scandir(directory.path) as entries:
-            found = sorted(entry.name for entry in entries if entry.is_dir())
+        listed = places.entries(directory.path)
+        found = sorted(entry.name for entry in listed if entry.is_dir())
     except OSError:
         return
     for name in found:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.errors import KdumpError, NothingToDo, PathError
-from kdump.storage import names
+from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
+from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog, looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
@@ -58,7 +58,7 @@ class Target(NamedTuple):
         if self.log is None:
             return None
         try:
-            return LogDir.open(os.path.dirname(os.path.abspath(self.log.path)))
+            return LogDir.open(places.parent(self.log.path))
         except PathError:
             return None
 
@@ -100,7 +100,7 @@ def resolve(
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 yield item
-        except PathError as error:
+        except (PathError, StoreError) as error:
             failed = True
             yield error
     if not found and not failed:
@@ -135,11 +135,11 @@ def _narrowed(selection: Selection) -> str:
 def _one(
     path: str, selection: Selection, *, loose: bool, listed: bool
 ) -> Iterator[Target | KdumpError]:
-    if not os.path.isdir(path):
+    if not places.isdir(path):
         yield _file(path)
         return
     try:
-        entries = os.listdir(path)
+        entries = places.listdir(path)
     except OSError as error:
         raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
@@ -161,7 +161,7 @@ def _one(
         try:
             yield _partition(LocalLog.open(at), selection, listed=listed)
         except PathError as error:
-            if os.path.lexists(at):
+            if places.lexists(at):
                 yield error  # else it vanished between listing and looking
 
 
@@ -199,7 +199,7 @@ def _partition(log: LocalLog, selection: Selection, *, listed: bool) -> Target:
 def _file(path: str) -> Target:
     """Stand a single file in its partition: its name and its neighbours say where it belongs."""
     try:
-        os.stat(path)
+        places.stat(path)
     except OSError as error:
         raise PathError.from_os(path, error) from error
     except ValueError as error:  # a null character
@@ -225,4 +225,4 @@ def _file(path: str) -> Target:
 
 
 def _name_of(directory: str) -> str:
-    return os.path.basename(os.path.abspath(directory))
+    return os.path.basename(places.absolute(directory))

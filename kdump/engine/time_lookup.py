@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.lookup import BrokerError, PartitionView, Segment
 from kdump.kernels import columns as c
+from kdump.storage import places
 from kdump.storage.checkpoints import loaded, parse_leader_epochs
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -233,7 +233,7 @@ def list_offsets_v0(
         (max(segment.base_offset, view.log_start), segment.modified_ms())
         for segment in view.segments
     ]
-    if view.segments and os.path.getsize(view.segments[-1].path) > 0:
+    if view.segments and places.getsize(view.segments[-1].path) > 0:
         pairs.append((view.visible_end, now))
     if target == LATEST:
         start = len(pairs) - 1

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kdump import __version__
 from kdump.engine.findings import CATALOGUE, Finding, Severity
 from kdump.engine.verify_plan import VERIFIED_BEFORE, Skip
+from kdump.errors import KdumpError
+from kdump.storage import places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class VerifyState:
         """Yield the file's lines; partitions that are gone from a directory that is there go."""
         yield _json({"row": "verify-state", "version": VERSION, "kdump": __version__})
         for path in sorted(self._lines):
-            if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
+            if not _is_gone(path):
                 yield self._lines[path] + b"\n"
 
     def narrow(self, item: Item, log: LocalLog, *, deep: bool, recheck_s: float | None) -> Item:
@@ -128,6 +130,14 @@ class VerifyState:
         return {} if line is None else _partition(line)[1]
 
 
+def _is_gone(path: str) -> bool:
+    """Whether a partition is no longer in a directory that is there."""
+    try:
+        return not places.isdir(path) and places.isdir(places.parent(path))
+    except KdumpError:  # a store that does not answer, or whose client is not installed
+        return False
+
+
 def identities_of(log: LocalLog) -> dict[int, str]:
     """Give each sealed segment's identity; the newest, which a broker may be writing, has none."""
     from hashlib import blake2b
@@ -152,13 +162,13 @@ def _moved(finding: Finding, directory: str) -> Finding:
 
 
 def _identity(path: str) -> str:
-    status = os.stat(path)
+    status = places.stat(path)
     name = os.path.basename(path).rpartition(".")[2]
     return f"{name} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
 def _key(path: str) -> str:
-    return os.path.abspath(path)
+    return places.absolute(path)
 
 
 def _json(members: object) -> bytes:

@@ -4,7 +4,6 @@ offset, as far as disk alone can tell; and which records of aborted transactions
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record import control
 from kdump.record.frames import Gap
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
@@ -82,9 +81,9 @@ class View:
         directory = self._target.log_dir()
         written = directory.checkpoint_time(names.REPLICATION_CHECKPOINT) if directory else None
         active = log.logs[-1].log if log.logs else None
-        if written is not None and active is not None:
+        if written is not None and active is not None and places.keeps_times(active):
             try:
-                modified = os.stat(active).st_mtime
+                modified = places.stat(active).st_mtime
             except OSError:
                 return ""
             if modified > written + STALE_CHECKPOINT_SECONDS:

@@ -156,7 +156,7 @@ class ArrowSink:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise PathError.from_os(str(self._file.name), error) from error
+            raise PathError.from_os(str(getattr(self._file, "name", self._form)), error) from error
 
     def _write_batch(self) -> None:
         gathered, self._gathered = self._gathered, None

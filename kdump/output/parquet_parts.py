@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import uuid
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.engine.dump import DumpOptions
 from kdump.engine.findings import Finding
 from kdump.engine.pieces import SplitReader
 from kdump.engine.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.errors import KdumpError, PathError
+from kdump.output.part_files import PartFiles, files_at
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from kdump.engine.pace import Pace
     from kdump.engine.splits import Seam, Split
     from kdump.output.arrow import ArrowSink
@@ -50,7 +47,7 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
     The file has a name that no other attempt has. The directory is not made here: where it is
     missing, this machine does not see the one that the results go to.
     """
-    part = _Part(Path(job.staging) / f"{split.number}-{uuid.uuid4().hex}.parquet")
+    part = _Part(job.staging, f"{split.number}-{uuid.uuid4().hex}.parquet")
     reader = SplitReader(split, job.options)
     findings: list[Finding] = []
     errors: list[KdumpError] = []
@@ -85,9 +82,11 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
 class _Part:
     """A Parquet file that is there only if it has rows."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+    def __init__(self, directory: str, name: str) -> None:
+        self._directory = directory
+        self._name = name
+        self._files: PartFiles | None = None
+        self._file: Any = None
         self._sink: ArrowSink | None = None
         self.name: str | None = None
         self.rows = 0
@@ -101,30 +100,29 @@ class _Part:
             from kdump.output.arrow import ArrowSink
 
             try:
-                self._file = self._path.open("xb", buffering=0)
+                self._files = files_at(self._directory)
+                self._file = self._files.create(self._name)
             except OSError as error:
-                raise PathError.from_os(str(self._path.parent), error) from error
+                raise PathError.from_os(self._directory, error) from error
             self._sink = ArrowSink("parquet", self._file, left_out=_OF_THE_DIRECTORY)
         self.rows += count
         self._sink.write(item)
 
     def finish(self) -> None:
         """Write the file's end, and see to it that it survives a power failure."""
-        if self._sink is None or self._file is None:
+        if self._sink is None or self._files is None:
             return
-        self._sink.finish()
         try:
-            os.fsync(self._file.fileno())
-            self.file_bytes = self._file.tell()
-            self._file.close()
+            self._sink.finish()
+            self.file_bytes = self._files.close(self._file)
         except OSError as error:
-            raise PathError.from_os(str(self._path.parent), error) from error
-        self.name = self._path.name
+            raise PathError.from_os(self._directory, error) from error
+        self.name = self._name
 
     def drop(self) -> None:
         if self._sink is not None:
             self._sink.abandon()
-        if self._file is not None:
+        if self._file is not None and self._files is not None:
             self._file.close()
-            self._path.unlink(missing_ok=True)
+            self._files.remove(self._name)
         self.name, self.rows = None, 0

@@ -6,23 +6,23 @@
 
 A worker writes under a name of its own, so that attempts which run twice, whether after a failure
 or by speculation, never touch each other's files. Its result names the file; the process that
-collects the results takes one for each split and renames just those. Whatever else was written
-goes with `_staging`. The names beneath are those of Hive, which Spark, DuckDB and Arrow take for
-columns and for what can be passed over.
+collects the results takes one for each split and renames just those, or copies them where a store
+has no renaming. Whatever else was written goes with `_staging`. The names beneath are those of
+Hive, which Spark, DuckDB and Arrow take for columns and for what can be passed over.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, PathError
-from kdump.output.target import refuse_input_as_output
+from kdump.output.part_files import files_at
+from kdump.output.target import refuse_input_as_output, refuse_store_as_output
+from kdump.stores.uris import is_uri, normal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,20 +46,28 @@ class PartDirectory:
     """The output directory of one run. Everything here is done by the process that leads it."""
 
     def __init__(self, path: str, inputs: Iterable[str]) -> None:
-        refuse_input_as_output(path, inputs)
-        self.path = Path(path)
-        self._made = not self.path.exists()
+        if is_uri(path):
+            refuse_store_as_output(path, inputs)
+        else:
+            refuse_input_as_output(path, inputs)
+        self.path = path
+        self._made = not (is_uri(path) or os.path.exists(path))
         self._moved = False
+        self._job = f"{STAGING}/{uuid.uuid4().hex}"
+        #: Where workers write, for each of them the same place.
+        self.staging = os.path.join(
+            normal(path) if is_uri(path) else os.path.abspath(path), self._job
+        )
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self._files = files_at(path)
+            self._files.make("")
             self._refuse_other_results()
-            self.staging = self.path.absolute() / STAGING / uuid.uuid4().hex
-            self.staging.mkdir(parents=True)
+            self._files.make(self._job)
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
     def _refuse_other_results(self) -> None:
-        held = sorted(entry.name for entry in self.path.iterdir())
+        held = self._files.names()
         if held and SUCCESS not in held and STAGING in held:
             raise NotEmpty(
                 f"{self.path}: another dump is being written there, or one was killed (it has "
@@ -72,38 +80,31 @@ class PartDirectory:
         """Move parts into place: (staged name, topic, partition, number) of each."""
         try:
             self._moved = True
-            touched = {self.path}
+            touched = {""}
             for name, topic, partition, number in parts:
-                directory = self.path / _level("topic", topic) / _level("partition", partition)
-                directory.mkdir(parents=True, exist_ok=True)
-                (self.staging / name).rename(directory / part_name(number))
-                touched |= {directory, directory.parent}
-            for directory in touched:
-                _flush(directory)
+                above = _level("topic", topic)
+                directory = f"{above}/{_level('partition', partition)}"
+                self._files.move(f"{self._job}/{name}", f"{directory}/{part_name(number)}")
+                touched |= {directory, above}
+            self._files.settle(touched)
             self._clear()
-            success = self.path / SUCCESS
-            with success.open("w", encoding="utf-8") as file:
-                file.write(json.dumps(told) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            _flush(self.path)
+            file = self._files.create(SUCCESS)
+            file.write(json.dumps(told).encode() + b"\n")
+            self._files.close(file)
+            self._files.settle([""])
         except OSError as error:
-            raise PathError.from_os(str(self.path), error) from error
+            raise PathError.from_os(self.path, error) from error
 
     def drop(self) -> None:
         """Leave nothing behind, unless parts are in place already: then what is there is kept."""
         self._clear()
         if self._made and not self._moved:
-            try:
-                self.path.rmdir()
-            except OSError:
-                pass
+            self._files.drop()
 
     def _clear(self) -> None:
         """Remove what was staged; a late attempt may be writing there still."""
         for _ in range(_REMOVALS):
-            shutil.rmtree(self.staging.parent, ignore_errors=True)
-            if not self.staging.parent.exists():
+            if self._files.clear(STAGING):
                 return
             time.sleep(0.1)
 
@@ -121,12 +122,3 @@ def _level(column: str, value: object) -> str:
         for letter in str(value)
     )
     return f"{column}={text}"
-
-
-def _flush(directory: Path) -> None:
-    """See to it that a directory's entries survive a power failure."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

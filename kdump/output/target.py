@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kdump.errors import PathError, UsageError
 from kdump.output.stream import ByteStream
+from kdump.stores.uris import is_uri, normal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,8 +63,15 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
 
     Nothing is written into a directory that is read, nor beside a file of a partition directory.
     """
+    if is_uri(output):
+        raise UsageError(
+            f"{option} {output}: is in a store, where kdump writes nothing but a directory of "
+            "Parquet parts (--format parquet --output URI/)"
+        )
     target = Path(output).resolve()
     for path in inputs:
+        if is_uri(path):
+            continue
         read = Path(path).resolve()
         if target == read or _same_file(target, read):
             raise UsageError(f"{option} {output}: is one of the files to be read")
@@ -76,6 +84,16 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
         if inside:
             raise UsageError(
                 f"{option} {output}: lies in a directory that is read; kdump writes nothing there"
+            )
+
+
+def refuse_store_as_output(output: str, inputs: Iterable[str]) -> None:
+    """Raise where a directory of a store to be written to lies in one that is read."""
+    inside = normal(output).rstrip("/") + "/"
+    for path in inputs:
+        if is_uri(path) and inside.startswith(normal(path).rstrip("/") + "/"):
+            raise UsageError(
+                f"--output {output}: lies in a directory that is read; kdump writes nothing there"
             )
 
 

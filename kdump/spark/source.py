@@ -85,7 +85,7 @@ class KdumpSource(DataSource):
         paths += [one] if one else []
         if not paths and not self.options.get("serverProperties"):
             raise UsageError('give a path: .load("/var/lib/kafka")')
-        return [path.removeprefix("file:") for path in paths]
+        return [_local(path) for path in paths]
 
     def _pack_bytes(self) -> int:
         return _number("packBytes", self.options.get("packBytes", str(SPLIT_BYTES)))
@@ -234,6 +234,11 @@ def _arrow(schema: StructType) -> Any:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before 4.2 the zone was no question
         return to_arrow_schema(schema)
+
+
+def _local(path: str) -> str:
+    """Return a path of this machine as such, where it has Spark's word in front; else a URI."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:/") else path
 
 
 def _number(name: str, text: str) -> int:

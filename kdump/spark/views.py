@@ -13,6 +13,7 @@ from kdump.engine.findings import Finding
 from kdump.engine.pace import Pace
 from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError
+from kdump.storage import places
 
 if TYPE_CHECKING:
     from kdump.engine.verify_plan import Item
@@ -39,7 +40,7 @@ def entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
                     if not isinstance(item, Finding) and item.row in _INDEX_ROWS:
                         yield item.fields | {"row": item.row, "path": file.path}
             except PathError:
-                if os.path.lexists(file.path):
+                if places.lexists(file.path):
                     raise
 
 

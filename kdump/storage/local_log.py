@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
 
@@ -51,7 +51,7 @@ class LocalLog:
     def open(cls, path: str) -> LocalLog:
         """List a partition directory."""
         try:
-            return cls(path, os.listdir(path))
+            return cls(path, places.listdir(path, fresh=True))
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
@@ -81,7 +81,7 @@ class LocalLog:
 
 def _base_name(path: str) -> str:
     """Name a directory that may be given as `.` or with a slash at its end."""
-    return os.path.basename(os.path.abspath(path))
+    return os.path.basename(places.absolute(path))
 
 
 def looks_like_partition(entries: list[str]) -> bool:

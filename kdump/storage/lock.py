@@ -7,6 +7,7 @@ import struct
 import sys
 
 from kdump.storage.names import LOCK
+from kdump.storage.places import is_uri
 
 # struct flock of Linux: type, whence, start, length, pid.
 _FLOCK = struct.Struct("@hhqqi4x")
@@ -18,6 +19,8 @@ def is_held(directory: str) -> bool | None:
     The file outlives the broker, so its being there says nothing. Over a network file system the
     answer is that of this machine only.
     """
+    if is_uri(directory):
+        return False  # no broker works in a store
     if sys.platform != "linux":
         return None  # the structure differs from system to system
     import fcntl

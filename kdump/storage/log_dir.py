@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
-from kdump.storage import checkpoints, names
+from kdump.storage import checkpoints, names, places
 from kdump.storage.checkpoints import Checkpoint, PartitionOffset
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.stores.store import Entry
 
 
 class LogDir:
@@ -18,7 +23,7 @@ class LogDir:
     paths of the plain files in it.
     """
 
-    def __init__(self, path: str, entries: list[os.DirEntry[str]]) -> None:
+    def __init__(self, path: str, entries: Sequence[os.DirEntry[str] | Entry]) -> None:
         self.path = path
         self.partitions: list[tuple[DirectoryName, str]] = []
         self.files: list[str] = []
@@ -35,8 +40,7 @@ class LogDir:
     def open(cls, path: str) -> LogDir:
         """List a data directory."""
         try:
-            with os.scandir(path) as entries:
-                return cls(path, list(entries))
+            return cls(path, places.entries(path))
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
@@ -51,7 +55,7 @@ class LogDir:
 
     def _read(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
         path = os.path.join(self.path, checkpoint)
-        if not os.path.lexists(path):
+        if not places.lexists(path):
             return {}
         try:
             with Source(path) as source:
@@ -67,6 +71,6 @@ class LogDir:
     def checkpoint_time(self, checkpoint: str) -> float | None:
         """When a checkpoint was last written, in seconds; None where it is not there."""
         try:
-            return os.stat(os.path.join(self.path, checkpoint)).st_mtime
+            return places.stat(os.path.join(self.path, checkpoint)).st_mtime
         except OSError:
             return None

@@ -4,6 +4,9 @@ A mapped file that a live broker truncates kills the reader with SIGBUS; a short
 short read. The size is taken once, when the file is opened, and nothing is read past it: a broker
 may be appending (X16). Bytes the device will not give come back as zeros, with their ranges in
 `unreadable`.
+
+A file of a store, which a URI names, never grows and has no pages in a cache. Bytes that a store
+does not give are an error and no zeros: they may well be there.
 """
 
 from __future__ import annotations
@@ -15,9 +18,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
+from kdump.storage import places
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from kdump.stores.store import Status
+    from kdump.stores.windows import Windows
 
 UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in the file
 SMALL_FILE_LIMIT = 64 << 20
@@ -46,7 +53,8 @@ class Source:
     """One regular file open for reading; a context manager.
 
     `path` is kept as given. `size` is that at opening (see `refresh`). `shrank` becomes
-    true when a read inside that size found the end of the file.
+    true when a read inside that size found the end of the file. `in_store`: it is one of a store,
+    which no broker writes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -54,6 +62,11 @@ class Source:
         self.unreadable: list[tuple[int, int]] = []
         self.shrank = False
         self._fd = -1
+        self._windows: Windows | None = None
+        self.in_store = places.is_uri(self.path)
+        if self.in_store:
+            self._open_in_store()
+            return
         try:
             # Asked first, because opening some devices is already an act.
             _refuse_irregular(self.path, os.stat(self.path))
@@ -69,6 +82,16 @@ class Source:
                 raise PathError(self.path, str(error)) from error
             raise
         self.size = status.st_size
+
+    def _open_in_store(self) -> None:
+        try:
+            status = places.status_in_store(self.path)
+            _refuse_irregular(self.path, status)
+            self._windows = places.open_in_store(self.path)
+        except OSError as error:
+            raise PathError.from_os(self.path, error) from error
+        self.size = self._windows.size
+        self._status = status._replace(st_size=self.size)
 
     def __enter__(self) -> Source:
         return self
@@ -86,9 +109,14 @@ class Source:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+        if self._windows is not None:
+            windows, self._windows = self._windows, None
+            windows.close()
 
-    def status(self) -> os.stat_result:
-        """What the file system says of the open file now; `st_nlink` 0 means it was deleted."""
+    def status(self) -> os.stat_result | Status:
+        """What the file system says of the open file now; a store: what it said at opening."""
+        if self.in_store:
+            return self._status
         try:
             return os.fstat(self._fd)
         except OSError as error:
@@ -107,6 +135,9 @@ class Source:
 
     def advise_sequential(self) -> None:
         """Ask for a longer read-ahead; file systems without it are left alone."""
+        if self._windows is not None:
+            self._windows.sequential = True
+            return
         self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
 
     def advise_done(self, position: int, size: int) -> None:
@@ -116,14 +147,14 @@ class Source:
     @property
     def is_closed(self) -> bool:
         """Whether the file was given back, or never opened."""
-        return self._fd < 0
+        return self._fd < 0 and self._windows is None
 
     def data_end(self) -> int:
         """Where the last byte that was ever written may lie: behind it there is only a hole.
 
         A preallocated index is some megabytes of hole, which need not be read to know it is zero.
         """
-        if not hasattr(os, "SEEK_HOLE"):
+        if self.in_store or not hasattr(os, "SEEK_HOLE"):
             return self.size
         end = 0
         for _ in range(_EXTENTS):
@@ -142,7 +173,7 @@ class Source:
         True where the system cannot tell: nobody then takes a page for one that is not wanted.
         """
         no_wait = getattr(os, "RWF_NOWAIT", 0)
-        if not no_wait:
+        if self.in_store or not no_wait:
             return True
         try:
             os.preadv(self._fd, [bytearray(1)], position, no_wait)
@@ -153,7 +184,7 @@ class Source:
         return True
 
     def _advise(self, position: int, size: int, advice: str) -> None:
-        if hasattr(os, "posix_fadvise"):
+        if hasattr(os, "posix_fadvise") and self._fd >= 0:
             with suppress(OSError):
                 os.posix_fadvise(self._fd, position, size, getattr(os, advice))
 
@@ -194,7 +225,18 @@ class Source:
         return self.read(0, self.size)
 
     def _pread(self, view: memoryview, position: int) -> int:
+        if self._windows is not None:
+            return self._from_store(self._windows, view, position)
         return os.preadv(self._fd, [view], position)
+
+    def _from_store(self, windows: Windows, view: memoryview, position: int) -> int:
+        try:
+            count = windows.read_into(view, position)
+        except OSError as error:  # it is gone, or no longer for us to read
+            raise PathError.from_os(self.path, error) from error
+        if not count:
+            self._status = self._status._replace(st_size=windows.now())
+        return count
 
     def _read_around(self, view: memoryview, position: int, done: int, size: int) -> int:
         """Go on page by page; pages that cannot be read are zeros and noted."""
@@ -242,7 +284,7 @@ def _open(path: str) -> int:
     return os.open(path, _FLAGS)
 
 
-def _refuse_irregular(path: str, status: os.stat_result) -> None:
+def _refuse_irregular(path: str, status: os.stat_result | Status) -> None:
     if stat.S_ISREG(status.st_mode):
         return
     for is_kind, reason in _KINDS:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kdump.storage import names
 from kdump.storage.names import Kind
+from kdump.storage.places import is_uri
 
 _READ, _READ_WRITE, _ENTER = 4, 6, 7
 # What a broker opens for writing when it loads a partition; the rest it reads, or replaces.
@@ -36,6 +37,8 @@ class FileStatus(NamedTuple):
 
 def status_of(path: str) -> FileStatus | None:
     """Ask the file system, through symbolic links; None if the path is gone."""
+    if is_uri(path):
+        return None  # a store has other rules, which are not told
     try:
         found = os.stat(path)
     except OSError:

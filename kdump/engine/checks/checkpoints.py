@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.checks.survey import problem_finding
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
-from kdump.storage import checkpoints, names
+from kdump.storage import checkpoints, names, places
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Ite
     found: dict[str, Offsets] = {}
     for checkpoint in _ALL:
         path = os.path.join(directory.path, checkpoint)
-        if not os.path.lexists(path):
+        if not places.lexists(path):
             continue
         offsets, told = _read(path)
         yield from told
@@ -70,7 +70,7 @@ def _read(path: str) -> tuple[Offsets | None, list[Finding]]:
     try:
         found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
     except PathError as error:
-        if not os.path.lexists(path):
+        if not places.lexists(path):
             return None, []
         return None, [finding("checkpoint-malformed", path=path, message=f"It {error.reason}.")]
     if found.problems:
@@ -119,7 +119,7 @@ def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> I
 def _missing(directory: LogDir, found: dict[str, Offsets]) -> Iterator[Finding]:
     """Tell of a recovery point that is gone while the high watermark, as old as it, is there."""
     path = os.path.join(directory.path, names.RECOVERY_POINT_CHECKPOINT)
-    if names.REPLICATION_CHECKPOINT in found and not os.path.lexists(path):
+    if names.REPLICATION_CHECKPOINT in found and not places.lexists(path):
         # Before 0.8.1 there was none, and no directory says which release wrote it.
         yield finding("checkpoint-missing", path=path)
 

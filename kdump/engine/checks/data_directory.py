@@ -11,7 +11,7 @@ from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import access_words
 from kdump.engine.checks.survey import PartitionFacts, Survey, read_properties
 from kdump.engine.findings import Finding, finding
-from kdump.storage import names, properties
+from kdump.storage import names, places, properties
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def check_data_directory(
 def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
     """Read `meta.properties`, empty where it is not there, and say what is wrong with it (X5)."""
     path = os.path.join(directory.path, names.META_PROPERTIES)
-    if not os.path.lexists(path):
+    if not places.lexists(path):
         return {}, []
     found, told = read_properties(path, properties.parse_meta_properties)
     if found is None:
@@ -101,12 +101,11 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
 def _other_directories(directory: LogDir) -> list[str]:
     """Directories whose names are no topic and partition."""
     try:
-        with os.scandir(directory.path) as entries:
-            return sorted(
-                entry.path
-                for entry in entries
-                if entry.is_dir() and names.parse_directory(entry.name) is None
-            )
+        return sorted(
+            entry.path
+            for entry in places.entries(directory.path)
+            if entry.is_dir() and names.parse_directory(entry.name) is None
+        )
     except OSError:
         return []
 
@@ -126,7 +125,7 @@ def _no_metadata(facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
         path = os.path.join(one.path, names.PARTITION_METADATA)
         if one.base_offset is None or one.next_offset == 0:
             continue
-        if os.path.lexists(one.path) and not os.path.lexists(path):
+        if places.lexists(one.path) and not places.lexists(path):
             yield finding(
                 "partition-metadata-missing",
                 path=path,

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Check
-from kdump.engine.checks.access import FileStatus, kept_out
+from kdump.engine.checks.access import FileStatus, kept_out, status_of
 from kdump.engine.checks.holes import Covered, Seen, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.findings import Finding, finding
 from kdump.kernels import columns as c
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Files(Check):
         rest = []
         for path in unknown:
             # Brokers pass over directories, whatever their names.
-            if names.stops_start(os.path.basename(path)) and os.path.isfile(path):
+            if names.stops_start(os.path.basename(path)) and places.isfile(path):
                 yield self._at("file-stops-start", path=path)
             else:
                 rest.append(path)
@@ -218,21 +218,19 @@ def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
     statuses: list[FileStatus] = []
     unknown: list[str] = []
     try:
-        own = os.stat(directory)
-        statuses.append(FileStatus(directory, own.st_uid, own.st_gid, own.st_mode))
-        with os.scandir(directory) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                name = names.parse(entry.name)
-                try:
-                    found = entry.stat()
-                except OSError:
-                    continue  # it vanished, or points nowhere
-                if not stat.S_ISREG(found.st_mode) or not _is_expected(name):
-                    unknown.append(entry.path)
-                else:
-                    statuses.append(
-                        FileStatus(entry.path, found.st_uid, found.st_gid, found.st_mode)
-                    )
+        own = status_of(directory)
+        if own is not None:
+            statuses.append(own)
+        for entry in sorted(places.entries(directory), key=lambda entry: entry.name):
+            name = names.parse(entry.name)
+            try:
+                found = entry.stat()
+            except OSError:
+                continue  # it vanished, or points nowhere
+            if not stat.S_ISREG(found.st_mode) or not _is_expected(name):
+                unknown.append(entry.path)
+            elif isinstance(found, os.stat_result):
+                statuses.append(FileStatus(entry.path, found.st_uid, found.st_gid, found.st_mode))
     except OSError:
         pass  # the directory vanished; the scan has said so
     return statuses, unknown
@@ -244,7 +242,7 @@ def _is_expected(name: FileName) -> bool:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return places.getsize(path)
     except OSError:
         return 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks import Check
 from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding
 from kdump.kernels import columns as c
+from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def stopped_cleanly(partition: PartitionScan) -> bool:
     """
     directory = partition.directory
     return directory is not None and any(
-        os.path.basename(path) == CLEAN_SHUTDOWN and os.path.lexists(path)
+        os.path.basename(path) == CLEAN_SHUTDOWN and places.lexists(path)
         for path in directory.files
     )
 

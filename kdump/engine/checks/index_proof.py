@@ -11,7 +11,6 @@ An index is read before the size of its log is taken: an entry is written after 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from kdump.engine.checks.time_index import TimeIndexes
 from kdump.engine.damage import at_place
 from kdump.engine.findings import finding
 from kdump.errors import PathError
+from kdump.storage import places
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -59,7 +59,7 @@ class IndexProof(Check):
                 with Source(path) as source:
                     index = IndexFile(source, kind)
             except PathError as error:
-                if os.path.lexists(path):
+                if places.lexists(path):
                     self.partition.errors.append(error)
                 else:
                     yield _about("file-vanished", path, segment)

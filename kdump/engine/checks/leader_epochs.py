@@ -20,7 +20,7 @@ from kdump.engine.damage import at_place
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
 from kdump.kernels import columns as c
-from kdump.storage import checkpoints, names
+from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import Source
@@ -226,7 +226,7 @@ class _Checkpoint:
                 read = checkpoints.parse_leader_epochs(source.whole(checkpoints.SIZE_LIMIT))
         except PathError as error:
             self.readable = False
-            if os.path.lexists(path):
+            if places.lexists(path):
                 partition.errors.append(error)
             return
         self.entries = checkpoints.loaded(read.entries)

@@ -15,8 +15,8 @@ from kdump.engine.checks.data_directory import (
 )
 from kdump.engine.checks.replicas import check_replicas
 from kdump.engine.findings import Finding, finding
-from kdump.errors import PathError
-from kdump.storage import names
+from kdump.errors import PathError, StoreError
+from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.log_dir import LogDir
 
@@ -38,18 +38,18 @@ def surveyed_under(
     """Find the data directories among paths, each once, with the facts of what lies in them."""
     by_parent: dict[str, list[PartitionFacts]] = {}
     for one in facts:
-        by_parent.setdefault(os.path.dirname(os.path.abspath(one.path)), []).append(one)
+        by_parent.setdefault(places.parent(one.path), []).append(one)
     by_directory: dict[str, list[PartitionFacts]] = {}
     for parent, in_it in by_parent.items():
-        by_directory.setdefault(os.path.realpath(parent), []).extend(in_it)
+        by_directory.setdefault(places.real(parent), []).extend(in_it)
     found: dict[str, Surveyed] = {}
     for path in paths:
-        real = os.path.realpath(path)
-        if real in found or not os.path.isdir(path):
-            continue
         try:
+            real = places.real(path)
+            if real in found or not places.isdir(path):
+                continue
             directory = LogDir.open(path)
-        except PathError:
+        except (PathError, StoreError):
             continue  # whoever listed it before has said so
         if is_data_directory(directory):
             of_it = by_directory.get(real, [])
@@ -187,7 +187,7 @@ def _twice(group: Sequence[Member]) -> Iterator[Finding]:
             if name.retirement is not None:
                 continue
             other = first.setdefault((name.topic, name.partition), path)
-            if other != path and os.path.lexists(path) and os.path.lexists(other):
+            if other != path and places.lexists(path) and places.lexists(other):
                 yield finding(
                     "partition-twice",
                     path=path,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from kdump.engine.findings import Finding
 from kdump.engine.pre08 import pre08_gap_finding, pre08_rows
 from kdump.engine.rows import Place
 from kdump.errors import PathError
+from kdump.storage import places
 from kdump.storage.pre08_records import Found, Pre08Records
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
     tails: dict[int, Finding] = {}  # by segment: a tail that does not come to an end
     for segment in segments:
         try:
-            sizes[segment.base_offset] = os.stat(str(segment.log)).st_size
+            sizes[segment.base_offset] = places.getsize(str(segment.log))
             if not partition.quick:
                 known = partition.known_of(segment.base_offset, str(segment.log))
                 for found in _read(partition, segment, counts) if known is None else known:
@@ -45,7 +45,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
                         yield found
         except (PathError, OSError) as error:
             path = str(segment.log)
-            if not os.path.lexists(path):
+            if not places.lexists(path):
                 yield at_place("file-vanished", _place(partition, segment))
             elif isinstance(error, PathError):
                 partition.errors.append(error)

@@ -8,13 +8,13 @@ offset is missing behind what it was made from.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Suspect, Touches
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
+from kdump.storage import places
 from kdump.storage.names import Retirement
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
@@ -79,7 +79,7 @@ class SnapshotCheck:
         try:
             snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
         except PathError as error:
-            if os.path.lexists(path):
+            if places.lexists(path):
                 self._partition.errors.append(error)
             return
         problems = snapshot.problems()

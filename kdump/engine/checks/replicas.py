@@ -15,7 +15,7 @@ from kdump.engine.checks import cluster_metadata
 from kdump.engine.checks.survey import read_properties
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
-from kdump.storage import names, properties
+from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
     """Look at the metadata log, if a broker has one here, and hold its partitions against it."""
     for member in group:
         path = os.path.join(member.path, names.directory_name(names.CLUSTER_METADATA_TOPIC, 0))
-        if not os.path.isdir(path):
+        if not places.isdir(path):
             continue
         yield from _metadata_files(path, limit)
         told = list(_against(group, member, path, limit))
@@ -43,7 +43,7 @@ def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
 
 def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
     quorum_state = os.path.join(path, names.QUORUM_STATE)
-    if os.path.lexists(quorum_state):
+    if places.lexists(quorum_state):
         for told in read_properties(quorum_state, properties.parse_quorum_state)[1]:
             yield told._replace(topic=names.CLUSTER_METADATA_TOPIC, partition=0)
     try:
@@ -68,7 +68,7 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
             ends = cluster_metadata.replay_snapshot(snapshot, None, limit)
         except PathError:
             continue  # brokers delete them while they run
-        if not (ends.header and ends.footer) and os.path.lexists(snapshot):
+        if not (ends.header and ends.footer) and places.lexists(snapshot):
             yield finding(
                 "metadata-snapshot-incomplete",
                 path=snapshot,
@@ -98,7 +98,7 @@ def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
 
 def _assignment(one: PartitionFacts, state: ClusterMetadata, node: int) -> Iterator[Finding]:
     """Hold one partition that is here against what the log says of it (R11, X8)."""
-    if not os.path.lexists(one.path):
+    if not places.lexists(one.path):
         return
     topic_id = one.topic_id or ""
     known = state.partitions.get(topic_id, {}).get(one.partition)
@@ -165,7 +165,7 @@ def _not_here(group: Sequence[Member], state: ClusterMetadata, node: int) -> Ite
             if topic is None or at is None or not _settled(state, known.since_ms):
                 continue
             name = names.directory_name(topic, partition)
-            if not any(os.path.lexists(os.path.join(path, name)) for path in here.values()):
+            if not any(places.lexists(os.path.join(path, name)) for path in here.values()):
                 yield finding(
                     "partition-missing",
                     path=os.path.join(at, name),

@@ -8,7 +8,6 @@ roll, so that a segment whose end no rule explains is worth no more than a note.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks import Check
 from kdump.engine.findings import Finding, finding
 from kdump.kernels import columns as c
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
@@ -185,6 +184,6 @@ def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:
     if path is None:
         return 0
     try:
-        return os.stat(path).st_size // entry_bytes
+        return places.getsize(path) // entry_bytes
     except OSError:
         return 0

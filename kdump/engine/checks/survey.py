@@ -10,7 +10,7 @@ from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
 from kdump.errors import PathError
-from kdump.storage import names, properties
+from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Retirement
 from kdump.storage.source import whole
@@ -60,7 +60,7 @@ class PartitionFacts(NamedTuple):
             if not logs or self.newest is None:
                 return not logs and self.base_offset is None
             path, size = self.newest
-            return logs[-1].log == path and os.stat(path).st_size == size
+            return logs[-1].log == path and places.getsize(path) == size
         except (PathError, OSError):
             return False
 
@@ -92,7 +92,7 @@ class Survey(Check):
         """Read what says which topic this is."""
         target, log = self.partition.target, self.partition.log
         path = os.path.join(log.path, names.PARTITION_METADATA)
-        if not target.whole or not os.path.lexists(path):
+        if not target.whole or not places.lexists(path):
             return
         self._has_metadata = True
         found, told = read_properties(path, properties.parse_partition_metadata)
@@ -138,7 +138,7 @@ def read_properties(
     try:
         found = parse(whole(path, TEXT_LIMIT))
     except PathError as error:
-        if not os.path.lexists(path):
+        if not places.lexists(path):
             return None, []
         return None, [finding("properties-malformed", path=path, message=f"It {error.reason}.")]
     return found, [problem_finding(problem, path) for problem in found.problems]

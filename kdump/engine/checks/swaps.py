@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,7 +12,7 @@ from kdump.engine.rows import Place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 
@@ -39,7 +38,7 @@ def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]
             try:
                 found.append((yield from _read(partition, path, name.base_offset)))
             except PathError as error:
-                if os.path.lexists(path):
+                if places.lexists(path):
                     partition.errors.append(error)
     if not found:
         return

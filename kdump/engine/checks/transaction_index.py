@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks import Suspect, Touches
 from kdump.engine.findings import CATALOGUE, Finding, finding
 from kdump.errors import PathError
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -79,7 +79,7 @@ class TransactionIndexCheck:
             self._source = Source(self._path)
         except PathError as error:
             self._path = None
-            if os.path.lexists(error.path):
+            if places.lexists(error.path):
                 self._partition.errors.append(error)
             return
         self._index = TransactionIndex(self._source, segment.base_offset)
@@ -256,7 +256,7 @@ class TransactionIndexCheck:
 
     def leave(self, segment: SegmentScan) -> Iterator[Finding]:
         """Say what is wrong with the file itself: its segment was not read to the end."""
-        if self._segment is segment and os.path.lexists(segment.path):
+        if self._segment is segment and places.lexists(segment.path):
             self._odd, self._missing = [], []
             yield from self._problems(segment)
         self.close()
@@ -406,7 +406,7 @@ def _was_replaced(segment: SegmentScan) -> bool:
     if segment.source is None:
         return True
     try:
-        now = os.stat(segment.path)
+        now = places.stat(segment.path)
     except OSError:
         return True
     then = segment.source.status()

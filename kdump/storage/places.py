@@ -1,0 +1,166 @@
+"""What the file system says of a path, on this machine or in a store.
+
+All that is asked of it for reading goes through here: a path of this machine straight to `os`, a
+URI to `kdump.stores`. A store that does not answer is a `StoreError`, and never a file that is not
+there. A store has no locks, links, owners or modes, and what is asked about them has no answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from kdump.stores import uris
+from kdump.stores.uris import is_uri
+
+__all__ = [
+    "absolute",
+    "entries",
+    "getsize",
+    "is_any_store_open",
+    "is_uri",
+    "isdir",
+    "isfile",
+    "keeps_times",
+    "lexists",
+    "listdir",
+    "open_in_store",
+    "parent",
+    "real",
+    "stat",
+    "status_in_store",
+]
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kdump.stores.listed import Listed
+    from kdump.stores.store import Entry, Status
+    from kdump.stores.windows import Windows
+
+#: Stores that a broker may have written to. Elsewhere the time of a file is that of its copying.
+_KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
+
+
+def stat(path: str) -> os.stat_result | Status:
+    """Ask what lies at a path, through symbolic links; OSError where nothing does."""
+    if not is_uri(path):
+        return os.stat(path)
+    return status_in_store(path)
+
+
+def getsize(path: str) -> int:
+    """Return the size of a file, in bytes."""
+    return stat(path).st_size
+
+
+def lexists(path: str) -> bool:
+    """Whether there is something at a path; in a store also where it does not say."""
+    if not is_uri(path):
+        return os.path.lexists(path)
+    try:
+        return _status(path) is not None
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+
+
+def isdir(path: str) -> bool:
+    """Whether a path is that of a directory."""
+    if not is_uri(path):
+        return os.path.isdir(path)
+    try:
+        found = _status(path)
+    except OSError:
+        return False
+    return found is not None and found.is_dir
+
+
+def isfile(path: str) -> bool:
+    """Whether a path is that of a regular file."""
+    if not is_uri(path):
+        return os.path.isfile(path)
+    try:
+        found = _status(path)
+    except OSError:
+        return False
+    return found is not None and found.is_file
+
+
+def listdir(path: str, *, fresh: bool = False) -> list[str]:
+    """Return the names in a directory; see `entries`."""
+    if not is_uri(path):
+        return os.listdir(path)
+    return [entry.name for entry in entries(path, fresh=fresh)]
+
+
+def entries(path: str, *, fresh: bool = False) -> Sequence[os.DirEntry[str] | Entry]:
+    """List a directory. `fresh`: as it is now, and not as it was a moment ago."""
+    if not is_uri(path):
+        with os.scandir(path) as found:
+            return list(found)
+    store, inside = _store(path)
+    return store.entries(inside, path, fresh=fresh)
+
+
+def absolute(path: str) -> str:
+    """Name a place independently of the working directory, in one spelling."""
+    return uris.normal(path) if is_uri(path) else os.path.abspath(path)
+
+
+def parent(path: str) -> str:
+    """Name the directory that a path lies in."""
+    return uris.parent(path) if is_uri(path) else os.path.dirname(os.path.abspath(path))
+
+
+def real(path: str) -> str:
+    """Name a place in the one way that all links to it lead to."""
+    return uris.normal(path) if is_uri(path) else os.path.realpath(path)
+
+
+def keeps_times(path: str) -> bool:
+    """Whether the time of a file is that of its last change, and not that of its copying."""
+    return not is_uri(path) or uris.scheme_of(path) in _KEEP_TIMES
+
+
+def status_in_store(uri: str) -> Status:
+    """Ask what lies at a URI; OSError where nothing does."""
+    found = _status(uri)
+    if found is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return found
+
+
+def open_in_store(uri: str) -> Windows:
+    """Open a file of a store for reading; OSError where that cannot be."""
+    from kdump.stores.windows import Windows
+
+    store, inside = _store(uri)
+
+    def now() -> Status | None:
+        found = store.store.status(inside)
+        if found is None:
+            store.forget(inside)
+        return found
+
+    return Windows(store.open(inside), now)
+
+
+def is_any_store_open() -> bool:
+    """Whether this process reads from a store, which no fork of it can go on with."""
+    opening = sys.modules.get("kdump.stores.opening")
+    return opening is not None and bool(opening.is_any_open())
+
+
+def _status(uri: str) -> Status | None:
+    store, inside = _store(uri)
+    return store.status(inside)
+
+
+def _store(uri: str) -> tuple[Listed, str]:
+    from kdump.stores.opening import store_of
+
+    return store_of(uri)

@@ -1,0 +1,52 @@
+"""What tells a URI from a path of this machine, and its parts."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+from kdump.errors import PathError
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+#: Hadoop's words for what its own clients make of them.
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_HTTP = ("http", "https")
+
+
+def is_uri(path: str) -> bool:
+    """Whether a path names a file of a store."""
+    return "://" in path and _URI.match(path) is not None
+
+
+def split(uri: str) -> tuple[str, str]:
+    """Take a URI apart into the store's root and the path in it, which has no slash around it."""
+    scheme, _, rest = uri.partition("://")
+    scheme = scheme.lower()
+    scheme = _SAME.get(scheme, scheme)
+    if scheme in _HTTP:
+        place, _, path = rest.partition("/")
+        return f"{scheme}://{place}", path.strip("/")
+    if "?" in rest:
+        reason = "options of a store are told by its environment, as in AWS_ENDPOINT_URL"
+        raise PathError(uri, f"{reason}, and not behind a question mark")
+    place, _, path = rest.partition("/")
+    path = posixpath.normpath("/" + path).strip("/")
+    return f"{scheme}://{place}", path
+
+
+def normal(uri: str) -> str:
+    """Spell a URI in one way only: what `os.path.abspath` is to paths."""
+    root, path = split(uri)
+    return f"{root}/{path}"
+
+
+def parent(uri: str) -> str:
+    """Return the directory that a path of a store lies in; that of a root is itself."""
+    root, path = split(uri)
+    above = path.rpartition("/")[0]
+    return f"{root}/{above}"
+
+
+def scheme_of(uri: str) -> str:
+    """Return a URI's scheme, with one name for each kind of store."""
+    return split(uri)[0].partition("://")[0]
