@@ -11,8 +11,8 @@ from kdump.cli.options import (
     LookupCommand,
     lookup_options,
     lookup_output_options,
-    path_options,
     read_int64,
+    spark_path_options,
 )
 
 
@@ -23,7 +23,7 @@ from kdump.cli.options import (
 )
 @click.argument("paths", nargs=-1, metavar="PATHS... OFFSET")
 @lookup_options
-@path_options
+@spark_path_options
 @lookup_output_options
 def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
     """Find OFFSET in each partition under PATHS as a broker does: segment, index entry, batch, and

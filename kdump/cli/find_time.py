@@ -12,8 +12,8 @@ from kdump.cli.options import (
     LookupCommand,
     lookup_options,
     lookup_output_options,
-    path_options,
     read_time,
+    spark_path_options,
 )
 
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
@@ -52,7 +52,7 @@ def read_target(text: str) -> int:
     help="With --list-offsets-version 0: how many offsets to give.",
 )
 @lookup_options
-@path_options
+@spark_path_options
 @lookup_output_options
 def find_time(paths: tuple[str, ...], **asked: Any) -> None:
     """Find the first record at or after TIME in each partition under PATHS, as a broker answers a

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,14 +11,13 @@ from kdump.cli.options import LOOKUP_FORMATS
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from kdump.engine.find import FindOptions
     from kdump.engine.findings import Finding
+    from kdump.engine.rows import Row
     from kdump.errors import KdumpError
-    from kdump.output.sink import Item
 
-    Find = Callable[[Iterable[str], int, FindOptions], Iterator[Item | Finding | KdumpError]]
+    Find = Callable[..., Iterator[Row | Finding | KdumpError]]
 
 
 def split_target(
@@ -50,6 +50,8 @@ def run(
     fail_on: str,
     jobs: int | None,
     engine: str,
+    master: str | None,
+    remote: str | None,
     broker_version: tuple[int, ...] | None,
     **asked: Any,
 ) -> int:
@@ -58,13 +60,16 @@ def run(
     4, "none", is that of a run in which no partition had an answer.
     """
     from kdump.cli import status
+    from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import Results, form_of
     from kdump.engine.find import FindOptions
     from kdump.engine.rows import Row
 
     if broker_version is not None:
         asked["broker_version"] = broker_version
+    jobs = jobs or 1
     try:
+        refuse_without_spark(engine, master, remote)
         options = FindOptions(**asked)
         results = Results(
             form_of(form, output, LOOKUP_FORMATS),
@@ -77,13 +82,22 @@ def run(
         )
     except UsageError as error:
         raise click.UsageError(str(error)) from None
-    answers = set()
+    many: dict[str, Any] = {}
+    if jobs > 1 or engine == "spark":
+        from kdump.engine.pace import Progress
 
-    def watched() -> Iterator[Item | Finding | KdumpError]:
-        for item in find(paths, target, options):
-            if isinstance(item, Row):
-                answers.add(item.fields["offset"] is not None)
+        many = {"jobs": jobs, "progress": Progress()}
+        results.follow_lookups(many["progress"])
+    answered = False
+
+    def watched(found: Iterator[Row | Finding | KdumpError]) -> Iterator[Any]:
+        nonlocal answered
+        for item in found:
+            results.rows_begin()
+            answered |= isinstance(item, Row) and item.fields["offset"] is not None
             yield item
 
-    reached = results.take(watched())
-    return status.first_of(reached, status.NONE if answers == {False} else status.DONE)
+    with ExitStack() as stack:
+        many |= item_driver(stack, engine, master, remote)
+        reached = results.take(watched(find(paths, target, options, **many)))
+    return status.first_of(reached, status.DONE if answered else status.NONE)

@@ -1,106 +1,89 @@
-"""What `kdump find-offset` and `kdump find-time` answer: one row for each partition.
+"""`find-offset` and `find-time` over many partitions: plan, one step for each, answers in order.
 
-The lookups themselves are in `lookup` and `time_lookup`; here partitions are chosen, rows are
-built, and under `--check` a scan of the log stands beside what the indexes led to.
+The plan lists no more than it must to know the partitions. The step lists its partition itself, so
+that what it answers is of one moment, and an item is small enough to be sent to many machines.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import time
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
-from kdump.engine.rows import Row
+from kdump.engine.find_rows import FindOptions, offset_items, time_items
+from kdump.engine.findings import Finding, finding
 from kdump.engine.targets import Selection, Target, resolve
-from kdump.errors import KdumpError, PathError
-from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.errors import KdumpError, PathError, StoreError
+from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog
+from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.engine.findings import Finding
-    from kdump.engine.lookup import Found, Step, Version
-    from kdump.storage.offset_index import OffsetPosition
+    from kdump.engine.pace import Pace, Progress
+    from kdump.engine.rows import Row
 
-    Item = Row | Finding | KdumpError
-    Answer = Callable[[Target], Iterator[Item]]
-
-_FORMAT_WITH_TIME = (0, 10)
-_LOWEST_SPECIAL = -5
-_STRICT_SPECIALS = (3, 0)  # before, a negative time without a meaning was taken as a time
+    Told = Row | Finding | KdumpError
+    Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
+    Step = partial[tuple[Told, ...]]
+    Driver = Callable[..., Iterator[tuple["Item", tuple[Told, ...] | KdumpError]]]
 
 
-class FindOptions(NamedTuple):
-    """What is asked for; the names are those of the command line.
+class Item(NamedTuple):
+    """One partition to be asked for.
 
-    `message_format` is the format the topic is configured to, where that is known.
+    `log` is its listing where one was made a moment ago; it is never sent anywhere. `bytes` is what
+    is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
     """
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
-    server_properties: str | None = None
-    isolation: str = "read_uncommitted"
-    as_is: bool = False
-    message_format: Version | None = None
-    broker_version: Version = NEWEST
-    explain: bool = False
-    check: bool = False
-    list_offsets_version: int = 1
-    max_offsets: int = 1
-    decompress_limit: int = DEFAULT_LIMIT
-
-    def view(self, target: Target) -> PartitionView:
-        """Look at a partition in the way asked for."""
-        return PartitionView(
-            target,
-            isolation=self.isolation,
-            as_is=self.as_is,
-            broker=self.broker_version,
-            limit=self.decompress_limit,
-        )
+    path: str
+    topic: str | None
+    partition: int | None
+    bytes: int = 0
+    log: LocalLog | None = None
 
 
-def find_offset(paths: Iterable[str], target: int, options: FindOptions) -> Iterator[Item]:
-    """Yield an `offset-lookup` row for each partition, findings, and errors."""
+def find_offset(
+    paths: Iterable[str],
+    target: int,
+    options: FindOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver | None = None,
+) -> Iterator[Told]:
+    """Yield an `offset-lookup` row for each partition, findings, and errors.
 
-    def answer(partition: Target) -> Iterator[Item]:
-        if is_pre08(partition):
-            from kdump.engine.find_pre08 import offset_row
-
-            yield offset_row(partition, target, options)
-        else:
-            yield from _offset(partition, target, options)
-
-    return _each(paths, options, answer)
+    They come in the order of the paths, whatever the number of workers and whichever driver; with
+    one worker in process, each as soon as it is found.
+    """
+    step = partial(look_up, ask=offset_items, target=target, options=options)
+    return _run(plan(paths, options), step, jobs, progress, driver)
 
 
-def find_time(paths: Iterable[str], target_ms: int, options: FindOptions) -> Iterator[Item]:
-    """Yield a `time-lookup` row for each partition, findings, and errors.
+def find_time(
+    paths: Iterable[str],
+    target_ms: int,
+    options: FindOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver | None = None,
+) -> Iterator[Told]:
+    """Yield a `time-lookup` row for each partition, findings, and errors, as `find_offset` does.
 
     `target_ms` is epoch milliseconds or one of the protocol's negative numbers.
     """
-
-    def answer(partition: Target) -> Iterator[Item]:
-        if is_pre08(partition):
-            from kdump.engine.find_pre08 import time_row
-
-            yield time_row(partition, target_ms, options)
-        else:
-            yield from _time(partition, target_ms, options)
-
-    return _each(paths, options, answer)
+    if options.now_ms is None:
+        options = options._replace(now_ms=time.time_ns() // 1_000_000)
+    step = partial(look_up, ask=time_items, target=target_ms, options=options)
+    return _run(plan(paths, options), step, jobs, progress, driver)
 
 
-def is_pre08(target: Target) -> bool:
-    """Whether a partition is of 0.6 or 0.7, where offsets are byte positions."""
-    logs = target.log.logs if target.log else []
-    return bool(logs) and all(segment.is_pre08 for segment in logs)
-
-
-def _each(paths: Iterable[str], options: FindOptions, answer: Answer) -> Iterator[Item]:
-    """Ask for each partition once, however many of its files are named."""
+def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
+    """Yield each partition once, however many of its files are named, and what is none."""
     selection = Selection(options.topic, options.partition, options.retired)
     seen = set()
     for target in resolve(paths, selection, options.server_properties, listed=False):
@@ -111,179 +94,129 @@ def _each(paths: Iterable[str], options: FindOptions, answer: Answer) -> Iterato
         if log is None or not (target.whole or log.logs):
             yield PathError(target.path, "is no partition and no segment of one")
             continue
-        place = os.path.realpath(log.path)
-        if place in seen:
+        place = places.real(log.path)
+        if place not in seen:
+            seen.add(place)
+            size = sum(_size(str(one.log)) for one in log.logs) if options.check else 0
+            yield Item(log.path, target.topic, target.partition, size, log)
+
+
+def _size(path: str) -> int:
+    try:
+        return places.getsize(path)
+    except OSError:
+        return 0  # reading it will say what is wrong
+
+
+def look_up(
+    item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
+) -> tuple[Told, ...]:
+    """Answer for one item of a plan, whose partition is listed again."""
+    return tuple(_told(item, ask, target, options))
+
+
+def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+    try:
+        log = item.log or LocalLog.open(item.path)
+        partition = _Partition(item.topic, item.partition, item.path, log, (), whole=True)
+        yield from ask(partition, target, options)
+    except StoreError:
+        raise  # a later attempt may have an answer
+    except PathError as error:
+        yield error if places.lexists(item.path) else _vanished(item)
+
+
+class _Partition(Target):
+    """A target whose data directory is listed once for all of its partitions, while it stays."""
+
+    def log_dir(self) -> LogDir | None:
+        """The data directory around it, if it can be listed."""
+        global _directory
+        assert self.log is not None
+        path = places.parent(self.log.path)
+        stamps = _stamps(path)
+        if _directory is None or stamps is None or _directory[:2] != (path, stamps):
+            listed = super().log_dir()
+            if listed is None:
+                return None
+            _directory = path, stamps, listed
+        return _directory[2]
+
+
+#: The data directory listed last, and what tells it from what it may become. In each worker its
+#: own: there may be many thousands of partitions in it, and each asks for its checkpoints.
+_directory: tuple[str, object, LogDir] | None = None
+
+
+def _stamps(directory: str) -> list[tuple[int, int, int]] | None:
+    """Say what changes when a directory's entries do, or one of the checkpoints that are read."""
+    found = []
+    try:
+        for name in ("", names.LOG_START_CHECKPOINT, names.REPLICATION_CHECKPOINT):
+            path = os.path.join(directory, name)
+            if not name or places.lexists(path):
+                status = places.stat(path)
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    except OSError:
+        return None
+    return found
+
+
+def _vanished(item: Item) -> Finding:
+    return finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
+
+
+def _run(
+    planned: Iterator[Item | KdumpError],
+    step: Step,
+    jobs: int,
+    progress: Progress | None,
+    driver: Driver | None,
+) -> Iterator[Told]:
+    """Answer while the plan goes on, or plan everything first and hand it to many."""
+    global _directory
+    _directory = None  # what an earlier run saw may be long past
+    if driver is not None or jobs > 1:
+        everything = [
+            one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned
+        ]
+        yield from _run_many(everything, step, jobs, progress, driver)
+        return
+    for one in planned:
+        if isinstance(one, KdumpError):
+            yield one
             continue
-        seen.add(place)
         try:
-            yield from answer(target._replace(path=log.path, whole=True))
-        except PathError as error:
+            yield from step(one, None)
+        except StoreError as error:
             yield error
 
 
-def _offset(target: Target, offset: int, options: FindOptions) -> Iterator[Item]:
-    view = options.view(target)
-    try:
-        yield from view.findings
-        found: Found | None = None
-        record: tuple[int, int] | None = None
-        error = None
-        try:
-            found = view.fetch(offset)
-            if found is None:
-                view.note("end", target.path, "no segment holds an entry that reaches the target")
-            else:
-                record = view.record_at(found, offset)
-                _explain_record(view, found, offset, record)
-        except BrokerError as failed:
-            error = str(failed)
-            view.note("error", target.path, f"the broker answers with an error: {error}")
-        row: dict[str, object] = {
-            "topic": target.topic,
-            "partition": target.partition,
-            "target": offset,
-            "segment": found.segment if found else None,
-            "index_entry": entry_fields(found.index_entry) if found else None,
-            "position": found.position if found else None,
-            "size_bytes": found.size_bytes if found else None,
-            "base_offset": found.base_offset if found else None,
-            "last_offset": found.last_offset if found else None,
-            "offset": record[0] if record else None,
-            "timestamp_ms": _timestamp(view, found, record) if record else None,
-            "batches_scanned": found.batches_scanned if found else 0,
-        }
-        checked: Iterable[Finding] = ()
-        if options.check:
-            from kdump.engine.find_check import check_offset
+def _run_many(
+    planned: list[Item | KdumpError],
+    step: Step,
+    jobs: int,
+    progress: Progress | None,
+    driver: Driver | None,
+) -> Iterator[Told]:
+    """Yield what comes of a plan in its order, errors of the plan in their places."""
+    from kdump.engine.pace import Progress
+    from kdump.engine.pipeline import run
 
-            scanned, checked = check_offset(view, offset, record[0] if record else None)
-            row["scan_offset"] = scanned
-        yield from checked
-        yield finished("offset-lookup", row, error, view.steps, options)
-    finally:
-        view.close()
+    items = [one for one in planned if not isinstance(one, KdumpError)]
+    progress = progress or Progress()
+    progress.planned_items = len(items)
+    progress.planned_bytes = sum(item.bytes for item in items)
+    results = (driver or run)(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
+    for one in planned:
+        if isinstance(one, KdumpError):
+            yield one
+            continue
+        _, result = next(results)
+        if isinstance(result, KdumpError):
+            yield result
+        else:
+            yield from result
 
 
-def _explain_record(
-    view: PartitionView, found: Found, offset: int, record: tuple[int, int] | None
-) -> None:
-    """Say which record a consumer is handed, or why none is."""
-    path = next(at.path for at in view.segments if at.base_offset == found.segment)
-    if record is None:
-        text = (
-            f"a consumer is handed records below {view.bound:,} only, and none is left from "
-            "the target on: none"
-        )
-    elif record[0] == offset:
-        text = f"offset {offset:,} is there"
-    else:
-        text = f"offset {offset:,} is not handed out; {record[0]:,} is the first behind it that is"
-    view.note("record", path, text, offset=record[0] if record else None)
-
-
-def _timestamp(view: PartitionView, found: Found | None, record: tuple[int, int]) -> int | None:
-    """A record's timestamp; null where its format has none, -1 where -1 is stored."""
-    if record[1] >= 0 or found is None:
-        return record[1]
-    segment = next(at for at in view.segments if at.base_offset == found.segment)
-    magic = segment.log().read(found.position + 16, 1)
-    return None if bytes(magic) == b"\0" else record[1]
-
-
-def _time(target: Target, target_ms: int, options: FindOptions) -> Iterator[Item]:
-    from kdump.engine.time_lookup import NONE, list_offsets, list_offsets_v0
-
-    view = options.view(target)
-    try:
-        yield from view.findings
-        answer, error = NONE, None
-        offsets: list[int] = []
-        try:
-            if options.list_offsets_version == 0:
-                offsets = list_offsets_v0(view, target_ms, options.max_offsets)
-                answer = NONE._replace(offset=offsets[0] if offsets else -1)
-                view.note(
-                    "segments",
-                    target.path,
-                    f"version 0 compares the target with the modification times of "
-                    f"{len(view.segments):,} segments, and opens no index",
-                )
-            else:
-                _refuse_time(target_ms, options)
-                answer = list_offsets(view, target_ms)
-                if answer.position is not None and answer.offset >= 0:
-                    view.note(
-                        "record",
-                        next(at.path for at in view.segments if at.base_offset == answer.segment),
-                        f"offset {answer.offset:,}, at {answer.timestamp_ms}",
-                        offset=answer.offset,
-                        timestamp_ms=answer.timestamp_ms,
-                    )
-                elif answer.offset >= 0 and target_ms < 0:
-                    view.note("end", target.path, _special_words(view, target_ms, answer.offset))
-        except BrokerError as failed:
-            error = str(failed)
-            view.note("error", target.path, f"the broker answers with an error: {error}")
-        time_entry = answer.time_index_entry
-        row: dict[str, object] = {
-            "topic": target.topic,
-            "partition": target.partition,
-            "target_ms": target_ms,
-            "segment": answer.segment,
-            "time_index_entry": time_entry._asdict() if time_entry else None,
-            "index_entry": entry_fields(answer.index_entry),
-            "position": answer.position,
-            "offset": answer.offset if answer.offset >= 0 else None,
-            "timestamp_ms": answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
-            "leader_epoch": answer.leader_epoch,
-            "batches_scanned": answer.batches_scanned,
-        }
-        checked: Iterable[Finding] = ()
-        if options.list_offsets_version == 0:
-            row["offsets"] = offsets
-        elif options.check:
-            from kdump.engine.find_check import check_time
-
-            scanned, checked = check_time(view, target_ms, answer)
-            row["scan_offset"] = scanned
-        yield from checked
-        yield finished("time-lookup", row, error, view.steps, options)
-    finally:
-        view.close()
-
-
-def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
-    if target_ms == -1:
-        bound = "the last stable offset" if view.committed else "the high watermark or the log end"
-        return f"latest is {bound}, the first offset not handed out: {offset:,}"
-    return f"earliest is the log start: {offset:,}"
-
-
-def _refuse_time(target_ms: int, options: FindOptions) -> None:
-    """Raise what a broker says of a time it does not look up (L11, L12)."""
-    if target_ms < _LOWEST_SPECIAL and options.broker_version >= _STRICT_SPECIALS:
-        raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
-    old = options.message_format is not None and options.message_format < _FORMAT_WITH_TIME
-    if old and target_ms not in (-1, -2):
-        raise BrokerError(
-            "UNSUPPORTED_FOR_MESSAGE_FORMAT: the topic's configured format has no timestamps"
-        )
-
-
-def entry_fields(entry: OffsetPosition | None) -> dict[str, int] | None:
-    """An index entry as a member of a row."""
-    return None if entry is None else entry._asdict()
-
-
-def finished(
-    kind: str,
-    row: dict[str, object],
-    error: str | None,
-    steps: Iterable[Step],
-    options: FindOptions,
-) -> Row:
-    """Add what every lookup row ends with: the error, if any, and the steps, if asked for."""
-    row["error"] = error
-    if options.explain:
-        row["steps"] = [step.fields() for step in steps]
-    return Row(kind, row)
+__all__ = ["FindOptions", "Item", "find_offset", "find_time", "look_up", "plan"]

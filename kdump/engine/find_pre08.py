@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kdump.engine.find import finished
+from kdump.engine.find_rows import finished
 from kdump.engine.lookup import Step
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.find import FindOptions
+    from kdump.engine.find_rows import FindOptions
     from kdump.engine.rows import Row
     from kdump.engine.targets import Target
 
@@ -94,7 +94,8 @@ def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
             pairs.append((base, source.status().st_mtime_ns // 1_000_000))
             size, end = source.size, base + source.size
     if size:
-        pairs.append((end, time.time_ns() // 1_000_000))
+        now_ms = time.time_ns() // 1_000_000 if options.now_ms is None else options.now_ms
+        pairs.append((end, now_ms))
     if target_ms == _LATEST:
         start = len(pairs) - 1
     elif target_ms == _EARLIEST:

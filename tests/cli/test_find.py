@@ -2,8 +2,13 @@
 
 import csv
 import json
+import shutil
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -11,6 +16,8 @@ from click.testing import CliRunner, Result
 
 from kdump.cli import cli
 from kdump.cli.find_time import read_target
+from kdump.engine import find
+from kdump.engine.find import plan
 
 TIME = 1_700_000_000_000
 STEM = "00000000000000000000"
@@ -101,6 +108,9 @@ def test_negative_offset_is_out_of_range_not_an_option(partition: Path) -> None:
         ("find-time", ["orders-7", "1969-12-31T23:59:59.999Z"]),
         ("find-time", ["orders-7", "now", "--format", "parquet"]),
         ("find-time", ["orders-7", "now", "--check", "--list-offsets-version", "0"]),
+        ("find-offset", ["orders-7", "5", "--master", "local[1]"]),
+        ("find-time", ["orders-7", "now", "--remote", "sc://host"]),
+        ("find-time", ["a", "-1", "--engine", "spark", "--master", "x", "--remote", "y"]),
     ],
 )
 def test_wrong_usage_is_2(command: str, args: list[str]) -> None:
@@ -201,3 +211,43 @@ def test_many_segments_passed_over_are_told_in_short(partition: Path) -> None:
 def test_quiet_prints_nothing_and_the_status_tells(partition: Path) -> None:
     result = run("find-offset", partition, 77, "-q")
     assert (result.exit_code, result.stdout) == (4, "")
+
+
+def test_workers_give_the_same_output(partition: Path) -> None:
+    for number in range(5):
+        other = partition.parent / f"audit-{number}"
+        other.mkdir()
+        (other / f"{STEM}.log").write_bytes(builders.batch(base_offset=number))
+    missing = partition.parent / "nonesuch-0"
+    for words in (("find-offset", 3), ("find-time", -1, "--explain", "--format", "table")):
+        command, target, *form = words
+        args = (command, partition.parent, missing, target, *form)
+        alone, together = run(*args), run(*args, "-j", 3)
+        assert alone.exit_code == together.exit_code == 1
+        assert (together.stdout, together.stderr) == (alone.stdout, alone.stderr)
+        assert "orders" in alone.stdout
+
+
+def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "kdump", "find-offset", partition, "3"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "kdump.engine.find" in imported
+    packages = {name.split(".")[0] for name in imported}
+    assert not packages & {"multiprocessing", "pyspark", "pyarrow", "rich"}
+    assert not imported & {"kdump.spark", "kdump.engine.pipeline"}
+
+
+def test_a_partition_that_vanishes_is_no_answer(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def planned(*asked: Any) -> Iterator[Any]:
+        items = list(plan(*asked))
+        shutil.rmtree(partition)
+        return iter(items)
+
+    monkeypatch.setattr(find, "plan", planned)
+    result = run("find-offset", partition, 3)
+    assert (result.exit_code, result.stdout) == (4, "")
+    found = json.loads(result.stderr)
+    assert (found["code"], found["path"]) == ("file-vanished", str(partition))

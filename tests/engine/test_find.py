@@ -1,17 +1,23 @@
 """Rows of the lookups: one for each partition, errors in them, scans beside them."""
 
 import os
+import shutil
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
+from corpus import corpus, names
 
 from kdump.engine.find import FindOptions, find_offset, find_time
 from kdump.engine.findings import Finding
+from kdump.engine.pace import Progress
+from kdump.engine.pipeline import run
 from kdump.engine.rows import Row
 from kdump.errors import NothingToDo, PathError
+from kdump.storage.log_dir import LogDir
 
 Fields = dict[str, object]
 TIME = 1_700_000_000_000
@@ -165,6 +171,9 @@ def test_version_0_answers_by_modification_time(partition: Path) -> None:
     row = at_time(partition, 2_500_000, list_offsets_version=0, max_offsets=5)
     assert (row["offset"], row["offsets"]) == (10, [10, 0])
     assert at_time(partition, 500_000, list_offsets_version=0)["offsets"] == []
+    options = {"list_offsets_version": 0, "now_ms": 3_000_000}
+    found = [at_time(partition, target, **options)["offset"] for target in (2_999_999, 3_000_000)]
+    assert found == [10, 14]
 
 
 def test_segment_files_stand_for_their_partition_once(partition: Path) -> None:
@@ -289,3 +298,139 @@ def test_0_7_damage_is_named(old: Path) -> None:
     row = at_offset(old, len(data) - 1)
     assert row["offset"] is None
     assert "no entry can be read" in str(row["error"])
+
+
+def test_0_7_compares_with_the_moment_of_the_question(old: Path) -> None:
+    for path in old.iterdir():
+        os.utime(path, (1000, 1000))
+    end = 4 * len(builders.pre08_message(b"aa"))
+    found = [at_time(old, target, now_ms=5_000_000)["offset"] for target in (4_999_999, 5_000_000)]
+    assert found == [end // 2, end]
+
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
+
+
+def told(paths: list[Path], jobs: int = 1, **driver: Any) -> list[list[object]]:
+    """Give what several questions yield; errors as their text."""
+    given = list(map(str, paths))
+    explained = FindOptions(explain=True, check=True, isolation="read_committed")
+    aged = FindOptions(list_offsets_version=0, max_offsets=3, now_ms=TIME)
+    many = {"jobs": jobs, **driver}
+    answers = (
+        find_offset(given, 150, explained, **many),
+        find_time(given, TIME + 100_000, explained, **many),
+        find_time(given, -1, FindOptions(retired=True, as_is=True), **many),
+        find_time(given, 1_800_000_000_000, aged, **many),
+    )
+    return [[repr(it) if isinstance(it, Exception) else it for it in found] for found in answers]
+
+
+def directories(root: Path) -> list[Path]:
+    """Give the data directories under a path, partitions that lie in them once more, and errors."""
+    logs = [path for path in root.rglob("*") if path.suffix in (".log", ".kafka")]
+    roots = sorted({log.parent.parent for log in logs})
+    return [root / "nonesuch", *roots, logs[0], logs[0].parent, root / "nothing-0"]
+
+
+def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
+    paths = directories(SAMPLES)
+    alone = told(paths)
+    assert told(paths, jobs=3) == alone
+    assert {isinstance(one, str) for one in (alone[0][0], alone[0][-1])} == {True}
+    assert sum(isinstance(one, Row) for one in alone[0]) > 40
+
+
+@pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[::4])
+def test_any_number_of_workers_on_corpora(name: str) -> None:
+    paths = directories(corpus(name))
+    assert told(paths, jobs=3) == told(paths)
+
+
+def test_an_answer_does_not_wait_for_the_next_partition(partition: Path) -> None:
+    """The second one is not even there before the first is answered for."""
+    later = partition.parent / "audit-0"
+    found = find_offset([str(partition), str(later)], 1, FindOptions())
+    rows, _ = split(_until_row(found))
+    assert rows[0]["topic"] == "orders"
+    write_segment(later, 0, batches(0), [], [])
+    rows, _ = split(found)
+    assert [row["topic"] for row in rows] == ["audit"]
+
+
+def _until_row(items: Iterator[object]) -> Iterator[object]:
+    for item in items:
+        yield item
+        if isinstance(item, Row):
+            return
+
+
+def after(change: Callable[[], object]) -> Callable[..., Any]:
+    """Run in process, but change something between the plan and the first answer."""
+
+    def driver(items: Any, step: Any, **how: Any) -> Any:
+        change()
+        return run(items, step, **how)
+
+    return driver
+
+
+def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> None:
+    other = partition.parent / "audit-0"
+    write_segment(other, 0, batches(0), [], [])
+    progress = Progress()
+    items = list(
+        find_offset(
+            [str(partition.parent)],
+            1,
+            FindOptions(),
+            jobs=2,
+            progress=progress,
+            driver=after(lambda: shutil.rmtree(other)),
+        )
+    )
+    gone = items[0]
+    assert isinstance(gone, Finding)
+    assert (gone.code, gone.path, gone.topic) == ("file-vanished", str(other), "audit")
+    assert isinstance(items[-1], Row)
+    assert items[-1].fields["topic"] == "orders"
+    assert (progress.planned_items, progress.items_done, progress.planned_bytes) == (2, 2, 0)
+
+
+def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
+    def change() -> None:
+        shutil.rmtree(partition)
+        partition.write_text("x")
+
+    (error,) = find_offset([str(partition)], 1, FindOptions(), driver=after(change))
+    assert isinstance(error, PathError)
+    assert error.path == str(partition)
+
+
+def test_what_check_reads_is_planned(partition: Path) -> None:
+    progress = Progress()
+    options = FindOptions(check=True)
+    list(find_offset([str(partition)], 1, options, jobs=2, progress=progress))
+    assert progress.planned_bytes == 5 * SIZE
+
+
+def test_a_data_directory_is_listed_once_and_its_checkpoints_are_believed_as_they_are(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        write_segment(partition.parent / f"audit-{number}", 0, batches(0, 2), [], [])
+    listed = []
+    open_directory = LogDir.open
+    monkeypatch.setattr(LogDir, "open", lambda path: listed.append(path) or open_directory(path))
+    marks = partition.parent / "replication-offset-checkpoint"
+    marks.write_text("0\n1\naudit 0 1\n")
+    paths = [str(path) for path in sorted(partition.parent.glob("audit-*"))]
+    found = find_time(paths, -1, FindOptions())
+    assert [row["offset"] for row in split(_until_row(found))[0]] == [1]
+    next(item for item in found if isinstance(item, Row))
+    assert len(listed) == 1
+    marks.write_text("0\n3\naudit 2 1\naudit 3 2\naudit 4 3\n")
+    assert [row["offset"] for row in split(found)[0]] == [1, 2, 3]
+    assert len(listed) == 2

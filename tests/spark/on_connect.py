@@ -1,0 +1,140 @@
+"""Run by test_connect.py: everything that runs on Spark, on a Connect server of this machine.
+
+    python on_connect.py OUT
+
+A process has either classic sessions or Connect's, so this is one of its own. Prints, as JSON, for
+each kind of work whether it gave what it gives in process, and what was seen of progress.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bulk import bulk_dumped, left_in
+
+from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.find import FindOptions, Item, find_offset, look_up
+from kdump.engine.pace import Pace, Progress
+from kdump.engine.rows import RecordChunk, Row
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+from kdump.spark.driver import SparkFailed, items_on, splits_on
+from kdump.spark.session import spark_session
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+SOUND, DAMAGED = SAMPLES / "clean/4.1.1/d2", SAMPLES / "damaged/4.1.1-stopped/d1"
+FIND = FindOptions(explain=True, check=True)
+
+
+def verified(**driver: Any) -> list[Any]:
+    """Give what verify yields, without how long it took."""
+    items = list(verify([str(DAMAGED)], VerifyOptions(), progress=Progress(), **driver))
+    for item in items:
+        if isinstance(item, Row):
+            item.fields.pop("seconds", None)
+    return items
+
+
+def found(**driver: Any) -> list[Any]:
+    """Give what find-offset yields."""
+    paths = [str(SOUND), str(SAMPLES / "nonesuch")]
+    return [repr(item) for item in find_offset(paths, 100, FIND, **driver)]
+
+
+def read(spark: Any) -> list[tuple[str, int]]:
+    """Give topic and offset of each record, as Spark reads them."""
+    few = spark.read.format("kdump").schema("topic string, offset bigint")
+    return sorted((row.topic, row.offset) for row in few.load(str(SOUND)).collect())
+
+
+def read_here() -> list[tuple[str, int]]:
+    """Give the same, in process."""
+    rows = []
+    for item in dump([str(SOUND)], DumpOptions()):
+        if isinstance(item, RecordChunk):
+            rows += [(item.place.topic or "", record.offset) for record in item.iter_records()]
+    return sorted(rows)
+
+
+def slowly(spark: Any, seconds: float, progress: Progress) -> list[Any]:
+    """Look partitions up, one a task, each in so much time."""
+
+    def driver(items: Any, step: Any, **how: Any) -> Iterator[Any]:
+        def slow(item: Item, pace: Pace) -> Any:
+            time.sleep(seconds)
+            return look_up(item, pace, **step.keywords)
+
+        return items_on(spark)(items, slow, **how)
+
+    asked = FindOptions(check=True)
+    return list(find_offset([str(SOUND)], 0, asked, jobs=7, progress=progress, driver=driver))
+
+
+def moving(spark: Any) -> list[tuple[int, int]]:
+    """Give what a bar is shown of a job of seven tasks: partitions and bytes."""
+    progress = Progress()
+    seen: list[tuple[int, int]] = []
+
+    def tick() -> None:
+        now = progress.items_done, progress.done_bytes
+        if not seen or seen[-1] != now:
+            seen.append(now)
+
+    progress.tick = tick
+    slowly(spark, 2.0, progress)
+    return seen
+
+
+def interrupted(spark: Any) -> list[object]:
+    """Press Ctrl-C during a job of minutes; say what came of it, and in how many seconds."""
+    timer = threading.Timer(5.0, os.kill, (os.getpid(), signal.SIGINT))
+    progress = Progress()
+
+    def tick() -> None:
+        if timer.ident is None:  # the job has begun
+            timer.start()
+
+    progress.tick = tick
+    started = time.monotonic()
+    try:
+        slowly(spark, 60.0, progress)
+    except KeyboardInterrupt:
+        came = "KeyboardInterrupt"
+    except SparkFailed as error:
+        came = str(error)
+    seconds = time.monotonic() - started
+    started = time.monotonic()
+    spark.range(4, numPartitions=2).collect()  # the processors are free again
+    return [came, seconds, time.monotonic() - started]
+
+
+def main(out: Path) -> None:
+    """Compare."""
+    out.mkdir()
+    here = bulk_dumped(SOUND, out / "here", split_bytes=9000)
+    with spark_session(None, "local[2]") as spark:
+        driver = {"driver": items_on(spark)}
+        there = bulk_dumped(SOUND, out / "there", splits_on(spark, tasks=4), 9000)
+        told = {
+            "connect": not hasattr(spark, "_sc"),
+            "dump": there == here and left_in(out / "there") == left_in(out / "here"),
+            "verify": verified(**driver) == verified(),
+            "find": found(**driver) == found(),
+            "read": read(spark) == read_here() != [],
+            "moving": moving(spark),
+            "interrupted": interrupted(spark),
+            "handlers": len(spark.client._progress_handlers),
+        }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
