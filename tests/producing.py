@@ -190,7 +190,7 @@ def random_log(draw: random.Random) -> bytes:
     for _ in range(draw.randrange(1, 30)):
         producer = draw.choice([-1, 1, 1, 2, 3])
         count = draw.randrange(1, 4)
-        sequence = sequences.get(producer, draw.choice([0, 0x7FFFFFFD]))
+        sequence = sequences.get(producer, draw.choice([0, 1, 5, 6, 7, 0x7FFFFFFD]))
         if draw.random() < 0.03:
             sequence += 1
         parts.append(

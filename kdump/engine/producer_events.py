@@ -52,7 +52,8 @@ class Ended(NamedTuple):
 class Unjoined(NamedTuple):
     """A batch whose sequence number does not follow its producer's last one.
 
-    `previous` is the state before; `joined`: no offset is missing between the two batches.
+    `previous` is the state before; `joined`: no offset is missing between the two batches;
+    `known_first`: it begins at 0 and has the checksum of the first batch of this epoch.
     """
 
     row: int
@@ -62,6 +63,7 @@ class Unjoined(NamedTuple):
     base_sequence: int
     previous: ProducerState
     joined: bool
+    known_first: bool = False
 
 
 class Mixed(NamedTuple):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,7 @@ class Producer:
 
     __slots__ = (
         "coordinator_epoch",
+        "first_crc",
         "first_offset",
         "joined_from",
         "last_marker",
@@ -79,6 +80,7 @@ class Producer:
         self.since_ms = -1  # its first batch's timestamp; out of a snapshot: the last one's
         self.stamped_ms = -1  # the next marker's, of any producer: a broker's clock
         self.joined_from = 0  # when it began; the largest offset of all: that is not known
+        self.first_crc = -1  # of this epoch's batch that began at sequence 0
 
     def state(self, producer_id: int) -> ProducerState:
         """The entry of a snapshot taken now."""
@@ -96,7 +98,7 @@ class Producer:
     def forget_batches(self, producer_epoch: int) -> None:
         """Take a new epoch, which makes the last batch unknown."""
         self.producer_epoch = producer_epoch
-        self.last_sequence = self.last_offset = -1
+        self.last_sequence = self.last_offset = self.first_crc = -1
         self.offset_delta = 0
 
 
@@ -108,9 +110,17 @@ class ProducerStates:
     nothing was seen). Of more than `limit` producers the longest idle are dropped, never one with
     an open transaction (`dropped` says that it happened); if that does not help, `overflowed` is
     set and nothing more is tracked.
+
+    A broker takes every batch of a log for the producer's last. One that `is_repeat` says was there
+    before leaves that as it was, so that each of several such is told of, and what follows is not.
     """
 
-    def __init__(self, limit: int = PRODUCERS_KEPT) -> None:
+    def __init__(
+        self,
+        limit: int = PRODUCERS_KEPT,
+        *,
+        is_repeat: Callable[[Unjoined, Columns], bool] | None = None,
+    ) -> None:
         self.producers: dict[int, Producer] = {}
         self.open: dict[int, int] = {}
         self.joined_from = 0
@@ -120,6 +130,7 @@ class ProducerStates:
         self.dropped = False
         self.overflowed = False
         self._limit = limit
+        self._is_repeat = is_repeat
         self._unstamped: list[Producer] = []  # that opened since the last marker
 
     @classmethod
@@ -279,13 +290,19 @@ class ProducerStates:
                     Unjoined(
                         row, producer_id, epoch, (producer.last_sequence + 1) & MAX_SEQUENCE,
                         sequence, producer.state(producer_id), joined_from <= producer.last_offset,
+                        not sequence and producer.first_crc == batches.value(c.B_CRC, row),
                     )
                 )  # fmt: skip
             delta = last - base
-            producer.last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else -1
-            producer.last_offset = producer.last_seen = last
-            producer.offset_delta = delta
-            producer.last_timestamp_ms = timestamp
+            if self._is_repeat and events and _repeats(events[-1], row, batches, self._is_repeat):
+                producer.last_seen = last
+            else:
+                producer.last_sequence = (sequence + delta) & MAX_SEQUENCE if sequence >= 0 else -1
+                producer.last_offset = producer.last_seen = last
+                producer.offset_delta = delta
+                producer.last_timestamp_ms = timestamp
+                if not sequence:
+                    producer.first_crc = batches.value(c.B_CRC, row)
             if flags & c.TRANSACTIONAL:
                 if producer.first_offset < 0:
                     producer.first_offset = self.open[producer_id] = base
@@ -378,6 +395,12 @@ def no_producers(batches: Columns, low: int, high: int) -> bool:
     """Whether none of the rows has a producer id."""
     ids = batches.column(c.B_PRODUCER_ID)[low:high]
     return high - low <= BATCHES_A_RUN and ids == memoryview(_NO_PRODUCER)[: high - low]
+
+
+def _repeats(
+    event: Event, row: int, batches: Columns, is_repeat: Callable[[Unjoined, Columns], bool]
+) -> bool:
+    return isinstance(event, Unjoined) and event.row == row and is_repeat(event, batches)
 
 
 def _joined_from(bases: memoryview, lasts: memoryview) -> int:

@@ -30,6 +30,7 @@ class Settings(NamedTuple):
     timestamp_after_max_ms: int = _UNLIMITED
     stated: frozenset[str] = frozenset()
     internal_segment_bytes: tuple[tuple[str, int], ...] = ()  # topic, what a file gave for it
+    producer_id_expiration_ms: int = 24 * _HOUR_MS
 
     def for_topic(self, topic: str | None) -> Settings:
         """Return what holds for one topic, as far as a broker's own settings tell."""
@@ -64,6 +65,7 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
     ("log.message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
     ("log.message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
+    ("producer.id.expiration.ms", "producer_id_expiration_ms", 1),
 )
 
 

@@ -53,6 +53,8 @@ prove_records = _kernel.prove_records
 resync = _kernel.resync
 rising_slots = _kernel.rising_slots
 room_for = _kernel.room_for
+sum_batches = _kernel.sum_batches
+sum_keys = _kernel.sum_keys
 tally = _kernel.tally
 walk = _kernel.walk
 
@@ -77,6 +79,8 @@ __all__ = [
     "resync",
     "rising_slots",
     "room_for",
+    "sum_batches",
+    "sum_keys",
     "tally",
     "walk",
 ]

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable
+from typing import Any
 
 from kdump.kernels.columns import Columns
 from kdump.kernels.gathered import Gathered
@@ -28,6 +29,19 @@ def follow_producers(
     batches: Columns, first: int, end: int, next_offset: int, table: array[int]
 ) -> tuple[int, int]: ...
 def tally(batches: Columns) -> tuple[int, int, int, int]: ...
+def sum_batches(
+    batches: Columns, first: int, by_producer: bool, by_codec: bool, sums: array[int], slot: int
+) -> int: ...
+def sum_keys(
+    data: _Data,
+    records: Columns,
+    first: int,
+    slots: dict[Any, int],
+    sums: array[int],
+    floor: int,
+    most: int,
+    longest: int,
+) -> int: ...
 def rising_slots(data: _Data, size: int) -> int: ...
 def prove_entries(
     batches: Columns,

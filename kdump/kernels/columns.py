@@ -64,6 +64,19 @@ INNER_CRC_BAD = 1
 INNER_MAGIC_OTHER = 2  # the message's magic is not its wrapper's (F15)
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
 
+# Numbers that `sum_batches` and `sum_keys` add up. What they do not know stays as it was.
+T_BATCHES = 0
+T_RECORDS = 1
+T_BYTES = 2
+T_CONTROL = 3  # control batches
+T_UNOPENED = 4  # wrappers whose messages are not among the records
+T_FIRST = 5  # lowest timestamp, -1: none
+T_LAST = 6  # highest timestamp, -1: none
+T_ERROR = 7  # bytes that may be missing in BYTES
+T_SEGMENTS = 8
+T_SEEN = 9  # the number of the segment counted last
+TOTALS_WIDTH = 10
+
 # Why an index entry does not hold, as prove_entries says it.
 NO_BATCH = 1
 PASSES_OVER = 2

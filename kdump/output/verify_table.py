@@ -64,6 +64,7 @@ class VerifyTable:
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
         self._recoveries: list[Row] = []
+        self._groups: list[Row] = []
         self._summary: Row | None = None
         self._meant: set[str] = set()  # codes whose meaning was told
 
@@ -82,6 +83,8 @@ class VerifyTable:
         """Hold what a restart would do to a partition, or the summary."""
         if row.row == "summary":
             self._summary = row
+        elif row.row == "summary-by":
+            self._groups.append(row)
         else:
             self._recoveries.append(row)
 
@@ -99,6 +102,12 @@ class VerifyTable:
             from kdump.output.verify_recovery import recovery_lines
 
             for line in recovery_lines(self._recoveries, self._width):
+                self._line(line)
+        if self._groups and not self._quiet:
+            from kdump.output.verify_groups import group_lines
+
+            self._line("")
+            for line in group_lines(self._groups, self._width):
                 self._line(line)
         if self._summary is not None and not self._quiet:
             self._closing(self._summary)
@@ -155,7 +164,7 @@ class VerifyTable:
         fields = summary.fields
         findings = fields["findings"]
         assert isinstance(findings, dict)
-        if any(findings.values()) or self._recoveries:
+        if any(findings.values()) or self._recoveries or self._groups:
             self._line("")
         parts = [counted(count, word) for word, count in findings.items() if count]
         if not fields["paths"]:

@@ -1,4 +1,4 @@
-"""Random damage for verify, its predictions, the plan of reindex and the lookups: no traceback.
+"""Random damage for verify, its predictions, the plan of reindex, lookups and sums: no traceback.
 
 The inputs are those of the campaign for dump; here only the engine is called, and nothing but an
 exception of ours or too much time is a failure. `KDUMP_FUZZ=long` takes 20,000 of them.
@@ -21,6 +21,8 @@ from fuzz.seeds import all_seeds
 from kdump import kernels
 from kdump.engine import find
 from kdump.engine.reindex import ReindexOptions, reindex
+from kdump.engine.sequences import SequenceOptions, sequences
+from kdump.engine.usage import UsageOptions, usage
 from kdump.engine.verify import VerifyOptions
 from kdump.engine.verify_run import verify
 
@@ -59,6 +61,10 @@ def asked(path: str, number: int) -> Iterator[object]:
     yield from find.find_offset([path], rng.choice((0, 1, 100, 1 << 40)), lookup)
     when = rng.choice((-1, -2, -3, 0, 1_700_000_000_000))
     yield from find.find_time([path], when, lookup)
+    by = rng.choice((("topic",), ("partition", "producer", "codec"), ("topic", "key")))
+    counted = UsageOptions(by=by, deep=deep, decompress_limit=_LIMIT)
+    yield from usage([path], counted, split_bytes=rng.choice((None, 1, 4096)), groups_kept=50)
+    yield from sequences([path], SequenceOptions(explained=True))
 
 
 def test_no_input_breaks_the_engine(tmp_path: Path) -> None:

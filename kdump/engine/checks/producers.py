@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start, trimmed_to
+from kdump.engine.checks.ordering import in_order, out_of_order
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.checks.transactions import open_transactions
@@ -23,20 +24,14 @@ from kdump.engine.producer_state import (
     Unjoined,
     Unreadable,
 )
+from kdump.engine.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 from kdump.kernels import columns as c
-from kdump.record.batch import MAX_SEQUENCE
-from kdump.storage.file_records import MAX_OFFSET
 
 if TYPE_CHECKING:
     from kdump.engine.producer_state import Event
     from kdump.engine.scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Gap, Oversize, Run
-
-DAY_MS = 86_400_000  # producer.id.expiration.ms, by default
-
-# Coordinators write with sequence 0 each time, also for the producers whose offsets they commit.
-_COORDINATED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _DOUBT = " (If the log starts at its first segment: no checkpoint of log starts is beside it.)"
 
@@ -53,7 +48,8 @@ class Producers(Check):
         self._states = ProducerStates()
         self._index = TransactionIndexCheck(partition, self._states, start, doubt)
         self._snapshots = SnapshotCheck(partition, self._states, start, doubt)
-        self._sequences = partition.target.topic not in _COORDINATED
+        self._sequences = partition.target.topic not in COORDINATED
+        self._expiration_ms = partition.settings.producer_id_expiration_ms
         self._known = False  # whether the segment before was read
         self._broken = True  # whether what came before is not known
 
@@ -70,13 +66,13 @@ class Producers(Check):
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
         """Replay a run, in pieces where a snapshot was taken in its midst."""
-        if _in_order(segment, run.batches):
+        if in_order(segment, run.batches):
             return self._replay(segment, run)
         return self._replay_around(segment, run)
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
         """Replay a batch that is too large to be held."""
-        if _in_order(segment, one.batches):
+        if in_order(segment, one.batches):
             return self._replay(segment, one)
         self._forget(segment.last_offset + 1)
         return ()
@@ -85,7 +81,7 @@ class Producers(Check):
         """Replay what is in order; batches that are not have some other offset in truth."""
         batches = run.batches
         start = 0
-        for first, end in _out_of_order(segment, batches):
+        for first, end in out_of_order(segment, batches):
             if start < first:
                 yield from self._replay(segment, run._replace(batches=batches.slice(start, first)))
             self._forget(0)
@@ -125,7 +121,7 @@ class Producers(Check):
         elif isinstance(event, Unreadable):
             pass  # ControlBatches tells of it
         elif self._sequences:
-            yield from _sequence(segment, batches, event)
+            yield from _sequence(segment, batches, event, self._expiration_ms)
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
         """Forget: markers may have been in it. What ends the log has nothing behind it."""
@@ -160,35 +156,6 @@ class Producers(Check):
             yield from open_transactions(newest, self._states, self.partition.log.path)
 
 
-def _in_order(segment: SegmentScan, batches: Columns) -> bool:
-    """Whether the batches rise, from the segment's base offset and below the next one's."""
-    if batches.flags & c.OFFSET_NOT_RISING:
-        return False
-    next_base = segment.next_base
-    return next_base is None or batches.value(c.B_LAST_OFFSET, batches.count - 1) < next_base
-
-
-def _out_of_order(segment: SegmentScan, batches: Columns) -> Iterator[tuple[int, int]]:
-    """Yield ranges of rows of which some do not fit their neighbours, the neighbours included."""
-    bases, lasts = batches.column(c.B_BASE_OFFSET), batches.column(c.B_LAST_OFFSET)
-    most = MAX_OFFSET if segment.next_base is None else segment.next_base
-    before = segment.last_offset
-    first = end = 0
-    for row in range(batches.count):
-        base = bases[row] if bases[row] >= 0 else lasts[row]
-        low = row if before < base else max(row - 1, 0)
-        before = lasts[row]
-        if low == row and before < most:
-            continue
-        if low > end and end > first:
-            yield first, end
-        if low > end or end == first:
-            first = low
-        end = row + 1
-    if end > first:
-        yield first, end
-
-
 def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
@@ -197,34 +164,23 @@ def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:
     return _suspect("transaction-mixed", segment, batches, event.row, event.first_offset, message)
 
 
-def _sequence(segment: SegmentScan, batches: Columns, event: Unjoined) -> Iterator[Suspect]:
-    """Tell of a gap, or of numbers seen before, where neither has an innocent explanation.
-
-    A producer that a broker has forgotten may go on at any number: for that it must have been idle
-    for a day (R10), or its batches gone from the log; clients before 2.5 then begin at 0 again.
-    """
-    before = event.previous
-    row = event.row
-    newest = batches.value(c.B_MAX_TIMESTAMP, row)
-    base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
-    ahead = (event.base_sequence - event.expected) & MAX_SEQUENCE
-    first_before = (before.last_sequence - before.offset_delta) & MAX_SEQUENCE
-    same = (
-        event.base_sequence == first_before
-        and last - base == before.offset_delta
-        and newest == before.last_timestamp_ms
-    )
+def _sequence(
+    segment: SegmentScan, batches: Columns, event: Unjoined, expiration_ms: int
+) -> Iterator[Suspect]:
+    """Tell of a gap, or of numbers seen before, where neither has an innocent explanation."""
+    before, row = event.previous, event.row
+    judged = judge(event, batches, expiration_ms)
     whose = f"Producer {event.producer_id}, epoch {event.producer_epoch}: "
-    if same or (event.base_sequence and ahead > MAX_SEQUENCE // 2):
+    if judged == DUPLICATE:
         message = whose + (
             f"sequence {event.base_sequence:,} is here again; the batch before it, up to offset "
             f"{before.last_offset:,}, ended at {before.last_sequence:,}."
         )
         code = "sequence-duplicate"
-    elif event.base_sequence and event.joined and abs(newest - before.last_timestamp_ms) < DAY_MS:
+    elif judged == GAP:
         message = whose + (
-            f"{ahead:,} sequence numbers are missing between offset {before.last_offset:,} and "
-            f"{base:,}, and no offset is."
+            f"{ahead(event):,} sequence numbers are missing between offset "
+            f"{before.last_offset:,} and {batches.value(c.B_BASE_OFFSET, row):,}, and no offset is."
         )
         code = "sequence-gap"
     else:

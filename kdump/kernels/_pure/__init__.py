@@ -26,6 +26,7 @@ from kdump.kernels._pure.records import decode_messages, decode_records, decode_
 from kdump.kernels._pure.search import resync
 from kdump.kernels._pure.sums import crc32, crc32c, keep_freed_memory
 from kdump.kernels._pure.text import format_batches, format_records
+from kdump.kernels._pure.totals import sum_batches, sum_keys
 
 __all__ = [
     "crc32",
@@ -45,6 +46,8 @@ __all__ = [
     "resync",
     "rising_slots",
     "room_for",
+    "sum_batches",
+    "sum_keys",
     "tally",
     "walk",
 ]

@@ -221,7 +221,8 @@ def follow_producers(
     id, epoch, last sequence, last offset, offset delta and timestamp of the last batch. Returns
     (row, offset behind the row before). `row` is the first that is more than the next plain batch
     of one of these producers, or of none: its base offset is not the next, it is of a control or
-    transactional batch, its producer or epoch is not known, or its sequence does not go on.
+    transactional batch, its producer or epoch is not known, its sequence does not go on, or it
+    goes on at 0 again.
     """
     known = {table[at]: at for at in range(0, len(table), c.PRODUCER_WIDTH)}
     row = max(first, 0)
@@ -238,6 +239,7 @@ def follow_producers(
                 at is None
                 or table[at + 1] != batches.value(c.B_PRODUCER_EPOCH, row)
                 or table[at + 2] < 0
+                or not sequence
                 or sequence != (table[at + 2] + 1) & MAX_INT32
             ):
                 break

@@ -1,0 +1,118 @@
+"""`kdump sequences`: gaps and repeats in what producers sent."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.options import spark_path_options, verify_output_options
+from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kdump.engine.findings import Finding
+    from kdump.engine.rows import Row
+    from kdump.errors import KdumpError
+
+
+@click.command(short_help="Find gaps and repeats in the sequence numbers of producers.")
+@click.argument("paths", nargs=-1, type=click.Path())
+@click.option(
+    "--explained",
+    is_flag=True,
+    help="Rows also for what has an innocent explanation; else it is only counted.",
+)
+@spark_path_options
+@verify_output_options
+def sequences(
+    paths: tuple[str, ...],
+    *,
+    explained: bool,
+    form: str | None,
+    output: str | None,
+    quiet: bool,
+    fail_on: str,
+    jobs: int | None,
+    engine: str,
+    master: str | None,
+    remote: str | None,
+    **asked: Any,
+) -> None:
+    """Follow the sequence numbers of idempotent and transactional producers through the partitions
+    under PATHS, and say where numbers are missing and where they come a second time.
+
+    Only headers of batches are read. A gap is one where numbers are missing and offsets are not;
+    where both are, the cleaner took something (or a segment is gone: verify tells). A producer
+    that was idle for producer.id.expiration.ms (a day, unless --server-properties says otherwise)
+    may have been forgotten by the broker and may go on at any number. What came before the first
+    batch of a producer or of an epoch, and what lies around damage, cannot be judged.
+
+    Gaps and repeats are notes, as in verify: the exit status is 3 when there are any and --fail-on
+    is note, or when there is damage on the way.
+
+    \b
+    Examples:
+        kdump sequences /var/lib/kafka
+        kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
+        kdump sequences --explained --format csv /var/lib/kafka/orders-7
+    """
+    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.options import VERIFY_FORMATS
+    from kdump.cli.results import Results, form_of
+    from kdump.engine.pace import Progress
+    from kdump.engine.sequences import SequenceOptions
+    from kdump.engine.sequences import sequences as follow
+
+    if not paths and asked["server_properties"] is None:
+        raise click.UsageError("give a path, or --server-properties FILE")
+    asked.pop("decompress_limit")  # nothing is decompressed
+    try:
+        refuse_without_spark(engine, master, remote)
+        options = SequenceOptions(explained=explained, **asked)
+        form = form_of(form, output, VERIFY_FORMATS)
+        results = Results(
+            form,
+            output=output,
+            inputs=paths,
+            bytes_mode="auto",
+            quiet=quiet,
+            fail_on=fail_on,
+            records=False,
+        )
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    progress = Progress()
+    results.follow_plan(progress, "partition")
+    with ExitStack() as stack:
+        driver = item_driver(stack, engine, master, remote)
+        items = follow(paths, options, jobs=jobs or 1, progress=progress, **driver)
+        raise SystemExit(_status(results, items, form, fail_on))
+
+
+def _status(
+    results: Any, items: Iterable[Row | Finding | KdumpError], form: str, fail_on: str
+) -> int:
+    """Write everything; rows may count as findings do."""
+    from kdump.cli import status
+    from kdump.engine.findings import Severity
+    from kdump.engine.rows import Row
+
+    found = False
+
+    def watched() -> Iterator[Row | Finding | KdumpError]:
+        nonlocal found
+        for item in items:
+            if isinstance(item, Row):
+                results.rows_begin()
+                if item.row == "sequence-summary":
+                    if form == "csv":  # all rows have to be alike
+                        continue
+                elif item.fields["severity"] is not None:
+                    found = found or status.fails(Severity(item.fields["severity"]), fail_on)
+            yield item
+
+    reached = results.take(watched())
+    return status.first_of(reached, status.FINDINGS if found else status.DONE)

@@ -1,0 +1,109 @@
+"""Adding up bytes and records by what they belong to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kdump.kernels import columns as c
+from kdump.kernels._pure.layout import CODEC, view_of
+from kdump.kernels._pure.text import headers_of
+
+if TYPE_CHECKING:
+    from array import array
+
+    from kdump.kernels._pure.layout import Data
+    from kdump.kernels.columns import Columns
+
+
+def sum_batches(
+    batches: Columns, first: int, by_producer: bool, by_codec: bool, sums: array[int], slot: int
+) -> int:
+    """Add batches to TOTALS_WIDTH numbers of `sums`, from row `first` on; return where to go on.
+
+    Those are the numbers from `slot` * TOTALS_WIDTH on. With `by_producer` and `by_codec` it stops
+    at the first batch with another producer id or codec. Negative counts of records add nothing; a
+    wrapper whose count is not known is counted as UNOPENED.
+    """
+    at = slot * c.TOTALS_WIDTH
+    if slot < 0 or at + c.TOTALS_WIDTH > len(sums):
+        raise IndexError(slot)
+    row = first = max(first, 0)
+    producers, attributes = batches.column(c.B_PRODUCER_ID), batches.column(c.B_ATTRIBUTES)
+    while row < batches.count:
+        if by_producer and producers[row] != producers[first]:
+            break
+        if by_codec and (attributes[row] ^ attributes[first]) & CODEC:
+            break
+        flags = batches.value(c.B_FLAGS, row)
+        count = batches.value(c.B_RECORDS_COUNT, row)
+        sums[at + c.T_BATCHES] += 1
+        sums[at + c.T_RECORDS] += max(count, 0)
+        sums[at + c.T_BYTES] += batches.value(c.B_SIZE, row)
+        sums[at + c.T_CONTROL] += bool(flags & c.CONTROL)
+        sums[at + c.T_UNOPENED] += bool(flags & c.WRAPPER) and count < 0
+        _spread(sums, at, batches.value(c.B_MAX_TIMESTAMP, row))
+        row += 1
+    return row
+
+
+def sum_keys(
+    data: Data,
+    records: Columns,
+    first: int,
+    slots: dict[Any, int],
+    sums: array[int],
+    floor: int,
+    most: int,
+    longest: int,
+) -> int:
+    """Add records to the numbers of their keys, from row `first` on; return where to go on.
+
+    `slots` says which TOTALS_WIDTH numbers of `sums` are a key's. A key that is not there takes the
+    next ones, which begin with `floor` as ERROR. It stops at a key that is longer than `longest`,
+    and at a new one when there are `most` already. A record's bytes are those of its key, its value
+    and its headers' keys and values.
+    """
+    view = view_of(data)
+    row = max(first, 0)
+    most = min(most, len(sums) // c.TOTALS_WIDTH)
+    while row < records.count:
+        record = records.row(row)
+        size = record[c.R_KEY_SIZE]
+        key = None
+        if 0 <= size <= len(view) and 0 <= record[c.R_KEY] <= len(view) - size:
+            if size > longest:
+                break
+            key = bytes(view[record[c.R_KEY] : record[c.R_KEY] + size])
+        slot = slots.get(key)
+        if slot is None:
+            slot = len(slots)
+            if slot >= most:
+                break
+            slots[key] = slot
+            at = slot * c.TOTALS_WIDTH
+            for number in range(c.TOTALS_WIDTH):
+                sums[at + number] = 0
+            sums[at + c.T_FIRST] = sums[at + c.T_LAST] = -1
+            sums[at + c.T_ERROR] = floor
+        at = slot * c.TOTALS_WIDTH
+        sums[at + c.T_RECORDS] += 1
+        sums[at + c.T_BYTES] += plain_size(view, record)
+        _spread(sums, at, record[c.R_TIMESTAMP])
+        row += 1
+    return row
+
+
+def plain_size(view: memoryview, record: tuple[int, ...]) -> int:
+    """Add up the bytes of a record's key, value and headers."""
+    size = max(record[c.R_KEY_SIZE], 0) + max(record[c.R_VALUE_SIZE], 0)
+    if record[c.R_HEADERS_COUNT] > 0:
+        for _, key_size, _, value_size in headers_of(view, record):
+            size += key_size + max(value_size, 0)
+    return size
+
+
+def _spread(sums: array[int], at: int, timestamp: int) -> None:
+    if timestamp >= 0:
+        if sums[at + c.T_FIRST] < 0 or timestamp < sums[at + c.T_FIRST]:
+            sums[at + c.T_FIRST] = timestamp
+        sums[at + c.T_LAST] = max(sums[at + c.T_LAST], timestamp)

@@ -1,0 +1,357 @@
+"""Gaps and repeats of sequence numbers: none in sound logs, made ones found to the number."""
+
+import os
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import builders
+import damage
+import pytest
+from corpus import corpus, names
+from oracle import PROFILES, oracle
+from producing import ABORT, NONE, TIME, data, marker, write_log
+
+from kdump.engine.findings import Finding
+from kdump.engine.rows import Row
+from kdump.engine.sequences import SequenceOptions, sequences
+
+LARGEST = 2**31 - 1
+DAY_MS = 86_400_000
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+ORACLE_SEEDS = range(_FIRST, _FIRST + (300 if _LONG else 20))
+ROUNDS = range(_FIRST, _FIRST + (3000 if _LONG else 150))
+
+
+def followed(path: Path, *, jobs: int = 1, **given: Any) -> tuple[list[Row], Row, list[Finding]]:
+    """Give rows, the summary and findings."""
+    items = list(sequences([str(path)], SequenceOptions(**given), jobs=jobs))
+    rows = [item for item in items if isinstance(item, Row)]
+    found = [item for item in items if isinstance(item, Finding)]
+    assert len(rows) + len(found) == len(items), items
+    assert [row.row == "sequence-summary" for row in rows] == [False] * (len(rows) - 1) + [True]
+    return rows[:-1], rows[-1], found
+
+
+def kinds(path: Path, **given: Any) -> list[tuple[object, ...]]:
+    rows, _, _ = followed(path, **given)
+    return [
+        (row.fields["kind"], row.fields["offset"], row.fields["sequences_count"]) for row in rows
+    ]
+
+
+@pytest.mark.parametrize("name", [*names("modern/data"), *names("old")])
+def test_sound_directories_have_none(name: str) -> None:
+    roots = {log.parent.parent for log in corpus(name).rglob("*.log")}
+    for root in sorted(roots):
+        rows, summary, _ = followed(root)
+        assert rows == []
+        assert summary.fields["paths_unfinished"] == 0
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("seed", ORACLE_SEEDS)
+def test_directories_of_broker_code_have_none(seed: int, tmp_path: Path) -> None:
+    profiles = [
+        name for name in PROFILES if name.startswith(("txn", "restarts", "compacted", "mixed"))
+    ]
+    profile = profiles[seed % len(profiles)]
+    path = oracle().make(profile, seed, tmp_path / f"{profile}-0")
+    rows, summary, _ = followed(path)
+    assert rows == []
+    assert summary.fields["batches"]
+
+
+JOIN = [
+    [data(0, 7, 0, count=3), data(3, 7, 3)],
+    [data(0, 7, LARGEST - 1, count=2), data(2, 7, 0)],
+    [data(0, 7, LARGEST, count=3), data(3, 7, 2)],
+    [data(0, 7, 40), data(1, 7, 41)],
+    [data(0, 7, 9), data(1, 7, 0, epoch=1)],
+    [data(0, 7, 0), data(1, 8, 0), data(2, 7, 1)],
+    [data(0, NONE, 0), data(1, NONE, 0)],
+    [data(0, 7, 3, transactional=True), marker(1, 7, ABORT), data(2, 7, 4)],
+    [data(0, 7, 3, transactional=True), marker(1, 7, ABORT, epoch=1), data(2, 7, 0, epoch=1)],
+]
+
+
+@pytest.mark.parametrize("batches", JOIN)
+def test_numbers_that_join(tmp_path: Path, batches: list[bytes]) -> None:
+    assert kinds(write_log(tmp_path, {0: batches}), explained=True) == []
+
+
+@pytest.mark.parametrize(
+    ("batches", "told"),
+    [
+        ([data(0, 7, 5), data(4, 7, 9)], ("removed", 4, 3)),
+        ([data(0, 7, 5), data(1, 7, 0)], ("restarted", 1, None)),
+        (
+            [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + DAY_MS)],
+            ("expired", 1, 84),
+        ),
+        (
+            [data(0, 7, 50, timestamp=TIME), data(1, 7, 4, timestamp=TIME + DAY_MS)],
+            ("expired", 1, None),
+        ),
+    ],
+)
+def test_innocent_explanations(tmp_path: Path, batches: list[bytes], told: object) -> None:
+    path = write_log(tmp_path, {0: batches})
+    assert kinds(path) == []
+    assert kinds(path, explained=True) == [told]
+    (row,), summary, _ = followed(path, explained=True)
+    assert row.fields["severity"] is None
+    assert summary.fields[str(row.fields["kind"])] == 1
+
+
+def test_batch_that_the_cleaner_kept_without_records(tmp_path: Path) -> None:
+    kept = builders.batch(
+        [], base_offset=2, last_offset_delta=1, producer_id=7, producer_epoch=0, base_sequence=2
+    )
+    path = write_log(tmp_path, {0: [data(0, 7, 0, count=2), kept, data(4, 7, 4)]})
+    assert kinds(path, explained=True) == []
+
+
+def test_gap_goes_on_into_the_next_segment(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1), data(2, 7, 3)]})
+    (row,), summary, _ = followed(path)
+    fields = row.fields
+    assert (row.row, fields["kind"], fields["severity"]) == ("sequence-gap", "gap", "note")
+    assert (fields["expected_sequence"], fields["base_sequence"], fields["sequences_count"]) == (
+        1,
+        3,
+        2,
+    )
+    assert (fields["previous_offset"], fields["offset"], fields["segment"]) == (0, 2, 1)
+    assert fields["position"] == len(data(1))
+    assert (summary.fields["gaps"], summary.fields["missing_count"]) == (1, 2)
+
+
+def test_named_segment_is_followed_alone(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1), data(2, 7, 3)]})
+    rows, summary, _ = followed(path / f"{1:020}.log")
+    assert rows == []
+    assert summary.fields["batches"] == 2
+
+
+def test_damage_ends_what_is_known(tmp_path: Path) -> None:
+    broken = damage.flip(data(1, 7, 1), 70)
+    path = write_log(tmp_path, {0: [data(0, 7, 0), broken, data(2, 7, 9), data(3, 7, 11)]})
+    rows, summary, found = followed(path, explained=True)
+    assert [one.code for one in found] == ["crc-mismatch"]
+    assert [row.fields["offset"] for row in rows] == [3]
+    assert summary.fields["partitions_damaged"] == 1
+
+
+def test_coordinators_are_not_followed(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0), data(1, 7, 0)]})
+    path = path.rename(tmp_path / "__consumer_offsets-3")
+    rows, summary, _ = followed(path, explained=True)
+    assert rows == []
+    assert summary.fields["partitions_of_coordinators"] == 1
+
+
+def test_expiration_is_the_broker_s_own(tmp_path: Path) -> None:
+    batches = [data(0, 7, 5, timestamp=TIME), data(1, 7, 90, timestamp=TIME + 60_000)]
+    path = write_log(tmp_path, {0: batches})
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"log.dirs={tmp_path}\nproducer.id.expiration.ms=60000\n")
+    assert [kind for kind, *_ in kinds(path)] == ["gap"]
+    assert kinds(path, server_properties=str(settings)) == []
+
+
+# Made breaks
+
+
+class Sent:
+    """A batch as its producer sent it, wherever it is put."""
+
+    def __init__(self, producer: int, sequence: int, count: int, at_ms: int) -> None:
+        self.producer = producer
+        self.sequence = sequence
+        self.count = count
+        self.at_ms = at_ms
+
+    def at(self, offset: int) -> bytes:
+        return data(offset, self.producer, self.sequence, count=self.count, timestamp=self.at_ms)
+
+
+def sent(draw: random.Random) -> list[Sent]:
+    """Write a sound stream of a few producers, some of which wrap."""
+    following = {one: draw.choice([0, 0, 30, LARGEST - 5]) for one in (-1, 7, 8, 9)}
+    batches = []
+    for number in range(draw.randrange(5, 40)):
+        producer = draw.choice([-1, 7, 7, 7, 8, 9])
+        count = draw.randrange(1, 5)
+        sequence = following[producer] if producer >= 0 else -1
+        batches.append(Sent(producer, sequence, count, TIME + number))
+        following[producer] = (following[producer] + count) & LARGEST
+    return batches
+
+
+def laid_out(stream: list[Sent]) -> tuple[list[bytes], list[int]]:
+    """Give the batches offsets one after the other; also the offset of each."""
+    parts, offsets, offset = [], [], 0
+    for batch in stream:
+        parts.append(batch.at(offset))
+        offsets.append(offset)
+        offset += batch.count
+    return parts, offsets
+
+
+def write_stream(parent: Path, draw: random.Random, parts: list[bytes]) -> Path:
+    """Write the batches to one segment or two."""
+    cut = draw.randrange(1, len(parts))
+    if draw.random() < 0.5:
+        return write_log(parent, {0: parts})
+    (second,) = struct.unpack_from(">q", parts[cut])
+    return write_log(parent, {0: parts[:cut], second: parts[cut:]})
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_made_gap_is_found_to_the_number(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    stream = sent(draw)
+    inner = [
+        at
+        for at, batch in enumerate(stream)
+        if batch.producer >= 0
+        and any(one.producer == batch.producer for one in stream[:at])
+        and any(one.producer == batch.producer for one in stream[at + 1 :])
+    ]
+    if not inner:
+        pytest.skip("no batch in the midst of its producer's")
+    lost = stream.pop(draw.choice(inner))
+    parts, offsets = laid_out(stream)
+    behind = next(
+        at
+        for at, batch in enumerate(stream)
+        if batch.producer == lost.producer
+        and batch.sequence == (lost.sequence + lost.count) & LARGEST
+    )
+    rows, summary, found = followed(write_stream(tmp_path, draw, parts), explained=True)
+    if not stream[behind].sequence:  # at 0 a gap looks like one that began anew
+        assert [row.fields["kind"] for row in rows] == ["restarted"]
+        return
+    assert not found
+    assert [
+        tuple(
+            row.fields[name]
+            for name in ("kind", "producer_id", "expected_sequence", "offset", "sequences_count")
+        )
+        for row in rows
+    ] == [("gap", lost.producer, lost.sequence, offsets[behind], lost.count)]
+    assert summary.fields["missing_count"] == lost.count
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_made_repeats_are_found_to_the_number(tmp_path: Path, seed: int) -> None:
+    """Copies of some batches in a row are appended at a later place."""
+    draw = random.Random(seed)
+    stream = sent(draw)
+    first = draw.randrange(len(stream))
+    copies = [one for one in stream[first : first + draw.randrange(1, 4)] if one.producer >= 0]
+    place = draw.randrange(first + 3, len(stream) + 3) if first + 3 < len(stream) else len(stream)
+    stream[place:place] = copies
+    place = min(place, len(stream) - len(copies))
+    parts, offsets = laid_out(stream)
+    rows, summary, found = followed(write_stream(tmp_path, draw, parts), explained=True)
+    assert not found
+    wanted = [
+        ("duplicate", one.producer, one.sequence, offset, one.count)
+        for one, offset in zip(copies, offsets[place:], strict=False)
+    ]
+    assert [
+        tuple(
+            row.fields[name]
+            for name in ("kind", "producer_id", "base_sequence", "offset", "sequences_count")
+        )
+        for row in rows
+    ] == wanted
+    assert summary.fields["repeated_count"] == sum(one.count for one in copies)
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", ROUNDS)
+def test_against_a_plain_reading_of_the_rules(tmp_path: Path, seed: int) -> None:
+    """Any numbers at all: what is told is what a few lines say that know one producer at a time."""
+    draw = random.Random(seed)
+    parts, headers, offset = [], [], 0
+    for _ in range(draw.randrange(2, 40)):
+        producer, epoch = draw.choice([-1, 7, 8]), int(draw.random() < 0.05)
+        count, sequence = draw.randrange(1, 4), draw.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, LARGEST])
+        at_ms = TIME + draw.choice([0, 0, 0, DAY_MS])
+        offset += draw.random() < 0.1
+        parts.append(
+            data(
+                offset,
+                producer,
+                sequence if producer >= 0 else -1,
+                count=count,
+                epoch=epoch,
+                timestamp=at_ms,
+            )
+        )
+        headers.append((producer, epoch, sequence, count, offset, at_ms))
+        offset += count
+    rows, _, _ = followed(write_stream(tmp_path, draw, parts), explained=True)
+    assert [(row.fields["kind"], row.fields["offset"]) for row in rows] == plainly(headers)
+
+
+def plainly(headers: list[tuple[int, int, int, int, int, int]]) -> list[tuple[str, int]]:
+    told: list[tuple[str, int]] = []
+    ends = {-1}  # offsets behind which the next batch follows at once
+    for _, _, _, count, offset, _ in headers:
+        ends.add(offset + count - 1)
+    starts = {header[4] for header in headers}
+    last: dict[int, tuple[int, int, int, int, int]] = {}
+    firsts: dict[int, tuple[int, int]] = {}
+    for producer, epoch, sequence, count, offset, at_ms in headers:
+        if producer < 0:
+            continue
+        known = last.get(producer)
+        if known is None or known[0] != epoch:
+            firsts.pop(producer, None)
+        else:
+            _, behind, before_offset, before_count, before_ms = known
+            expected = (behind + 1) & LARGEST
+            if sequence != expected:
+                ahead = (sequence - expected) & LARGEST
+                same = (sequence, count, at_ms) == (
+                    (behind - before_count + 1) & LARGEST,
+                    before_count,
+                    before_ms,
+                )
+                joined = all(end + 1 in starts for end in ends if before_offset <= end < offset)
+                if same or (not sequence and firsts.get(producer) == (count, at_ms)):
+                    kind = "duplicate"
+                elif not sequence:
+                    kind = "restarted"
+                elif abs(at_ms - before_ms) >= DAY_MS:
+                    kind = "expired"
+                elif ahead > LARGEST // 2:
+                    kind = "duplicate"
+                else:
+                    kind = "gap" if joined else "removed"
+                told.append((kind, offset))
+                if kind == "duplicate" and count <= ((expected - sequence) & LARGEST):
+                    continue
+        if not sequence:
+            firsts[producer] = (count, at_ms)
+        last[producer] = (epoch, (sequence + count - 1) & LARGEST, offset + count - 1, count, at_ms)
+    return told
+
+
+def test_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    for number in range(5):
+        parent = tmp_path / f"d{number}"
+        parent.mkdir()
+        path = write_log(parent, {0: [data(0, 7, 0), data(1, 7, 3 + number)]})
+        path.rename(tmp_path / f"orders-{number}")
+    wanted = followed(tmp_path)
+    assert len(wanted[0]) == 5
+    assert followed(tmp_path, jobs=3) == wanted

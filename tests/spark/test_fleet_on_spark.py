@@ -1,0 +1,68 @@
+"""`usage`, `sequences` and the sums of `verify` on Spark say what they say in process."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus import corpus
+
+from kdump.engine.rows import Row
+from kdump.engine.sequences import SequenceOptions, sequences
+from kdump.engine.usage import UsageOptions, usage
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+from kdump.spark.driver import items_on, splits_on
+
+pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+
+
+def directories(name: str) -> list[str]:
+    return sorted({str(log.parent.parent) for log in corpus(name).rglob("*.log")})
+
+
+def told(items: Any) -> list[Any]:
+    """Give what was yielded, without how long it took."""
+    listed = [repr(item) if isinstance(item, Exception) else item for item in items]
+    for item in listed:
+        if isinstance(item, Row):
+            item.fields.pop("seconds", None)
+    return listed
+
+
+@pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
+@pytest.mark.parametrize("by", [("topic", "partition", "producer", "codec"), ("topic", "key")])
+def test_usage(spark: Any, name: str, by: tuple[str, ...]) -> None:
+    paths = directories(name)
+    options = UsageOptions(by=by)
+    ours = told(usage(paths, options))
+    assert len(ours) > 10
+    driver = splits_on(spark, tasks=4)
+    assert told(usage(paths, options, driver=driver)) == ours
+    assert told(usage(paths, options, driver=driver, split_bytes=16 << 10)) == ours
+
+
+@pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
+def test_sequences(spark: Any, name: str) -> None:
+    paths = directories(name)
+    options = SequenceOptions(explained=True)
+    ours = told(sequences(paths, options))
+    assert told(sequences(paths, options, jobs=4, driver=items_on(spark))) == ours
+
+
+def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
+    """Approximate rows, too, are the same: the plan and the order of merging are."""
+    paths = directories("modern/data/clean")
+    options = UsageOptions(by=("key",))
+    ours = told(usage(paths, options, groups_kept=100))
+    assert not ours[-1].fields["exact"]
+    driver = splits_on(spark, tasks=3)
+    assert told(usage(paths, options, driver=driver, groups_kept=100)) == ours
+
+
+def test_sums_of_verify(spark: Any) -> None:
+    paths = directories("old/damage-01022.all.before")
+    options = VerifyOptions(summary_by=("broker", "topic"))
+    ours = told(verify(paths, options))
+    assert any(isinstance(item, Row) and item.row == "summary-by" for item in ours)
+    options = options._replace(jobs=4)
+    assert told(verify(paths, options, driver=items_on(spark))) == ours
