@@ -19,7 +19,18 @@ DataFrame = Any
 _BATCHES = """topic string, partition int, base_offset bigint, last_offset bigint,
     records_count int, crc bigint, crc_valid boolean, leader_epoch int, path string"""
 _RECORDS = """topic string, partition int, offset bigint, timestamp_ms bigint, leader_epoch int,
-    producer_id bigint, key binary, value binary"""
+    producer_id bigint, producer_epoch smallint, sequence int,
+    headers array<struct<key:string,value:binary>>, key binary, value binary"""
+_COMPARED = (
+    "timestamp_ms",
+    "leader_epoch",
+    "producer_id",
+    "producer_epoch",
+    "sequence",
+    "headers",
+    "key",
+    "value",
+)
 #: Above so many ranges of offsets, one from the first to the last is read.
 _RANGES = 200
 
@@ -59,21 +70,16 @@ def differing_records(session: Session, left: str, right: str, **options: str) -
     """Return the records that only one side has, or that differ, of the batches that differ.
 
     Columns: topic, partition, offset, `what`, then of each side timestamp_ms, leader_epoch,
-    producer_id, key and value.
+    producer_id, producer_epoch, sequence, headers, key and value.
     """
     ranges = _ranges(differing_batches(session, left, right, **options))
     keys = ["topic", "partition", "offset"]
     sides = []
     for side, path in (("left", left), ("right", right)):
         read = _read(session, "records", _RECORDS, path, options).where(_within(ranges))
-        named = [
-            f"{name} as {side}_{name}"
-            for name in ("timestamp_ms", "leader_epoch", "producer_id", "key", "value")
-        ]
+        named = [f"{name} as {side}_{name}" for name in _COMPARED]
         sides.append(read.selectExpr(*keys, *named, f"true as {side}_there"))
-    same = " and ".join(
-        f"left_{name} <=> right_{name}" for name in ("timestamp_ms", "leader_epoch", "key", "value")
-    )
+    same = " and ".join(f"left_{name} <=> right_{name}" for name in _COMPARED)
     what = (
         "case when right_there is null then 'only left' when left_there is null then 'only right' "
         f"when not ({same}) then 'differs' end"

@@ -89,6 +89,19 @@ def test_flipped_byte(spark: Any, left: str, tmp_path: Path, sound: bytes) -> No
     assert lost.count() == A_BATCH
 
 
+def test_header_that_differs(spark: Any, tmp_path: Path) -> None:
+    sides = [
+        log_of(
+            tmp_path / name,
+            builders.batch([builders.record(headers=[(b"h", value)])], base_offset=9),
+        )
+        for name, value in (("left", b"1"), ("right", None))
+    ]
+    (record,) = differing_records(spark, *sides).collect()
+    assert (record.offset, record.what) == (9, "differs")
+    assert (bytes(record.left_headers[0].value), record.right_headers[0].value) == (b"1", None)
+
+
 def test_other_leader(spark: Any, left: str, tmp_path: Path, sound: bytes) -> None:
     """The same records, written under another leader epoch: the logs have parted there."""
     size = len(batch(7))

@@ -1,0 +1,93 @@
+"""`kdump compare`: replicas of the same partitions on several brokers, and where they differ."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import click
+
+from kdump.cli.options import VERIFY_FORMATS, compare_output_options, spark_path_options
+from kdump.errors import UsageError
+
+
+@click.command(short_help="Compare replicas of partitions, and say what differs and who lost what.")
+@click.argument("paths", nargs=-1, type=click.Path(), metavar="DIR DIR...")
+@click.option(
+    "--limit",
+    "shown",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=20,
+    show_default=True,
+    help="Differences told of each partition, the worst first; the others are counted.",
+)
+@spark_path_options
+@compare_output_options
+def compare(
+    paths: tuple[str, ...],
+    *,
+    form: str | None,
+    output: str | None,
+    quiet: bool,
+    fail_on: str,
+    jobs: int | None,
+    engine: str,
+    master: str | None,
+    remote: str | None,
+    **asked: Any,
+) -> None:
+    """Compare the replicas of every partition that lies under two or more of the directories:
+    data directories of different brokers, partition directories, or directories with segments.
+
+    Headers and checksums of all batches are read side by side; only where those differ are records
+    decoded and compared. What is usual between brokers is told as a note: a log that starts or
+    ends at another offset, one that was compacted further, other segments, other batches of the
+    same records. Damage are records at the same offset that are not the same or were appended
+    under different leader epochs, bytes that only one side can read, records that one side lacks
+    inside its log, and logs that once were longer.
+
+    For each partition there is a verdict in one word, the last leader epoch and offset that all
+    have in common, what each has beyond that, and of two sides that differ the one to copy from.
+
+    \b
+    Examples:
+        kdump compare /mnt/broker1/kafka /mnt/broker2/kafka /mnt/broker3/kafka
+        kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
+        kdump compare broker1/orders-7 broker2/orders-7
+    """
+    from kdump.cli.compare_results import CompareResults
+    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.results import form_of
+    from kdump.engine.compare import compare as compare_items
+    from kdump.engine.compare_plan import CompareOptions
+    from kdump.engine.pace import Progress
+
+    if not paths and asked["server_properties"] is None:
+        raise click.UsageError("give two directories or more")
+    progress = Progress()
+    try:
+        refuse_without_spark(engine, master, remote)
+        results = CompareResults(
+            form_of(form, output, VERIFY_FORMATS),
+            progress,
+            output=output,
+            inputs=paths,
+            quiet=quiet,
+            fail_on=fail_on,
+        )
+    except UsageError as error:
+        raise click.UsageError(str(error)) from None
+    options = CompareOptions(
+        topic=asked["topic"],
+        partition=asked["partition"],
+        retired=asked["retired"],
+        server_properties=asked["server_properties"],
+        limit=asked["decompress_limit"],
+        shown=asked["shown"],
+        jobs=jobs or 1,
+    )
+    with ExitStack() as stack:
+        driver = item_driver(stack, engine, master, remote)
+        found = compare_items(paths, options, progress=progress, **driver)
+        raise SystemExit(results.take(found))

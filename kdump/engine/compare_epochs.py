@@ -1,0 +1,159 @@
+"""Leader epochs of replicas: where each began, and up to where two logs have a common history.
+
+A follower that meets a new leader asks where its own last epoch ended there, and cuts its log to
+the smaller of both ends (KIP-101). So the largest epoch that all have, and the smallest of its
+ends, say up to where replicas agree by their own account; what lies behind is lost to whoever
+does not lead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+
+NO_EPOCH = -1
+_SPANS_KEPT = 50_000
+
+
+class Span(NamedTuple):
+    """Consecutive batches of one leader epoch, which fall into `records_count` records."""
+
+    epoch: int
+    first_offset: int
+    last_offset: int
+    records_count: int
+    batches: int
+
+    def fields(self) -> dict[str, object]:
+        """The members of a JSON row."""
+        return {
+            "leader_epoch": None if self.epoch == NO_EPOCH else self.epoch,
+            "first_offset": self.first_offset,
+            "last_offset": self.last_offset,
+            "records_count": self.records_count,
+        }
+
+
+class Epochs:
+    """The leader epochs of one log, fed with its headers in order."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.too_many = False
+
+    def add(self, batches: Columns, before: int) -> None:
+        """Take up headers; `before` is the last offset before them."""
+        epochs = batches.column(c.B_LEADER_EPOCH)
+        count = batches.count
+        if epochs.tobytes() == epochs[:1].tobytes() * count:
+            self._span(batches, before, epochs[0], records_in(batches, before)[0])
+            return
+        start = 0
+        for row in range(1, count + 1):
+            if row == count or epochs[row] != epochs[start]:
+                part = batches.slice(start, row)
+                self._span(part, before, epochs[start], records_in(part, before)[0])
+                before = batches.value(c.B_LAST_OFFSET, row - 1)
+                start = row
+
+    def _span(self, batches: Columns, before: int, epoch: int, records: int) -> None:
+        last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+        if self.spans and self.spans[-1].epoch == epoch:
+            old = self.spans[-1]
+            self.spans[-1] = Span(
+                epoch,
+                old.first_offset,
+                last,
+                old.records_count + records,
+                old.batches + batches.count,
+            )
+            return
+        if len(self.spans) >= _SPANS_KEPT:
+            self.too_many = True
+            return
+        wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
+        first = before + 1 if wrapper else batches.value(c.B_BASE_OFFSET, 0)
+        self.spans.append(Span(epoch, first, last, records, batches.count))
+
+
+def records_in(batches: Columns, before: int) -> tuple[int, int]:
+    """Count records and wrappers; `before` is the last offset before these batches.
+
+    A wrapper's header does not say how many it holds: as many as it has offsets, where none is
+    missing.
+    """
+    records, wrappers, _, _ = kernels.tally(batches)
+    if wrappers:
+        for row, flags in enumerate(batches.column(c.B_FLAGS)):
+            last = batches.value(c.B_LAST_OFFSET, row)
+            records += last - before if flags & c.WRAPPER else 0
+            before = last
+    return records, wrappers
+
+
+def lineage(
+    spans: Iterable[Span], written: Sequence[tuple[int, int]], end: int
+) -> list[tuple[int, int]]:
+    """Say which epochs a log has and where each began, rising.
+
+    `written` are those of the checkpoint, which also knows epochs that have no record here; those
+    that batches show count where both do. An epoch between two lower ones is a byte that changed:
+    no checksum covers it.
+    """
+    kept: list[Span] = []
+    for span in spans:
+        if span.epoch == NO_EPOCH:
+            continue
+        while kept and kept[-1].epoch > span.epoch and kept[-1].batches < span.batches:
+            kept.pop()
+        if not kept or kept[-1].epoch < span.epoch:
+            kept.append(span)
+    known = [(span.epoch, span.first_offset) for span in kept]
+    if not known:
+        return [(epoch, start) for epoch, start in written if start <= end]
+    first, last = known[0], (kept[-1].epoch, kept[-1].last_offset)
+    before = [(epoch, start) for epoch, start in written if epoch < first[0] and start <= first[1]]
+    after = [
+        (epoch, start) for epoch, start in written if epoch > last[0] and last[1] < start <= end
+    ]
+    return [*before, *known, *after]
+
+
+def end_of(epochs: Sequence[tuple[int, int]], epoch: int, end: int) -> int:
+    """Where an epoch ends in a log that ends at `end`: at the start of the next one."""
+    return next((start for other, start in epochs if other > epoch), end)
+
+
+def common(logs: Sequence[tuple[Sequence[tuple[int, int]], int]]) -> tuple[int, int] | None:
+    """Return the largest epoch of all logs, and the offset at which the first of them leaves it.
+
+    `logs` are epochs and log end of each. None where they have no epoch in common.
+    """
+    shared = set.intersection(*({epoch for epoch, _ in epochs} for epochs, _ in logs))
+    if not shared:
+        return None
+    epoch = max(shared)
+    return epoch, min(end_of(epochs, epoch, end) for epochs, end in logs)
+
+
+def beyond(spans: Iterable[Span], offset: int) -> list[Span]:
+    """Cut spans to what lies at or behind an offset.
+
+    Of a span that is cut the records are counted by offsets, which is one too many for each that
+    is missing.
+    """
+    found = []
+    for span in spans:
+        if span.last_offset < offset:
+            continue
+        if span.first_offset < offset:
+            count = min(span.records_count, span.last_offset - offset + 1)
+            span = span._replace(first_offset=offset, records_count=count)
+        found.append(span)
+    return found

@@ -1,0 +1,103 @@
+"""What is to be compared: the same partition under several paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage import places
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import directory_name
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and how much is told of it. `shown` are differences for each partition."""
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    limit: int = DEFAULT_LIMIT
+    shown: int = 20
+    jobs: int = 1
+
+
+class Item(NamedTuple):
+    """One partition, and where its replicas lie, in the order in which they were named."""
+
+    path: str
+    paths: tuple[str, ...]
+    topic: str | None
+    partition: int | None
+    bytes: int
+
+
+class Plan(NamedTuple):
+    """The partitions that lie under several paths, the names of those under one, and errors."""
+
+    items: list[Item]
+    found_once: list[str]
+    errors: list[KdumpError]
+
+
+def plan(paths: Sequence[str], options: CompareOptions) -> Plan:
+    """Group what lies under the paths by topic and partition.
+
+    A directory whose name is no topic and partition stands for the one that the others have, if
+    that is only one.
+    """
+    selection = Selection(options.topic, options.partition, options.retired)
+    errors: list[KdumpError] = []
+    groups: dict[tuple[str | None, int | None], list[Target]] = {}
+    seen: set[str] = set()
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            errors.append(target)
+        elif target.log is None or not target.whole:
+            errors.append(PathError(target.path, "is a file: name the directories of replicas"))
+        elif (real := places.real(target.path)) not in seen:
+            seen.add(real)
+            groups.setdefault((target.topic, target.partition), []).append(target)
+    _take_in_unnamed(groups, paths)
+    found_once = []
+    items = []
+    for (topic, partition), targets in sorted(groups.items(), key=lambda group: _order(group[0])):
+        if len(targets) < 2:
+            name = targets[0].path if topic is None else directory_name(topic, partition or 0)
+            found_once.append(name)
+            continue
+        where = tuple(target.path for target in targets)
+        items.append(Item(where[0], where, topic, partition, sum(map(_bytes, targets))))
+    return Plan(items, found_once, errors)
+
+
+def _take_in_unnamed(
+    groups: dict[tuple[str | None, int | None], list[Target]], paths: Sequence[str]
+) -> None:
+    named = [key for key in groups if key[0] is not None]
+    unnamed = groups.get((None, None))
+    if unnamed is None or len(named) != 1:
+        return
+    del groups[None, None]
+    order = {path: number for number, path in enumerate(paths)}
+    every = [*groups[named[0]], *unnamed]
+    groups[named[0]] = sorted(every, key=lambda target: order.get(target.path, -1))
+
+
+def _order(key: tuple[str | None, int | None]) -> tuple[str, int]:
+    topic, partition = key
+    return topic or "", -1 if partition is None else partition
+
+
+def _bytes(target: Target) -> int:
+    total = 0
+    for segment in target.log.logs if target.log is not None else ():
+        try:
+            total += places.stat(str(segment.log)).st_size
+        except OSError:
+            continue  # it went meanwhile
+    return total

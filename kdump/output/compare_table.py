@@ -1,0 +1,225 @@
+"""What compare says to a person: a verdict for each partition, and why, where they differ.
+
+Equal partitions are one line each, so that a screen of them can be passed over; of the others the
+differences stand below, each with both sides and the command that shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from kdump.engine.rows import Row
+from kdump.output.cells import pad, width_of
+from kdump.output.escape import visible
+from kdump.output.messages import SGR
+from kdump.output.progress import counted, size_text
+from kdump.output.verify_words import seconds_text, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kdump.output.sink import Item
+
+_WIDEST = 100
+_INDENT = " " * 4
+_VERDICT_WIDTH = 21
+_NAME_WIDTH = 24
+#: Differences of which the explanation and the replicas' own lines say all there is.
+_SAID = ("behind", "start-differs")
+#: Partitions found once that are named.
+_NAMED = 5
+
+
+class CompareTable:
+    """Takes differences and comparisons, and writes each partition when it is whole."""
+
+    def __init__(
+        self, write: Callable[[bytes], object], *, width: int, colour: bool, quiet: bool
+    ) -> None:
+        self._write = write
+        self._width = min(width, _WIDEST)
+        self._colour = colour
+        self._quiet = quiet
+        self._differences: list[dict[str, Any]] = []
+
+    def write(self, item: Item) -> None:
+        """Take one row."""
+        if not isinstance(item, Row):
+            return
+        if item.row == "replica-difference":
+            self._differences.append(item.fields)
+        elif item.row == "replica-comparison":
+            self._comparison(item.fields)
+            self._differences = []
+        else:
+            self._summary(item.fields)
+
+    def settle(self) -> None:
+        """Nothing is held back that could stand alone."""
+
+    def finish(self) -> None:
+        """Nothing comes after the summary."""
+
+    def _comparison(self, fields: dict[str, Any]) -> None:
+        verdict, severity = fields["verdict"], fields["severity"]
+        word = f"{verdict:{_VERDICT_WIDTH}}"
+        if self._colour:
+            word = f"\x1b[{SGR[severity] if severity else '32'}m{word}\x1b[0m"
+        name = visible(partition_name(fields))
+        if verdict == "equal" and not self._differences:
+            many = max(replica["records_count"] for replica in fields["replicas"])
+            copies = f"{len(fields['replicas'])} replicas"
+            self._line(f"{word} {pad(name, _NAME_WIDTH)}  {counted(many, 'record')}, {copies}")
+            return
+        self._line(f"{word} {name}")
+        for line in wrap(visible(fields["explanation"]), self._width - len(_INDENT)):
+            self._line(_INDENT + line)
+        for line in replica_lines(fields["replicas"], self._width - len(_INDENT)):
+            self._line(_INDENT + line)
+        for difference in self._differences:
+            if difference["kind"] in _SAID:
+                continue
+            for line in self._difference(difference):
+                self._line(_INDENT + line)
+        left = sum(fields["differences"].values()) - len(self._differences)
+        if left > 0:
+            self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
+        self._line("")
+
+    def _difference(self, fields: dict[str, Any]) -> Iterator[str]:
+        text = f"{fields['kind']} at {span_text(fields)}"
+        if fields["fields"]:
+            text += f": {', '.join(fields['fields'])}"
+        if fields["key"] is not None:
+            text += f", key {_key_text(fields['key'])}"
+        if fields["reason"]:
+            text += f" ({fields['reason']})"
+        yield from wrap(visible(text), self._width - len(_INDENT))
+        if fields["severity"] == "note":
+            return
+        for side in ("left", "right"):
+            for number, line in enumerate(
+                wrap(visible(side_text(fields[side])), self._width - 2 * len(_INDENT) - 2)
+            ):
+                yield _INDENT + ("  " if number else "") + line
+        for command in commands(fields):
+            yield f"{_INDENT}→ {visible(command)}"
+
+    def _summary(self, fields: dict[str, Any]) -> None:
+        if self._quiet:
+            return
+        verdicts = fields["verdicts"]
+        parts = [f"{count:,} {verdict}" for verdict, count in verdicts.items()]
+        if parts:
+            many = counted(sum(verdicts.values()), "partition")
+            self._line(f"{many} compared: {', '.join(parts)}.")
+        else:
+            self._line("Nothing was compared.")
+        if fields["found_once_count"]:
+            self._once(fields)
+        read = [
+            counted(fields["batches"], "batch"),
+            counted(fields["records_count"], "record"),
+            size_text(fields["bytes"]),
+        ]
+        self._line(f"Read: {' · '.join(read)} in {seconds_text(fields['seconds'])}.")
+
+    def _once(self, fields: dict[str, Any]) -> None:
+        count = fields["found_once_count"]
+        names = ", ".join(fields["found_once"][:_NAMED])
+        more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
+        text = f"Under one path only, and not compared: {names}{more}."
+        for line in wrap(visible(text), self._width):
+            self._line(line)
+
+    def _line(self, text: str) -> None:
+        self._write(text.rstrip().encode("utf-8", "backslashreplace") + b"\n")
+
+
+def partition_name(fields: dict[str, Any]) -> str:
+    """Name the partition of a row."""
+    if fields["topic"] is None:
+        return str(fields["replicas"][0]["path"])
+    return f"{fields['topic']}-{fields['partition']}"
+
+
+def replica_lines(replicas: list[dict[str, Any]], width: int) -> list[str]:
+    """Describe the replicas in columns, one a line, or under its path where that is too long."""
+    rows = []
+    for replica in replicas:
+        end = f"log start {replica['log_start']}, end {replica['log_end']}"
+        epoch = "-" if replica["last_epoch"] is None else str(replica["last_epoch"])
+        mark = replica["high_watermark"]
+        rows.append(
+            (
+                visible(replica["path"]),
+                "" if replica["node_id"] is None else f"broker {visible(replica['node_id'])}",
+                end,
+                counted(replica["records_count"], "record"),
+                f"epoch {epoch}",
+                "" if mark is None else f"high watermark {mark}",
+                "" if replica["sound"] else "not sound",
+            )
+        )
+    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [pad(cell, wide) for cell, wide in zip(row, widths, strict=True) if wide]
+        if sum(widths) + 2 * (len(cells) - 1) > width:
+            lines += [row[0], _INDENT + "  ".join(cells[1:])]
+        else:
+            lines.append("  ".join(cells))
+    return lines
+
+
+def span_text(fields: dict[str, Any]) -> str:
+    """Write which offsets a difference is about, and how many records."""
+    first, last, count = fields["offset"], fields["last_offset"], fields["records_count"]
+    if last is None:
+        return f"offset {first}"
+    span = f"offset {first}" if last == first else f"offsets {first} to {last}"
+    return span if count == 1 else f"{span}, {counted(count, 'record')}"
+
+
+def side_text(side: dict[str, Any]) -> str:
+    """Describe one side of a difference: where its batch lies, or why there is none."""
+    parts = [side["path"]]
+    if side["segment"] is not None:
+        parts.append(f"segment {side['segment']}")
+    if side["position"] is not None:
+        parts.append(f"position {side['position']:,}")
+    if side["leader_epoch"] is not None:
+        parts.append(f"epoch {side['leader_epoch']}")
+    if side["code"] is not None:
+        parts.append(f"{side['code']}: {side['detail']}")
+    elif not side["present"]:
+        parts.append("nothing")
+    if side["also"]:
+        parts.append(f"and {counted(len(side['also']), 'other')} alike")
+    return " · ".join(parts)
+
+
+def commands(fields: dict[str, Any]) -> Iterator[str]:
+    """Give the commands to type next: they show the first record of both sides, where there is
+    one.
+    """
+    offset = fields["offset"]
+    for side in (fields["left"], fields["right"]):
+        if side["present"] and fields["last_offset"] is not None:
+            yield _shell(["kdump", "dump", "--from-offset", str(offset), "--limit", "1"], side)
+        elif side["code"] is not None:
+            yield _shell(["kdump", "verify"], side)
+
+
+def _shell(words: list[str], side: dict[str, Any]) -> str:
+    path = side["path"]
+    return " ".join([*words, shlex.quote(os.path.join(".", path) if path[:1] == "-" else path)])
+
+
+def _key_text(key: bytes) -> str:
+    try:
+        return repr(key.decode("utf-8"))
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
