@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 #: Command name -> module, attribute, and the one line that `kdump --help` shows.
 _COMMANDS = {
+    "compare": (
+        "kdump.cli.compare",
+        "compare",
+        "Compare replicas of partitions, and say what differs and who lost what.",
+    ),
     "dump": (
         "kdump.cli.dump",
         "dump",
@@ -40,6 +45,16 @@ _COMMANDS = {
         "kdump.cli.reindex",
         "reindex",
         "Rebuild indexes as a broker's recovery would.",
+    ),
+    "sequences": (
+        "kdump.cli.sequences",
+        "sequences",
+        "Find gaps and repeats in the sequence numbers of producers.",
+    ),
+    "usage": (
+        "kdump.cli.usage",
+        "usage",
+        "Bytes and records by topic, partition, producer, codec or key.",
     ),
     "verify": (
         "kdump.cli.verify",

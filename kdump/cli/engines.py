@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from kdump.cli.options import ARCHIVE
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -12,8 +15,9 @@ if TYPE_CHECKING:
 
 def refuse_without_spark(engine: str, master: str | None, remote: str | None) -> None:
     """Say that options are given which have no meaning in process, or exclude each other."""
-    if engine != "spark" and (master is not None or remote is not None):
-        raise UsageError("--master and --remote go with --engine spark")
+    given = (master, remote, _archive())
+    if engine != "spark" and any(value is not None for value in given):
+        raise UsageError("--master, --remote and --archive go with --engine spark")
     if master is not None and remote is not None:
         raise UsageError("--master and --remote exclude each other")
 
@@ -22,7 +26,15 @@ def session(stack: ExitStack, master: str | None, remote: str | None) -> Any:
     """Start a session, or join one; it lasts as long as the stack."""
     from kdump.spark.session import spark_session
 
-    return stack.enter_context(spark_session(master, remote))
+    return stack.enter_context(spark_session(master, remote, _archive()))
+
+
+def _archive() -> str | None:
+    """The environment for executors that the command line names."""
+    context = click.get_current_context(silent=True)
+    archive = context.meta.get(ARCHIVE) if context else None
+    assert archive is None or isinstance(archive, str)
+    return archive
 
 
 def item_driver(

@@ -17,6 +17,8 @@ else:  # the class takes no parameters in older releases of click
     ParamType = click.ParamType
 
 Command = TypeVar("Command", bound=Callable[..., object])
+#: Where the context of a command keeps the value of --archive.
+ARCHIVE = "kdump.archive"
 
 _UNITS = {
     "": 1, "b": 1,
@@ -175,9 +177,19 @@ def verify_output_options(command: Command) -> Command:
     return _output_options(command, VERIFY_FORMATS, bytes_too=False)
 
 
+def compare_output_options(command: Command) -> Command:
+    """Add the same for compare, whose differences count as findings do."""
+    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
+
+
 def reindex_output_options(command: Command) -> Command:
     """Add the same for reindex, whose rows are few and plain."""
     return _output_options(command, VERIFY_FORMATS, bytes_too=False)
+
+
+def usage_output_options(command: Command) -> Command:
+    """Add the same for usage, whose rows may hold keys."""
+    return _output_options(command, VERIFY_FORMATS, bytes_too=True)
 
 
 def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
@@ -307,7 +319,7 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
             "--jobs",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Workers. dump and lookups read with one, in order.",
+            help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
         ),
         click.option(
             "--decompress-limit",
@@ -328,6 +340,11 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
     return command
 
 
+def _keep_archive(ctx: Context, param: click.Parameter, value: str | None) -> None:
+    """Keep it for who starts a session: no command does anything else with it."""
+    ctx.meta[ARCHIVE] = value
+
+
 def spark_path_options(command: Command) -> Command:
     """Add the same for commands that Spark can run, and which Spark."""
     for option in reversed((
@@ -336,6 +353,14 @@ def spark_path_options(command: Command) -> Command:
         ),
         click.option(
             "--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."
+        ),
+        click.option(
+            "--archive",
+            metavar="FILE",
+            type=click.Path(),
+            expose_value=False,
+            callback=_keep_archive,
+            help="With --engine spark: a packed environment that has kdump, for the executors.",
         ),
     )):  # fmt: skip
         command = option(command)

@@ -11,9 +11,10 @@ import click
 
 from kdump.cli.options import SIZE, VERSION, path_options, reindex_output_options
 from kdump.errors import UsageError
+from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kdump.engine.reindex import Item, ReindexOptions
 
@@ -121,6 +122,7 @@ def reindex(
         asked["write"] = asked["write"] or asked["out"] is not None
         options = ReindexOptions(**asked)
         _refuse_together(options)
+        _refuse_stores((*paths, options.out or ""))
         results = Results(
             form_of(form, output, ("table", "jsonl", "csv")),
             output=output,
@@ -149,6 +151,12 @@ def reindex(
 def _refuse_together(options: ReindexOptions) -> None:
     if options.undo and options.out is not None:
         raise UsageError("--undo and --out exclude each other: nothing is put aside under --out")
+
+
+def _refuse_stores(paths: Iterable[str]) -> None:
+    for path in paths:
+        if is_uri(path):
+            raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
 
 
 def _noted(

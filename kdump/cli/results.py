@@ -9,7 +9,7 @@ from kdump.cli import status
 from kdump.errors import KdumpError, UsageError
 from kdump.output.bulk import prepare_for_bulk
 from kdump.output.messages import Messages
-from kdump.output.progress import Bar, Tally, answering_progress_signal
+from kdump.output.progress import Bar, LookupTally, PlannedTally, Tally, answering_progress_signal
 from kdump.output.sink import Nowhere, Sink, WithoutHeaders, pour
 from kdump.output.stream import standard_output
 from kdump.output.terminal import is_terminal, wants_colour
@@ -79,7 +79,7 @@ class Results:
         )
         self._person_reads_errors = is_terminal(sys.stderr)
         self.tally = Tally()
-        self._bar = None
+        self._bar: Bar | None = None
         if self._person_reads_errors and not self._to_person:
             self._bar = Bar(sys.stderr, self.tally, inputs)
         self.messages = Messages(
@@ -136,6 +136,24 @@ class Results:
             self._tick()
 
         progress.tick = tick
+
+    def follow_lookups(self, progress: Progress) -> None:
+        """Show how many partitions were asked for; also beside a table, until it begins."""
+        self.tally = LookupTally(progress)
+        self._bar = Bar(sys.stderr, self.tally, ()) if self._person_reads_errors else None
+        self.follow(progress)
+
+    def follow_plan(self, progress: Progress, word: str) -> None:
+        """Show how far several workers have come; also beside a table, which comes last."""
+        self.tally = PlannedTally(progress, word)
+        self._bar = Bar(sys.stderr, self.tally, ()) if self._person_reads_errors else None
+        progress.tick = self._tick
+
+    def rows_begin(self) -> None:
+        """Take the bar away for good where rows go to the same terminal."""
+        if self._to_person and self._bar is not None:
+            self._bar.clear()
+            self._bar = None
 
     def take(self, items: Iterable[Item | Written | Finding | KdumpError]) -> int:
         """Move all items to where they belong and return the exit status."""

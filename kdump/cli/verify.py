@@ -14,6 +14,7 @@ from kdump.cli.options import (
     SLICE,
     VERIFY_FORMATS,
     VERSION,
+    Read,
     spark_path_options,
     verify_output_options,
 )
@@ -56,6 +57,15 @@ class PluginCommand(click.Command):
         except KeyboardInterrupt:
             _end_as_plugin("interrupted")
         return None
+
+
+def read_words(text: str) -> tuple[str, ...]:
+    """Read what to sum up by, in whatever order; nothing: no such sums."""
+    words = [word.strip() for word in text.split(",")] if text else []
+    for word in words:
+        if word not in ("broker", "topic"):
+            raise ValueError(f"has {word!r}, which is neither broker nor topic")
+    return tuple(word for word in ("broker", "topic") if word in words)
 
 
 def _end_as_plugin(why: str) -> None:
@@ -121,6 +131,13 @@ def _end_as_plugin(why: str) -> None:
     is_flag=True,
     help="Print one plug-in line and exit with 0 no finding above note, 1 rebuild, 2 damage, "
     "3 not done.",
+)
+@click.option(
+    "--summary-by",
+    type=Read("words", read_words),
+    default="",
+    metavar="WORD[,WORD]",
+    help="Also sum up by broker (one of its data directories), topic, or both.",
 )
 @spark_path_options
 @verify_output_options
@@ -236,6 +253,7 @@ def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
         recheck_s=asked["recheck_after"],
         predict=asked["predict"],
         broker_version=asked["broker_version"],
+        summary_by=asked["summary_by"],
     )
 
 

@@ -75,7 +75,7 @@ class VerifyResults(Results):
         if self._nagios:
             return FileReport(self._write_plugin_line)
         if form != "table":
-            wanted = {"recovery", "summary"} if form == "jsonl" else {"recovery"}
+            wanted = {"recovery", "summary-by"} | ({"summary"} if form == "jsonl" else set())
             return RowReport(self._sink, frozenset() if self._findings_only else frozenset(wanted))
         from kdump.output.verify_table import VerifyTable
 

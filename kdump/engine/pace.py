@@ -47,8 +47,9 @@ class Throttle:
 class Progress:
     """How much is planned and done, and which partition is at hand.
 
-    `slots` has one counter of bytes for each worker, which only that worker adds to. `tick` is
-    called often while the work goes on, by the process that shows it.
+    `slots` has one counter of bytes for each worker, which only that worker adds to; `done_before`
+    is what was done before these workers began. `tick` is called often while the work goes on, by
+    the process that shows it.
     """
 
     def __init__(self) -> None:
@@ -57,6 +58,7 @@ class Progress:
         self.items_done = 0
         self.at: list[str] = []  # the paths being read
         self.slots: MutableSequence[int] = [0]
+        self.done_before = 0
         self.tick: Callable[[], None] = _nothing
         self.findings: dict[str, int] = {}
         self.directories: list[DirectoryFacts] = []
@@ -64,7 +66,7 @@ class Progress:
     @property
     def done_bytes(self) -> int:
         """Bytes of logs read so far, by all workers."""
-        return sum(self.slots)
+        return self.done_before + sum(self.slots)
 
 
 class Pace:

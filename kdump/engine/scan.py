@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns
 from kdump.record.frames import Gap, Run
+from kdump.storage import places
 from kdump.storage.file_records import BATCHES_A_RUN, DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
+    from kdump.engine.walked import Walked
     from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
@@ -36,8 +37,8 @@ LeaveOut = Callable[[int, str], "Iterable[Finding] | None"]
 _GAPS_KEPT = 1000
 _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
-_FEW = 512  # batches of a block: with more of them, a call of each check costs little beside
-_PLAIN = c.COMPRESSED | c.TRANSACTIONAL  # flags that make no check look at a batch's bytes
+FEW = 512  # batches of a block: with more of them, a call of each check costs little beside
+PLAIN = c.COMPRESSED | c.TRANSACTIONAL  # flags that make no check look at a batch's bytes
 
 
 class SegmentScan:
@@ -112,6 +113,7 @@ class PartitionScan:
     log is read from end to end. `pace` is called with the bytes of each read, and may sleep.
     `leave_out` says of a base offset and path that the log is not to be read, by giving the
     findings already known of it; None: it is read. `left_out` are the base offsets of those.
+    `walked` is what is left of logs that were read in pieces, `replayed` how many of these fitted.
     `errors` are paths that could not be read.
     """
 
@@ -127,6 +129,7 @@ class PartitionScan:
         now_ms: int | None = None,
         pace: Pace | None = None,
         leave_out: LeaveOut | None = None,
+        walked: Mapping[int, Sequence[Walked]] | None = None,
     ) -> None:
         assert target.log is not None
         self.target = target
@@ -140,6 +143,8 @@ class PartitionScan:
         self.pace = pace
         self.leave_out = leave_out
         self.left_out: set[int] = set()
+        self.walked = walked or {}
+        self.replayed = 0
         self.errors: list[PathError] = []
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
@@ -206,11 +211,14 @@ def _scan_segment(
             if partition.quick:
                 yield from _tail(partition, segment, source, checks)
             else:
-                yield from _read(partition, segment, source, checks, 0)
+                if pieces := _pieces(partition, segment, source):
+                    yield from _replay(partition, segment, pieces, checks)
+                else:
+                    yield from _read(partition, segment, source, checks, 0)
                 yield from _from_all(check.finish(segment) for check in checks)
     except PathError as error:
         segment.complete = False
-        if os.path.lexists(segment.path):
+        if places.lexists(segment.path):
             partition.errors.append(error)
         else:
             yield at_place("file-vanished", segment.place)
@@ -275,15 +283,50 @@ def _read(
         yield at_place("file-shrank", segment.place, position=size, actual=size)
 
 
+def _pieces(partition: PartitionScan, segment: SegmentScan, source: Source) -> Sequence[Walked]:
+    """Give what stands for a log that others read; nothing if it is not the file it was then.
+
+    One that reaches into the next segment is read, for they knew nothing of that.
+    """
+    pieces = partition.walked.get(segment.base_offset, ())
+    if not pieces or segment.active or segment.is_snapshot or segment.next_base is None:
+        return ()
+    from kdump.engine.walked import fits, identity_of
+
+    sound = fits(pieces, identity_of(source)) and source.size == pieces[0].identity[1]
+    last = max(piece.seam.last for piece in pieces)
+    return pieces if sound and last < segment.next_base else ()
+
+
+def _replay(
+    partition: PartitionScan,
+    segment: SegmentScan,
+    pieces: Sequence[Walked],
+    checks: Sequence[Check],
+) -> Iterator[Reported]:
+    """Hand the checks what a walk over a sound log would; its records were looked at already."""
+    from kdump.engine.walked import replayed
+
+    of_headers = [check for check in checks if not check.reads_records]
+    for run in replayed(pieces, joined=not partition.deep):
+        yield from _batches(segment, run, of_headers)
+    for check in checks:
+        for piece in pieces:
+            if check.reads_records and piece.sums is not None:
+                check.add(piece.sums)
+    segment.complete = True
+    partition.replayed += 1
+
+
 def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | Gap]:
     """Join runs of whose batches no check wants the bytes: one call for many blocks of the file."""
     parts: list[Columns] = []
     count = 0
     for item in items:
         plain = None
-        if isinstance(item, Run) and not item.batches.flags & ~_PLAIN:
-            plain = item.batches if len(item.batches) <= _FEW else None
-        if parts and (plain is None or count + _FEW > BATCHES_A_RUN):
+        if isinstance(item, Run) and not item.batches.flags & ~PLAIN:
+            plain = item.batches if len(item.batches) <= FEW else None
+        if parts and (plain is None or count + FEW > BATCHES_A_RUN):
             yield Run(bytearray(), 0, Columns.join(parts))
             parts, count = [], 0
         if plain is None:
@@ -297,6 +340,8 @@ def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | 
 
 def _is_being_written(source: Source) -> bool:
     """Whether the file was written to just now; the clock may be behind the file's."""
+    if source.in_store:
+        return False
     return source.is_growing() or time.time() - source.status().st_mtime < BEING_WRITTEN_SECONDS
 
 

@@ -27,7 +27,7 @@ from kdump.engine.dump import is_outside, logs_of
 from kdump.engine.targets import resolve
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
@@ -110,23 +110,27 @@ def plan(
         if not files and not target.whole:
             yield PathError(target.path, "is no log file")
             continue
-        for part in _parts(target, files, options, split_bytes):
+        for part in _parts_shown(target, files, options, split_bytes):
             yield part._replace(
                 number=number, segment=None if part.segment is None else number - part.segment
             )
             number += 1
 
 
-def _parts(
+def _parts_shown(
     target: Target, files: list[LogFile], options: DumpOptions, split_bytes: int | None
 ) -> Iterator[Split]:
-    """Cut and pack one partition; `segment` of a piece is how many came before it."""
-    filters = options.filters
-    if options.visible:
+    if not options.visible:
+        yield from parts(target, files, options.filters, split_bytes)
+    elif files:
         # What a consumer is handed is known for the partition as a whole only.
-        if files:
-            yield Split(0, target._replace(files=tuple(files)), tuple(map(_size, files)))
-        return
+        yield Split(0, target._replace(files=tuple(files)), tuple(map(_size, files)))
+
+
+def parts(
+    target: Target, files: Sequence[LogFile], filters: Filters, split_bytes: int | None
+) -> Iterator[Split]:
+    """Cut and pack logs of one partition; `segment` of a piece is how many came before it."""
     packed: list[LogFile] = []
     sizes: list[int] = []
     plain = target._replace(log=None)  # it lists every file, and a split goes over the network
@@ -137,7 +141,7 @@ def _parts(
         if packed and (split_bytes is None or sum(sizes) + size > split_bytes):
             yield Split(0, plain._replace(files=tuple(packed)), tuple(sizes))
             packed, sizes = [], []
-        if split_bytes is None or size <= split_bytes or not _may_be_cut(file, filters):
+        if split_bytes is None or size <= split_bytes or not may_be_cut(file, filters):
             packed.append(file)
             sizes.append(size)
             continue
@@ -153,12 +157,12 @@ def _parts(
 
 def _size(file: LogFile) -> int:
     try:
-        return os.stat(file.path).st_size
+        return places.getsize(file.path)
     except (OSError, ValueError):
         return 0  # the worker will say what is wrong with it
 
 
-def _may_be_cut(file: LogFile, filters: Filters) -> bool:
+def may_be_cut(file: LogFile, filters: Filters) -> bool:
     """Whether a log is closed, and all of it asked for: a range has its own place to start."""
     base, following = file.name.base_offset, file.next_base
     if file.name.kind is not Kind.LOG or file.name.retired or file.active:
@@ -171,6 +175,8 @@ def _may_be_cut(file: LogFile, filters: Filters) -> bool:
 
 
 def _nominal_cuts(file: LogFile, size: int, split_bytes: int) -> Sequence[int]:
+    if places.is_uri(file.path) and not _has_index(file):
+        return ()  # every batch would be a request to find where to cut
     if split_bytes >= _INDEX_INTERVAL:
         return range(split_bytes, size, max(split_bytes, size // _MOST_CUTS))
     cuts: list[int] = []
@@ -187,6 +193,19 @@ def _nominal_cuts(file: LogFile, size: int, split_bytes: int) -> Sequence[int]:
     return cuts
 
 
+def _has_index(file: LogFile) -> bool:
+    try:
+        return places.getsize(_index_of(file)) > 0
+    except OSError:
+        return False
+
+
+def _index_of(file: LogFile) -> str:
+    assert file.name.base_offset is not None
+    name = names.file_name(Kind.OFFSET_INDEX, file.name.base_offset)
+    return os.path.join(os.path.dirname(file.path), name)
+
+
 def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
     """Return where a log may be cut: at or behind a nominal position, at a valid batch.
 
@@ -198,11 +217,8 @@ def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
     if _starts_valid(records, nominal):
         return nominal
     assert file.name.base_offset is not None
-    path = os.path.join(
-        os.path.dirname(file.path), names.file_name(Kind.OFFSET_INDEX, file.name.base_offset)
-    )
     try:
-        with Source(path) as index_source:
+        with Source(_index_of(file)) as index_source:
             index = OffsetIndex(index_source, file.name.base_offset)
             low, high = 0, index.logical_end(source.size)
             end = high

@@ -1,13 +1,14 @@
 """`verify`: what is wrong in partitions and data directories, each thing once.
 
 One partition is one unit of work: `verify_partition` is pure, takes what a plan says and gives a
-picklable result, so that drivers may run many at once. What concerns several partitions, or the
-data directory itself, is looked at when all results are in.
+picklable result, so that drivers may run many at once. Of a huge one the closed logs may have been
+read in pieces before, by many (`verify_pieces`). What concerns several partitions, or the data
+directory itself, is looked at when all results are in.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
     from kdump.engine.verify_plan import LeftOut
+    from kdump.engine.walked import Walked
     from kdump.storage.log_dir import LogDir
 
 
@@ -58,6 +60,7 @@ class VerifyOptions(NamedTuple):
     recheck_s: float | None = None  # what a state says was seen longer ago is read again
     predict: bool = False
     broker_version: tuple[int, ...] | None = None  # None: the newest
+    summary_by: tuple[str, ...] = ()  # broker, topic, or both
 
 
 class Counts(NamedTuple):
@@ -79,6 +82,7 @@ class Result(NamedTuple):
     verified: frozenset[int] = frozenset()  # base offsets of logs that were read to their end
     facts: PartitionFacts | None = None  # for what is looked at when all results are in
     recovery: Row | None = None  # what the next start would do
+    replayed: int = 0  # logs that others had read in pieces
 
 
 def verify_partition(
@@ -90,12 +94,20 @@ def verify_partition(
     now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
+    walked: Mapping[int, Sequence[Walked]] | None = None,
 ) -> Result:
-    """Look at one partition; see `looks` for what happens where a broker changes it meanwhile."""
+    """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
+
+    `walked` is what is left of logs that were read in pieces; further looks read the files.
+    """
     assert target.log is not None
     path = target.log.path
 
-    def look(listing: Listing, leave: LeaveOut | None) -> Result:
+    def look(
+        listing: Listing,
+        leave: LeaveOut | None,
+        walked: Mapping[int, Sequence[Walked]] | None = None,
+    ) -> Result:
         partition = PartitionScan(
             target._replace(log=LocalLog(path, list(listing))),
             directory=directory if directory is not None else target.log_dir(),
@@ -106,6 +118,7 @@ def verify_partition(
             now_ms=now_ms,
             pace=pace,
             leave_out=leave,
+            walked=walked,
         )
         return _once(partition)
 
@@ -115,7 +128,7 @@ def verify_partition(
         return look(listing_of(path), leave).findings
 
     before = listing_of(path)
-    result = look(before, leave_out)
+    result = look(before, leave_out, walked)
     result = result._replace(findings=settled(target, path, before, result.findings, look_again))
     if leave_out is not None:
         not_checked = (*result.counts.not_checked, *leave_out.counts.items())
@@ -140,6 +153,7 @@ def _once(partition: PartitionScan) -> Result:
         tuple(partition.errors),
         frozenset(complete | old.complete),
         survey.facts(findings),
+        replayed=partition.replayed,
     )
 
 

@@ -6,22 +6,22 @@ what is there then, and an item stays small.
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.verify import VerifyOptions
     from kdump.engine.verify_state import VerifyState
+    from kdump.engine.walked import Walked
 
 # Why a segment's log is not read.
 NOT_NAMED = "not-named"  # another file of the partition was
@@ -29,6 +29,11 @@ VERIFIED_BEFORE = "segments_verified_before"
 OUTSIDE_SUBSET = "segments_outside_subset"
 OUT_OF_TIME = "segments_out_of_time"
 OUT_OF_TIME_BYTES = "bytes_out_of_time"
+
+#: Log bytes of a piece, at least and at most: some tenths of a second of work, and some seconds.
+_LEAST_SPLIT_BYTES = 256 << 20
+_MOST_SPLIT_BYTES = 1 << 30
+_PIECES_A_JOB = 4  # so that no worker is long idle at the end
 
 
 class Skip(NamedTuple):
@@ -43,7 +48,8 @@ class Item(NamedTuple):
 
     `sizes` has the bytes of each log to be read, by base offset; `skips` says which others there
     are and why they are left out. `identities` tell a segment's files from what they may become.
-    `verified_s` is when the one longest unseen was last verified; 0: never.
+    `verified_s` is when the one longest unseen was last verified; 0: never. `walked` has what is
+    left of logs that were read in pieces, by base offset.
     """
 
     path: str
@@ -54,6 +60,7 @@ class Item(NamedTuple):
     skips: dict[int, Skip]
     identities: dict[int, str]
     verified_s: int = 0
+    walked: Mapping[int, Sequence[Walked]] = {}
 
     @property
     def bytes(self) -> int:
@@ -68,6 +75,26 @@ def plan(
     selection = Selection(options.topic, options.partition, retired=True)
     for target in resolve(paths, selection, options.server_properties, listed=False):
         yield target if isinstance(target, KdumpError) else _item(target, options, state)
+
+
+def split_bytes_for(
+    items: Collection[Item], options: VerifyOptions, *, in_process: bool
+) -> int | None:
+    """Say from which size on a partition is read in pieces, of that size; None: none is.
+
+    What pieces leave is read once more, so it has to be worth it: one partition must be so large
+    that the other workers would wait for it. With a rate or a time to keep there is nothing to
+    gain, and the time would go into pieces of what is then not finished.
+    """
+    if options.max_duration_s is not None or options.bytes_per_second is not None:
+        return None
+    if options.jobs <= 1 and in_process:
+        return None
+    size = _MOST_SPLIT_BYTES
+    if options.jobs > 1:
+        even = sum(item.bytes for item in items) // (options.jobs * _PIECES_A_JOB)
+        size = min(max(even, _LEAST_SPLIT_BYTES), size)
+    return size if any(item.bytes > 2 * size for item in items) else None
 
 
 def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> Item:
@@ -106,7 +133,7 @@ def in_subset(
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return places.getsize(path)
     except OSError:
         return 0  # reading it will say what is wrong, if it is still there then
 

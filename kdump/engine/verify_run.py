@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.about import facts_of
 from kdump.engine.checks.node import check_directories, surveyed_under
@@ -18,16 +18,19 @@ from kdump.engine.rows import Row
 from kdump.engine.settings import read_settings
 from kdump.engine.targets import Selection, data_directories
 from kdump.engine.verify import Counts, Result, verify_partition
+from kdump.engine.verify_groups import Groups
 from kdump.engine.verify_plan import (
     OUT_OF_TIME,
     OUT_OF_TIME_BYTES,
     Item,
     LeftOut,
     plan,
+    split_bytes_for,
     target_of,
 )
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, PathError, StoreError
 from kdump.kernels import NAME as KERNEL
+from kdump.storage import places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import CLEAN_SHUTDOWN
 
@@ -49,13 +52,16 @@ def verify(
     *,
     progress: Progress | None = None,
     state: VerifyState | None = None,
-    driver: Callable[..., Iterator[tuple[Item, Result | KdumpError]]] = run,
+    driver: Callable[..., Iterator[tuple[Any, Any]]] = run,
+    split_bytes: int | None = None,
 ) -> Iterator[Finding | Row | KdumpError]:
     """Yield findings and errors in the order of the paths, and one last `summary` row.
 
     The order is the same for any number of workers, and for any driver. With `state`, what was
     seen before is left out, its findings are reported again, and under a time limit what was
-    unseen longest comes first.
+    unseen longest comes first. What `options.summary_by` asks for comes as `summary-by` rows before
+    the `summary`. `split_bytes`: partitions with more to read are read in pieces of
+    that size (1: of one batch); None: as many workers as there are make it worth while.
     """
     global _listed
     _listed = None  # what an earlier run saw may be long past
@@ -76,7 +82,7 @@ def verify(
         items.sort(key=lambda item: item.verified_s)
     progress.planned_bytes = sum(item.bytes for item in items)
     progress.planned_items = len(items)
-    around = {os.path.dirname(os.path.abspath(item.path)): None for item in items if item.whole}
+    around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
     predict = None
     if options.predict:
@@ -86,6 +92,15 @@ def verify(
     step = partial(
         verify_item, options=options, settings=settings, deadline=deadline, predict=predict
     )
+    if split_bytes is None:
+        split_bytes = split_bytes_for(items, options, in_process=driver is run)
+    if split_bytes is not None and any(item.bytes > split_bytes for item in items):
+        from kdump.engine.verify_pieces import read_in_pieces
+
+        items = read_in_pieces(
+            items, options, settings, driver=driver, progress=progress, split_bytes=split_bytes
+        )
+    groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
     results = driver(
         items,
@@ -101,6 +116,7 @@ def verify(
         if state is not None:
             state.record(item, result, deep=options.deep)
         sums.add(result)
+        groups.add(item, result)
         progress.findings = sums.by_severity()
         if result.facts is not None:
             surveyed.append(result.facts)
@@ -111,12 +127,18 @@ def verify(
             if is_refused(result.recovery):
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
-    for told in _directories(named, options, surveyed, whole=whole):
-        sums.found(told)
-        yield told
+    try:
+        for told in _directories(named, options, surveyed, whole=whole):
+            sums.found(told)
+            groups.found(told)
+            yield told
+    except StoreError as error:
+        yield sums.error(error)
     if predict is not None:
         yield from refused(progress.directories, stopping, predict.broker)
     progress.findings = sums.by_severity()
+    if options.summary_by:
+        yield from groups.rows()
     yield sums.row(options, time.monotonic() - started)
 
 
@@ -155,7 +177,7 @@ def verify_item(
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
     if isinstance(target, KdumpError):
-        if os.path.lexists(item.path):
+        if places.lexists(item.path):
             return Result((), Counts(), (target,))
         gone = finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
         return Result((gone,), Counts())
@@ -169,6 +191,7 @@ def verify_item(
         directory=_directory_of(target.log.path),
         pace=pace,
         leave_out=left_out,
+        walked=item.walked,
     )
     if predict is None or not target.whole:
         return result
@@ -181,7 +204,7 @@ _listed: tuple[str, LogDir | None, float] | None = None
 
 def _directory_of(partition: str) -> LogDir | None:
     global _listed  # in each worker its own; a directory may hold many thousands of entries
-    path = os.path.dirname(os.path.abspath(partition))
+    path = places.parent(partition)
     now = time.monotonic()
     if (
         _listed is None
@@ -201,7 +224,7 @@ def _still_so(directory: LogDir | None) -> bool:
     if directory is None:
         return True
     marked = any(os.path.basename(path) == CLEAN_SHUTDOWN for path in directory.files)
-    return marked == os.path.lexists(os.path.join(directory.path, CLEAN_SHUTDOWN))
+    return marked == places.lexists(os.path.join(directory.path, CLEAN_SHUTDOWN))
 
 
 class _Sums:

@@ -113,13 +113,18 @@ class Tally:
         parts.append(f"{self.seconds:.2f} s")
         return " · ".join(parts)
 
+    @property
+    def done(self) -> int:
+        """How far the bar has come."""
+        return self.size_bytes
+
     def amount_text(self) -> str:
         """Write how much is done, and how fast it goes."""
         done = self.size_bytes
         return f"{size_text(done)} at {size_text(done / max(self.seconds, 0.001))}/s"
 
-    def total_bytes(self) -> int | None:
-        """Say how much there is to do; None: the files have to be asked."""
+    def total(self) -> int | None:
+        """Say where the bar ends; None: at the bytes of all files, which have to be asked."""
         return None
 
     def place_text(self) -> str:
@@ -138,13 +143,14 @@ class Tally:
 
 
 class PlannedTally(Tally):
-    """What has gone by of a plan, whose size is known from the start."""
+    """What has gone by of a plan, whose size is known from the start; `word` names its items."""
 
-    __slots__ = ("_progress",)
+    __slots__ = ("_progress", "_word")
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Progress, word: str = "partition") -> None:
         super().__init__()
         self._progress = progress
+        self._word = word
 
     @property
     def size_bytes(self) -> int:
@@ -154,7 +160,7 @@ class PlannedTally(Tally):
     def count(self, item: object) -> None:
         """Count nothing: the plan's own counters are looked at."""
 
-    def total_bytes(self) -> int | None:
+    def total(self) -> int | None:
         """Say how many bytes of logs are to be read."""
         return self._progress.planned_bytes
 
@@ -163,7 +169,7 @@ class PlannedTally(Tally):
         progress = self._progress
         total = progress.planned_bytes
         parts = [
-            f"{progress.items_done:,} of {counted(progress.planned_items, 'partition')}",
+            f"{progress.items_done:,} of {counted(progress.planned_items, self._word)}",
             f"{size_text(self.size_bytes)} of {size_text(total)}",
             f"{size_text(self.size_bytes / max(self.seconds, 0.001))}/s",
         ]
@@ -194,6 +200,37 @@ class PlannedTally(Tally):
         return visible(os.path.basename(os.path.abspath(at[0]))) + more
 
 
+class LookupTally(Tally):
+    """What has gone by of many lookups: partitions, since next to nothing of them is read."""
+
+    __slots__ = ("_progress",)
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self._progress = progress
+
+    @property
+    def done(self) -> int:
+        """Partitions that were asked for."""
+        return self._progress.items_done
+
+    def total(self) -> int | None:
+        """Say how many partitions there are."""
+        return self._progress.planned_items
+
+    def follow(self, progress: Progress) -> None:
+        """Take over where the work is."""
+        self.at = progress.at[0] if progress.at else ""
+
+    def amount_text(self) -> str:
+        """Write how much is done."""
+        return f"{self.done:,} of {counted(self._progress.planned_items, 'partition')}"
+
+    def text(self) -> str:
+        """Write how far the lookups have come on one line."""
+        return f"{self.amount_text()} · {self.seconds:.2f} s"
+
+
 class Bar:
     """A progress bar on standard error that appears when the work takes over a second."""
 
@@ -215,7 +252,7 @@ class Bar:
             self._start()
         self._progress.update(
             self._task,
-            completed=tally.size_bytes,
+            completed=tally.done,
             description=tally.place_text(),
             amount=tally.amount_text(),
         )
@@ -242,7 +279,7 @@ class Bar:
             transient=True,
         )
         self._progress.start()
-        total = self._tally.total_bytes()
+        total = self._tally.total()
         total = _disk_bytes(self._paths) if total is None else total
         self._task = self._progress.add_task("", amount="", total=total or None)
 

@@ -148,6 +148,12 @@ class Table:
             self.settle()
             self._draw_explained(row)
             return
+        if row.row in columns_of.SUMMARIES:
+            self.settle()
+            self._line("")
+            for line in columns_of.SUMMARIES[row.row](row):
+                self._line(line)
+            return
         held = self._held
         if held and (
             held[0].row != row.row

@@ -12,7 +12,14 @@ from kdump.engine.rows import Place
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.layout import Column
 from kdump.output.reindex_cells import REINDEX_COLUMNS, reindex_cells
+from kdump.output.sequence_cells import (
+    SEQUENCE_COLUMNS,
+    SEQUENCE_ROWS,
+    sequence_cells,
+    sequence_summary,
+)
 from kdump.output.times import time_text
+from kdump.output.usage_cells import usage_cells, usage_columns, usage_summary
 from kdump.output.values import AUTO, bytes_text
 
 if TYPE_CHECKING:
@@ -60,6 +67,10 @@ LOOKUP_COLUMNS = {
         Column("note", cuts=True, least=8),
     ),
 }
+
+
+#: Rows that are told in lines, not in a table.
+SUMMARIES = {"usage-summary": usage_summary, "sequence-summary": sequence_summary}
 
 
 def lookup_cells(row: Row) -> tuple[str, ...]:
@@ -189,7 +200,7 @@ _PLACE = ("topic", "partition", "segment")
 def place_of_row(row: Row) -> Place | None:
     """Return the place that goes above an entry row: its file, or its partition and segment."""
     fields = row.fields
-    if row.row in LOOKUP_COLUMNS:
+    if row.row in LOOKUP_COLUMNS or row.row == "usage" or row.row in SEQUENCE_ROWS:
         return None
     if row.row == "reindex":
         place = place_of_fields(fields)
@@ -223,6 +234,10 @@ def row_columns(row: Row) -> tuple[Column, ...]:
         return LOOKUP_COLUMNS[row.row]
     if row.row == "reindex":
         return REINDEX_COLUMNS
+    if row.row == "usage":
+        return usage_columns(row)
+    if row.row in SEQUENCE_ROWS:
+        return SEQUENCE_COLUMNS
     columns = []
     for name, value in _shown(row):
         text = value is not None and not isinstance(value, int)
@@ -239,6 +254,10 @@ def row_cells(row: Row, mode: int) -> tuple[str, ...]:
         return lookup_cells(row)
     if row.row == "reindex":
         return reindex_cells(row)
+    if row.row == "usage":
+        return usage_cells(row, lambda key: cell_bytes(key, mode, 64))
+    if row.row in SEQUENCE_ROWS:
+        return sequence_cells(row)
     return tuple(
         _time_cell(value)
         if name.endswith("_ms") and (value is None or isinstance(value, int))

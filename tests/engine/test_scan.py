@@ -28,7 +28,7 @@ def results(root: Path) -> list[Result]:
 def test_blocks_joined_or_not_come_to_the_same(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_records, "BLOCK_BYTES", 2048)
     with monkeypatch.context() as patch:
-        patch.setattr(scan, "_FEW", 0)
+        patch.setattr(scan, "FEW", 0)
         wanted = results(SAMPLES / root)
     assert results(SAMPLES / root) == wanted
     monkeypatch.setattr(scan, "BATCHES_A_RUN", 520)  # a join ends after some ten batches

@@ -1,7 +1,7 @@
 """How far a plan has come."""
 
 from kdump.engine.pace import Progress
-from kdump.output.progress import PlannedTally
+from kdump.output.progress import LookupTally, PlannedTally
 
 
 def planned() -> Progress:
@@ -22,7 +22,7 @@ def test_the_line_says_what_is_done_found_and_left() -> None:
 
 def test_the_bar_knows_its_end_and_names_what_is_at_hand() -> None:
     tally = PlannedTally(planned())
-    assert tally.total_bytes() == 1 << 30
+    assert tally.total() == 1 << 30
     assert tally.size_bytes == 1 << 29
     assert tally.place_text() == "orders-1 and 1 more"
     assert tally.amount_text().startswith("512.0 MiB of 1.0 GiB at ")
@@ -39,3 +39,13 @@ def test_nothing_planned_nothing_left() -> None:
     text = PlannedTally(Progress()).text()
     assert text.startswith("0 of 0 partitions · 0 bytes of 0 bytes")
     assert PlannedTally(Progress()).place_text() == "nothing read yet"
+
+
+def test_lookups_are_counted_by_partition() -> None:
+    progress = planned()
+    tally = LookupTally(progress)
+    tally.follow(progress)
+    assert (tally.done, tally.total()) == (4, 10)
+    assert tally.amount_text() == "4 of 10 partitions"
+    assert tally.text().startswith("4 of 10 partitions · ")
+    assert tally.place_text() == "/data/orders-1"

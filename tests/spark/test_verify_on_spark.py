@@ -1,32 +1,106 @@
-"""`verify` on Spark says what it says in process, in the same order."""
+"""`verify` on Spark says what it says in process, in the same order, however it is cut."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus
+import segments
+from corpus import corpus, files, names
+from oracle import PROFILES, oracle
+from verifying import verified
 
-from kdump.engine.pace import Progress
-from kdump.engine.rows import Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
-from kdump.spark.driver import items_on
+from kdump.spark.driver import items_on, packed_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+TASKS = 8
+WHOLE = 1 << 40
+FOLDERS = (
+    *("modern/data", "modern/extras", "modern/recovery/clean", "modern/recovery/killed"),
+    *("modern/recovery/killed-norp", "old"),
+)
+CORPORA = [name for folder in FOLDERS for name in names(folder)]
+CHOSEN = CORPORA if _LONG else ["modern/data/clean", "old/damage-01022.all.before"]
 
 
-def told(path: Path, jobs: int = 1, **driver: Any) -> list[Any]:
-    """Give what verify yields, without how long it took."""
-    items = list(verify([str(path)], VerifyOptions(jobs=jobs), progress=Progress(), **driver))
-    for item in items:
-        if isinstance(item, Row):
-            item.fields.pop("seconds", None)
-    return [repr(item) if isinstance(item, Exception) else item for item in items]
+def partitions(name: str) -> list[Path]:
+    path = corpus(name)
+    return sorted({log.parent for log in (*files(path, "*.log"), *files(path, "*.kafka"))})
 
 
-@pytest.mark.parametrize("name", ["old/damage-01022.all.before", "modern/data/clean"])
-def test_findings_and_summary(spark: Any, name: str) -> None:
-    for root in sorted({log.parent.parent for log in corpus(name).rglob("*.log")}):
-        ours = told(root)
-        assert told(root, jobs=4, driver=items_on(spark)) == ours
-        assert ours[-1].row == "summary"
+def same(spark: Any, roots: list[Path], split_bytes: int, **options: Any) -> int:
+    """Compare with one process that cuts nothing; give how many logs were replayed."""
+    whole, none = verified(*roots, **options)
+    told, replays = verified(
+        *roots, split_bytes=split_bytes, driver=items_on(spark), jobs=TASKS, **options
+    )
+    assert told == whole
+    assert none == 0
+    assert whole[-1].row == "summary"
+    return replays
+
+
+@pytest.mark.parametrize("deep", [False, True])
+@pytest.mark.parametrize("split_bytes", [64 << 10, 16 << 20, WHOLE] if _LONG else [64 << 10])
+def test_corpora(spark: Any, split_bytes: int, deep: bool) -> None:
+    """All in one run: a data directory here, and a job for each size."""
+    roots = sorted({path.parent for name in CHOSEN for path in partitions(name)})
+    replays = same(spark, roots, split_bytes, deep=deep)
+    assert bool(replays) == (split_bytes == 64 << 10) or not roots
+
+
+def test_smallest_directories_cut_at_every_batch(spark: Any) -> None:
+    sized = [
+        (sum(log.stat().st_size for log in files(path, "*.log")), str(path), path)
+        for name in CHOSEN
+        for path in partitions(name)
+        if len([*files(path, "*.log")]) > 1
+    ]
+    smallest = [path for _, _, path in sorted(sized)[: 20 if _LONG else 4]]
+    assert same(spark, smallest, 1) or not smallest
+
+
+@pytest.mark.oracle
+@pytest.mark.skipif(not _LONG, reason="takes minutes; KDUMP_FUZZ=long asks for it")
+def test_directories_made_by_the_brokers_code(spark: Any, tmp_path: Path) -> None:
+    for seed in range(100):
+        oracle().make(PROFILES[seed % len(PROFILES)], seed + 1, tmp_path / f"made-{seed}")
+    for split_bytes in (3000, 64 << 10, 16 << 20, WHOLE):
+        for deep in (False, True):
+            same(spark, [tmp_path], split_bytes, deep=deep)
+
+
+def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path) -> None:
+    ends = {0: 600, 600: 1200, 1200: 1230}
+    path = segments.write_partition(
+        tmp_path, {base: segments.batches(base, end) for base, end in ends.items()}
+    )
+    jobs = 0
+
+    def driver(*given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+        nonlocal jobs
+        jobs += 1
+        if jobs == 2:
+            data = segments.read(path, 0, "log")
+            (path / segments.name(0, "log")).write_bytes(data[:-40])
+        return items_on(spark)(*given, **named)
+
+    told, replays = verified(path, split_bytes=5000, driver=driver, jobs=TASKS)
+    assert (told, replays) == (verified(path)[0], 1)
+    assert len(told) > 1
+
+
+@pytest.mark.parametrize(
+    ("memory", "expected_bytes"),
+    [("1g", 64 << 20), ("8g", 512 << 20), ("512m", 32 << 20), ("2048", 128 << 20), ("?", 64 << 20)],
+)
+def test_what_pieces_leave_fits_the_memory_of_the_session(memory: str, expected_bytes: int) -> None:
+    class Session:
+        class conf:
+            @staticmethod
+            def get(name: str, default: object) -> object:
+                return {"spark.driver.memory": memory, "spark.executor.memory": "9g"}[name]
+
+    assert packed_bytes(Session()) == expected_bytes  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ in a range that another finding has already declared bad, the suspect only follo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.findings import Finding
@@ -57,12 +57,14 @@ class Check:
 
     `reads_snapshots`: it is handed metadata snapshots too, behind all segments, as segments whose
     place has no segment number. `reads_tails`: with --quick it is handed the end of each log, from
-    the last good index entry on; other checks are told to skip the segment. `not_checked` says
-    what a check left out, and how much of it.
+    the last good index entry on; other checks are told to skip the segment. `reads_records`: it
+    wants all bytes of a run; of a sound log that was read in pieces by others it is given by `add`
+    what it came to there. `not_checked` says what a check left out, and how much of it.
     """
 
     reads_snapshots = False
     reads_tails = False
+    reads_records = False
 
     def __init__(self, partition: PartitionScan) -> None:
         self.partition = partition
@@ -83,6 +85,9 @@ class Check:
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
         """Look at bytes that hold no usable batch."""
         return ()
+
+    def add(self, sums: Sequence[int]) -> None:
+        """Take up what the records of a piece of this segment came to."""
 
     def finish(self, segment: SegmentScan) -> Iterable[Reported]:
         """Look back at a segment that was read to its end."""

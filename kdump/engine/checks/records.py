@@ -8,7 +8,7 @@ the kernel, a run at a time; Python sees a batch only if it is compressed, or wr
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -42,6 +42,7 @@ class Records(Check):
     """Counts, offsets, times, keys, inner messages and their checksums."""
 
     reads_snapshots = True
+    reads_records = True
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
@@ -75,6 +76,17 @@ class Records(Check):
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Reported]:
         """A batch too large to be held is over the limit."""
         yield from self._undecodable(segment, reasons.OVER_LIMIT, "", one.batches, 0, 0)
+
+    def sums(self) -> tuple[int, ...]:
+        """Give what sound records of this segment came to so far, for `add`."""
+        return tuple(self._state[_NULLS : _FIRST_SLACK + 1])
+
+    def add(self, sums: Sequence[int]) -> None:
+        """Take up what the sound records that follow came to, where they were read elsewhere."""
+        for count, first in ((_NULLS, _FIRST_NULL), (_SLACK, _FIRST_SLACK)):
+            if sums[count - _NULLS] and not self._state[count]:
+                self._state[first] = sums[first - _NULLS]
+            self._state[count] += sums[count - _NULLS]
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:
         """Say once for each segment what is odd but legal."""
