@@ -16,11 +16,19 @@ def one_line(error: BaseException) -> str:
     the first of all.
     """
     text = str(error) or type(error).__name__
-    said = re.search(rf"{MARK} (.*)", text)
+    said = re.search(rf"{MARK} (.*)", text) or re.search(r"(Cannot run program \".*)", text)
     if said:
         return said[1].strip()[:_LONGEST]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip(": ") for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        del lines[0]  # Py4J's, before what Java says
     told = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b: ", line)]
     reason = [line for line in lines if "Caused by:" in line or "Reason:" in line]
     chosen = (told or reason or lines or [type(error).__name__])[-1 if told else 0]
     return chosen[:_LONGEST]
+
+
+def host_of(error: BaseException) -> str | None:
+    """Return the host of the executor that Spark blames, where it names one."""
+    blamed = re.search(r"\(TID \d+\) \((\S+) executor ", str(error))
+    return blamed[1] if blamed else None

@@ -9,12 +9,16 @@ from typing import Any
 from kdump import __version__
 from kdump.errors import KdumpError
 from kdump.output.bulk import KERNEL
-from kdump.spark.errors import one_line
+from kdump.spark.errors import host_of, one_line
 from kdump.spark.session import Session
+from kdump.storage import places
 
 #: Paths that each executor is asked about: some of the plan's, from its start to its end.
 _SAMPLE = 64
-_ANSWER = "host string, version string, kernel string, path string, missing string, other string"
+_ANSWER = (
+    "host string, version string, kernel string, path string, missing string, other string, "
+    "code string"
+)
 
 
 class NotReady(KdumpError):
@@ -36,7 +40,8 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
         slots = session.range(1 << 20).mapInArrow(probe, _ANSWER)
         answers = slots.collect()
     except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
-        raise NotReady(f"no executor answers: {one_line(error)}") from None
+        raise NotReady(_unanswered(error)) from None
+    code = code_digest()
     for answer in sorted(answers, key=lambda answer: str(answer["host"])):
         host = answer["host"]
         if answer["version"] is None:
@@ -49,6 +54,11 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
                 f"executor on {host} has kdump {answer['version']}, and this is {__version__}: "
                 "results of one run come from one version"
             )
+        if answer["code"] != code:
+            raise NotReady(
+                f"executor on {host} has a kdump {__version__} of other code than here: install "
+                "the same one on every executor"
+            )
         if KERNEL == "compiled" != answer["kernel"]:
             raise NotReady(
                 f"executor on {host} has no compiled kernel, and would take many times as long"
@@ -59,12 +69,40 @@ def preflight(session: Session, paths: Sequence[str]) -> None:
             raise NotReady(f"executor on {host}: {path}: {answer['missing']}")
 
 
+def _unanswered(error: BaseException) -> str:
+    """Say why there is no answer. Of what a worker lacks Spark tells, of where it is not."""
+    host, why = host_of(error), one_line(error)
+    if "ModuleNotFoundError" in why:
+        why += (
+            " (executors take python3 from their own PATH where PYSPARK_PYTHON names no other "
+            "and no --archive is sent)"
+        )
+    return f"executor on {host} runs no Python: {why}" if host else f"no executor answers: {why}"
+
+
 def _size(path: str) -> int | None:
     """The size of a file, 0 for a directory; None for what this machine does not see either."""
     try:
-        return os.stat(path).st_size if os.path.isfile(path) else 0 if os.path.isdir(path) else None
-    except (OSError, ValueError):
+        return places.getsize(path) if places.isfile(path) else 0 if places.isdir(path) else None
+    except (KdumpError, OSError, ValueError):
         return None
+
+
+def code_digest() -> str:
+    """Tell one build of a version from another by all modules of Python that it has."""
+    import hashlib
+
+    digest = hashlib.sha256()
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        for name in sorted(files):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                digest.update(os.path.relpath(path, root).encode() + b"\0")
+                with open(path, "rb") as file:
+                    digest.update(file.read() + b"\0")
+    return digest.hexdigest()
 
 
 def _probe_of(asked: list[tuple[str, int | None]]) -> Any:
@@ -81,25 +119,36 @@ def _probe_of(asked: list[tuple[str, int | None]]) -> Any:
             pass
         time.sleep(0.2)  # so that the next task is not for this executor too
         found: str | None = None
-        kernel = at = missing = other = found
+        kernel = at = missing = other = code = found
         try:
             from kdump import __version__
             from kdump.output.bulk import KERNEL
 
             found, kernel = __version__, KERNEL
+
+            from kdump.spark.preflight import code_digest
+
+            code = code_digest()
         except Exception as error:
             other = f"{type(error).__name__}: {error}"
         for path, size in asked:
             try:
-                there = os.stat(path).st_size
-            except OSError as error:
-                at, missing = path, error.strerror
+                if "://" not in path:
+                    there = os.stat(path).st_size
+                elif found is None:
+                    continue
+                else:
+                    from kdump.storage.places import getsize
+
+                    there = getsize(path)
+            except Exception as error:
+                at, missing = path, getattr(error, "strerror", None) or str(error)
                 break
             if size is not None and there < size:
                 at, missing = path, f"has {there} bytes there, and {size} here"
                 break
-        row = [socket.gethostname(), found, kernel, at, missing, other]
-        names = ["host", "version", "kernel", "path", "missing", "other"]
+        row = [socket.gethostname(), found, kernel, at, missing, other, code]
+        names = ["host", "version", "kernel", "path", "missing", "other", "code"]
         yield pa.RecordBatch.from_arrays([pa.array([value], pa.string()) for value in row], names)
 
     return probe

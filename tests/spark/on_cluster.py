@@ -1,81 +1,262 @@
-"""Run by test_cluster.py: bulk dumps on a cluster of two executors, one of which is killed.
+"""Run by test_cluster.py: dump and verify on clusters that lose things, in process beside it.
 
-    python on_cluster.py DATA OUT
+    python on_cluster.py SCENARIO DATA OUT
 
-Writes `here` and `killed` into OUT: by the in-process driver, and by a job that loses an executor.
+Scenarios are the functions below. What a dump leaves is compared by who ran this; what else came
+of it is printed as JSON.
 """
 
+import json
 import os
 import shutil
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parent))
 
 import pyspark
-from bulk import bulk_dumped
+from bulk import HERE, bulk_dumped
+from clusters import connect_server, packed_environment, python_without, standalone
 
-from kdump.engine.pace import Progress
-from kdump.engine.splits import Split
-from kdump.output.bulk_dump import Driver, Outcome
-from kdump.spark.driver import splits_on
+from kdump.engine.pipeline import run
+from kdump.engine.rows import Row
+from kdump.engine.verify import VerifyOptions
+from kdump.engine.verify_run import verify
+from kdump.errors import KdumpError
+from kdump.spark.driver import items_on, splits_on
 from kdump.spark.session import spark_session
 
 SPLIT_BYTES = 9000
+TASKS = 8
+SLOW_SECONDS = 300
+Act = Callable[[Any, Any], None]
 
 
-def acting(driver: Driver, act: Any) -> Driver:
-    """Do something in the worker when a part was written, before it is told."""
-
-    def acted(splits: Sequence[Split], step: Any, progress: Progress) -> Iterator[Outcome]:
-        keywords = step.keywords
-
-        def both(split: Split, pace: Any) -> Any:
-            from kdump.output.parquet_parts import write_part
-
-            result = write_part(split, pace, **keywords)
-            act(split)
-            return result
-
-        both.keywords = keywords  # type: ignore[attr-defined]
-        return driver(splits, both, progress)
-
-    return acted
+def nothing(item: Any, result: Any) -> None:
+    """Let everything be."""
 
 
-def main(data: Path, out: Path) -> None:
-    """Write the directories."""
-    out.mkdir()
-    bulk_dumped(data, out / "here", split_bytes=SPLIT_BYTES)
-    once = out / "once"
+def acting(step: Any, act: Act) -> Any:
+    """Do something in the worker when an item was done, before it is told."""
 
-    def kill(split: Split) -> None:
-        """End the executor that this worker belongs to: its parent's parent, a JVM."""
-        if split.number == 5 and not once.exists():
-            once.touch()
-            told = Path(f"/proc/{os.getppid()}/stat").read_text()
-            os.kill(int(told.rpartition(")")[2].split()[1]), signal.SIGKILL)
-            time.sleep(60)
+    def both(item: Any, pace: Any) -> Any:
+        result = step(item, pace)
+        act(item, result)
+        return result
 
-    # Spark starts no copy of a task on the host of the first one, and here is only one host.
-    settings = {"spark.speculation": "true", "spark.speculation.minTaskRuntime": "1s"}
-    words = [f"--conf {name}={value}" for name, value in settings.items()]
+    both.keywords = getattr(step, "keywords", {})  # type: ignore[attr-defined]
+    return both
+
+
+def ticket(directory: Path) -> int:
+    """Give each caller, in whatever process, another number."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for number in count():
+        try:
+            (directory / str(number)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        return number
+    raise AssertionError
+
+
+def dumped(data: Path, out: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[Any]:
+    """Dump; give the number of rows and what was found."""
+
+    def acted(splits: Any, step: Any, progress: Any) -> Iterator[Any]:
+        if change is not None:
+            change()
+        return driver(splits, acting(step, act), progress)  # type: ignore[no-any-return]
+
+    rows, found = bulk_dumped(data, out, acted, SPLIT_BYTES)
+    return [rows, *map(repr, found)]
+
+
+def verified(data: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[str]:
+    """Verify; give what comes of it, without how long it took."""
+
+    def acted(items: Any, step: Any, **settings: Any) -> Iterator[Any]:
+        if change is not None:
+            change()
+        return driver(items, acting(step, act), **settings)  # type: ignore[no-any-return]
+
+    told = []
+    for item in verify([str(data)], VerifyOptions(jobs=TASKS), driver=acted):
+        if isinstance(item, Row):
+            item.fields.pop("seconds", None)
+        told.append(repr(item))
+    return told
+
+
+@contextmanager
+def with_settings(**settings: str) -> Iterator[None]:
+    """Set what the next session of Spark has, with `_` for a point."""
+    words = [f"--conf {name.replace('_', '.')}={value}" for name, value in settings.items()]
     os.environ["PYSPARK_SUBMIT_ARGS"] = " ".join([*words, "pyspark-shell"])
-    with spark_session("local-cluster[2,1,1024]", None) as spark:
-        assert spark.conf.get("spark.speculation") == "true"
-        bulk_dumped(data, out / "killed", acting(splits_on(spark, tasks=8), kill), SPLIT_BYTES)
-        name = spark.sparkContext.applicationId
-    # Where such a cluster keeps its logs, whatever it is told: beside the library.
+    try:
+        yield
+    finally:
+        del os.environ["PYSPARK_SUBMIT_ARGS"]
+
+
+@contextmanager
+def local_cluster() -> Iterator[Any]:
+    """Give a session on two executors, and remove the logs that they keep beside the library."""
     work = Path(pyspark.__file__).parent / "work"
-    shutil.rmtree(work / name, ignore_errors=True)
-    if not any(work.iterdir()):
-        work.rmdir()
-    print("killed" if once.exists() else "spared")
+    name = ""
+    try:
+        with spark_session("local-cluster[2,1,1024]", None) as spark:
+            name = spark.sparkContext.applicationId
+            yield spark
+    finally:
+        if name:
+            shutil.rmtree(work / name, ignore_errors=True)
+        if work.is_dir() and not any(work.iterdir()):
+            work.rmdir()
+
+
+def losses(data: Path, out: Path) -> dict[str, Any]:
+    """Lose a Python worker, then an executor, in mid-job; then files between plan and run."""
+
+    def killing(name: str, whom: Callable[[], int]) -> Act:
+        def act(item: Any, result: Any) -> None:
+            if ticket(out / f"done-{name}") == 2:
+                (out / f"killed-{name}").touch()
+                os.kill(whom(), signal.SIGKILL)
+                time.sleep(5)
+                os._exit(1)
+
+        return act
+
+    def executor() -> int:
+        """The JVM that a worker belongs to: its parent's parent."""
+        told = Path(f"/proc/{os.getppid()}/stat").read_text()
+        return int(told.rpartition(")")[2].split()[1])
+
+    def losing(copy: Path) -> Callable[[], None]:
+        def change() -> None:
+            """Called once more for what has to be read again."""
+            log, other = (copy / f"orders-{number}" / f"{400:020}.log" for number in (0, 1))
+            log.write_bytes(log.read_bytes()[:6000])
+            other.unlink(missing_ok=True)
+
+        return change
+
+    told: dict[str, Any] = {}
+    told["dump"] = {"here": dumped(data, out / "here", HERE)}
+    told["verify"] = {"here": verified(data, run)}
+    with local_cluster() as spark:
+        on_splits, on_items = splits_on(spark, tasks=TASKS), items_on(spark)
+        for name, whom in (("worker", os.getpid), ("executor", executor)):
+            act = killing(f"dump-{name}", whom)
+            told["dump"][name] = dumped(data, out / name, on_splits, act)
+            told["verify"][name] = verified(data, on_items, killing(f"verify-{name}", whom))
+        copy = out / "data"
+        for name, driver in (("here", HERE), ("spark", on_splits)):
+            shutil.copytree(data, copy)
+            told[f"lost-dump-{name}"] = dumped(
+                copy, out / f"lost-{name}", driver, change=losing(copy)
+            )
+            shutil.rmtree(copy)
+        for name, driver in (("here", run), ("spark", on_items)):
+            shutil.copytree(data, copy)
+            told[f"lost-verify-{name}"] = verified(copy, driver, change=losing(copy))
+            shutil.rmtree(copy)
+    told["killed"] = sorted(path.name for path in out.glob("killed-*"))
+    return told
+
+
+def copies(data: Path, out: Path) -> dict[str, Any]:
+    """Let one attempt be slow, so that Spark starts a copy of it on another host."""
+
+    def slow(name: str, chosen: Callable[[Any], bool]) -> Act:
+        def act(item: Any, result: Any) -> None:
+            from pyspark import TaskContext
+
+            if chosen(item):
+                attempt = TaskContext.get().attemptNumber()  # type: ignore[union-attr]
+                written = getattr(result, "name", None)
+                (out / f"{name}-{attempt}").write_text(str(written))
+                time.sleep(0 if attempt else SLOW_SECONDS)
+
+        return act
+
+    told: dict[str, Any] = {"dump": {}, "verify": {}}
+    told["dump"]["here"] = dumped(data, out / "here", HERE)
+    told["verify"]["here"] = verified(data, run)
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    speculation = {
+        "spark_speculation": "true",
+        "spark_speculation_interval": "100ms",
+        "spark_speculation_multiplier": "1.1",
+        "spark_speculation_quantile": "0.5",
+        "spark_speculation_minTaskRuntime": "500ms",
+        "spark_executor_memory": "512m",
+    }
+    with (
+        standalone(out / "cluster") as url,
+        with_settings(**speculation),
+        spark_session(url, None) as spark,
+    ):
+        began = time.monotonic()
+        on_splits, on_items = splits_on(spark, tasks=TASKS), items_on(spark)
+        slow_dump = slow("dump", lambda split: split.number == 0)
+        told["dump"]["copied"] = dumped(data, out / "copied", on_splits, slow_dump)
+        slow_verify = slow("verify", lambda item: item.path.endswith("orders-3"))
+        told["verify"]["copied"] = verified(data, on_items, slow_verify)
+        told["seconds"] = time.monotonic() - began
+    for name in ("dump", "verify"):
+        told[f"{name}-attempts"] = {
+            path.name: path.read_text() for path in sorted(out.glob(f"{name}-*"))
+        }
+    shutil.rmtree(out / "cluster")
+    return told
+
+
+def shipped(data: Path, out: Path) -> dict[str, Any]:
+    """Executors whose Python has no kdump: refused; then the same with one sent along."""
+    archive = packed_environment(out)
+    os.environ["PYSPARK_PYTHON"] = str(python_without("kdump", out))
+    told: dict[str, Any] = {"dump": {}, "verify": {}}
+    told["dump"]["here"] = dumped(data, out / "here", HERE)
+    told["verify"]["here"] = verified(data, run)
+    with standalone(out / "cluster") as url, with_settings(spark_executor_memory="512m"):
+        with spark_session(url, None, str(archive)) as spark:
+            told["dump"]["sent"] = dumped(data, out / "sent", splits_on(spark, tasks=TASKS))
+            told["verify"]["sent"] = verified(data, items_on(spark))
+            spark.conf.unset("spark.sql.execution.pyspark.python")
+            told["refused"] = _refusal(data, spark)
+        with (
+            connect_server(out / "server", url) as remote,
+            spark_session(None, remote, str(archive)) as spark,
+        ):
+            told["verify"]["connect"] = verified(data, items_on(spark))
+            told["dump"]["connect"] = dumped(data, out / "connect", splits_on(spark, tasks=TASKS))
+    shutil.rmtree(out / "cluster")
+    return told
+
+
+def _refusal(data: Path, spark: Any) -> list[Any]:
+    try:
+        verified(data, items_on(spark))
+    except KdumpError as error:
+        return [error.status, str(error)]
+    return []
+
+
+def main() -> None:
+    """Run one scenario."""
+    scenario, data, out = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]).absolute()
+    out.mkdir()
+    print(json.dumps({"losses": losses, "copies": copies, "shipped": shipped}[scenario](data, out)))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

@@ -1,30 +1,28 @@
-"""A cluster of two executors, one of which is killed in mid-job."""
+"""Clusters of several executors: what is lost, what is done twice, and where kdump comes from."""
 
-import importlib.util
-import os
-import shutil
+import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import builders
+import damage
 import pytest
 from bulk import left_in
 
 pytestmark = [pytest.mark.spark]
 
 
-@pytest.mark.skipif(
-    os.environ.get("KDUMP_FUZZ") != "long", reason="takes minutes; KDUMP_FUZZ=long asks for it"
-)
-def test_lost_executor(tmp_path: Path) -> None:
-    if importlib.util.find_spec("pyspark") is None or shutil.which("java") is None:
-        pytest.skip("Spark needs Java 17 and pip install 'kdump[spark]'")
-    data = tmp_path / "data"
-    for name in ("orders-0", "orders-1"):
-        (data / name).mkdir(parents=True)
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Six partitions of three segments, with one flipped byte."""
+    root = tmp_path / "data"
+    for number in range(6):
+        directory = root / f"orders-{number}"
+        directory.mkdir(parents=True)
         for base in (0, 400, 800):
-            (data / name / f"{base:020}.log").write_bytes(
+            (directory / f"{base:020}.log").write_bytes(
                 b"".join(
                     builders.batch(
                         [builders.record(k, k, b"k%d" % k, b"v" * 50) for k in range(10)],
@@ -33,13 +31,63 @@ def test_lost_executor(tmp_path: Path) -> None:
                     for n in range(40)
                 )
             )
+    log = root / "orders-3" / f"{400:020}.log"
+    log.write_bytes(damage.flip(log.read_bytes(), 5000))
+    return root
+
+
+def ran(scenario: str, data: Path, out: Path) -> dict[str, Any]:
+    script = Path(__file__).with_name("on_cluster.py")
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("on_cluster.py")), data, tmp_path / "out"],
+        [sys.executable, script, scenario, data, out],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.strip() == "killed"
-    here = left_in(tmp_path / "out/here")
-    assert left_in(tmp_path / "out/killed") == here
+    told: dict[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def test_lost_workers_executors_and_files(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = ran("losses", data, out)
+    assert told["killed"] == [
+        f"killed-{what}-{whom}" for what in ("dump", "verify") for whom in ("executor", "worker")
+    ]
+    for what in ("dump", "verify"):
+        assert any("crc-mismatch" in line for line in told[what]["here"][1:])
+        assert told[what]["worker"] == told[what]["executor"] == told[what]["here"]
+        assert told[f"lost-{what}-spark"] == told[f"lost-{what}-here"]
+        found = " ".join(told[f"lost-{what}-here"][1:])
+        assert "torn-tail" in found
+        assert ("file-vanished" if what == "dump" else "segments-apart") in found
+    assert left_in(out / "worker") == left_in(out / "executor") == left_in(out / "here")
+    assert left_in(out / "lost-spark") == left_in(out / "lost-here")
+
+
+def test_copy_of_a_slow_task(data: Path, tmp_path: Path) -> None:
+    """Spark starts one on another host only; both attempts write, and one is kept."""
+    out = tmp_path / "out"
+    told = ran("copies", data, out)
+    assert told["seconds"] < 250  # nobody waited for the slow ones
+    for what in ("dump", "verify"):
+        assert list(told[f"{what}-attempts"]) == [f"{what}-0", f"{what}-1"]
+        assert told[what]["copied"] == told[what]["here"]
+    first, second = told["dump-attempts"].values()
+    assert first != second
+    assert "None" not in (first, second)
+    assert left_in(out / "copied") == left_in(out / "here")
+
+
+def test_environment_sent_to_executors_without_kdump(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    told = ran("shipped", data, out)
+    status, why = told["refused"]
+    assert status == 5
+    assert why.startswith("executor on ")
+    assert "kdump cannot be imported there (ModuleNotFoundError: No module named 'kdump')" in why
+    for way in ("sent", "connect"):
+        assert told["dump"][way] == told["dump"]["here"]
+        assert told["verify"][way] == told["verify"]["here"]
+        assert left_in(out / way) == left_in(out / "here")

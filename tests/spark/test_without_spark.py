@@ -1,6 +1,7 @@
 """What runs in process needs no Spark, imports none, and says in one line what is missing."""
 
 import os
+import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -50,8 +51,7 @@ def test_no_trace_of_spark_in_process(
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_spec("pyspark") is None:
-        pytest.skip("PySpark is not installed")
+    monkeypatch.setattr(session, "find_spec", lambda name: True)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with (
@@ -69,3 +69,78 @@ def test_no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
             spark_session(None, remote),
         ):
             pass
+
+
+def test_nobody_listens_at_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gRPC would try for ten minutes and say nothing meanwhile."""
+    for name in ("grpc_proxy", "https_proxy", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(session, "_need_pyspark", lambda **asked: None)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    for remote, why in (
+        (f"sc://127.0.0.1:{port}/;token=secret", rf"at 127\.0\.0\.1:{port}: Connection refused$"),
+        ("sc://127.0.0.1:nowhere", "nowhere"),
+    ):
+        with (
+            pytest.raises(SparkMissing, match=f"^no Spark Connect server.*{why}"),
+            spark_session(None, remote),
+        ):
+            pass
+
+
+def test_old_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Spark itself only says that a process has ended."""
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\nexit 1\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SparkMissing, match=r"^no Spark session at local: .*java is Java 11, and "):
+        session._started(None, "local")
+
+
+def test_two_packages_of_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    versions = {"pyspark": "4.3.0", "pyspark-client": "4.2.0"}
+    monkeypatch.setattr(session, "find_spec", lambda name: True)
+    monkeypatch.setattr(session, "_version_of", versions.get)
+    with (
+        pytest.raises(SparkMissing, match=r"^pyspark 4\.3\.0 and pyspark-client 4\.2\.0 are both"),
+        spark_session("local[1]", None),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--master", "nonsense"), "--master nonsense: give local[N], spark://HOST:PORT"),
+        (("--master", "spark://h:1", "--archive", "/no.tar.gz"), "/no.tar.gz: is no file"),
+        (("--master", "local[1]", "--archive", __file__), "--archive is for executors elsewhere"),
+        (("--archive", __file__), "--archive is for executors elsewhere"),
+    ],
+)
+def test_wrong_words(
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[str, ...],
+    error: str,
+) -> None:
+    from kdump.cli import main
+
+    monkeypatch.setattr(session, "find_spec", lambda name: True)
+    monkeypatch.setattr(session, "_java", lambda: "java")
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "--engine", "spark", *arguments, str(directory)])
+    assert ended.value.code in (1, 2)
+    assert capsys.readouterr().err.startswith(f"kdump: {error}")
+
+
+def test_archive_without_spark(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from kdump.cli import main
+
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "--archive", __file__, str(directory)])
+    assert ended.value.code == 2
+    assert "--master, --remote and --archive go with --engine spark" in capsys.readouterr().err

@@ -1,0 +1,45 @@
+"""The probe of executors: what it refuses, and how it says why nobody answers."""
+
+from typing import Any
+
+import pytest
+
+from kdump.spark import preflight
+from kdump.spark.errors import host_of, one_line
+from kdump.spark.preflight import NotReady
+
+LOST = (
+    "Job aborted due to stage failure: Task 1 in stage 0.0 failed 4 times, most recent failure: "
+    "Lost task 1.3 in stage 0.0 (TID 7) (10.1.2.3 executor 0): java.io.IOException: "
+    'Cannot run program "./env/bin/python": error=2, No such file or directory\n\tat java.base/x\n'
+)
+
+
+@pytest.mark.spark
+@pytest.mark.filterwarnings("ignore")
+def test_other_code_of_the_same_version_is_refused(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preflight.preflight(spark, [])
+    monkeypatch.setattr(preflight, "code_digest", lambda: "other")
+    with pytest.raises(NotReady, match=r"^executor on \S+ has a kdump \S+ of other code than here"):
+        preflight.preflight(spark, [])
+
+
+def test_executor_without_its_python_is_named() -> None:
+    error = RuntimeError(LOST)
+    assert host_of(error) == "10.1.2.3"
+    assert preflight._unanswered(error) == (
+        'executor on 10.1.2.3 runs no Python: Cannot run program "./env/bin/python": error=2, No '
+        "such file or directory"
+    )
+
+
+def test_executors_without_pyarrow() -> None:
+    told = preflight._unanswered(RuntimeError("trace\nModuleNotFoundError: No module named 'x'\n"))
+    assert told.startswith("no executor answers: ModuleNotFoundError: No module named 'x' (exec")
+
+
+def test_what_java_says_stands_before_what_py4j_says() -> None:
+    error = RuntimeError("An error occurred while calling None.a.B.\n: java.x: it is stopped.\nat")
+    assert one_line(error) == "java.x: it is stopped."
