@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import builders
 
-from kdump.engine.compare import compare
-from kdump.engine.compare_plan import CompareOptions
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.run import compare
 from kdump.engine.rows import Row
 from kdump.errors import KdumpError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import builders
 
 from kdump.engine.findings import Finding
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
 
 TIME = 1_700_000_000_000

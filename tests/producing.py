@@ -12,10 +12,10 @@ from kdump.engine.checks.leader_epochs import LeaderEpochs
 from kdump.engine.checks.producers import Producers
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.findings import Finding
-from kdump.engine.folding import fold
 from kdump.engine.scan import PartitionScan, scan
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.verify.folding import fold
 
 TIME = 1_700_000_000_000
 ABORT, COMMIT = 0, 1

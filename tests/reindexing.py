@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kdump.engine.findings import Finding
-from kdump.engine.reindex import ReindexOptions, reindex
+from kdump.engine.reindex.run import ReindexOptions, reindex
 from kdump.engine.rows import Row
 from kdump.errors import KdumpError
 

@@ -16,10 +16,10 @@ from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
 from kdump.engine.findings import Finding
-from kdump.engine.folding import fold
 from kdump.engine.scan import PartitionScan, scan
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.verify.folding import fold
 from kdump.storage.log_dir import LogDir
 
 START_MS = 1_700_000_000_000

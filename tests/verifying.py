@@ -7,9 +7,9 @@ from typing import Any
 from kdump.engine.pace import Progress
 from kdump.engine.pipeline import run
 from kdump.engine.rows import Row
-from kdump.engine.verify import Result, VerifyOptions
-from kdump.engine.verify_run import verify
-from kdump.engine.verify_state import VerifyState
+from kdump.engine.verify.partition import Result, VerifyOptions
+from kdump.engine.verify.run import verify
+from kdump.engine.verify.state import VerifyState
 
 Driver = Callable[..., Iterator[tuple[Any, Any]]]
 

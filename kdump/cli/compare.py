@@ -59,8 +59,8 @@ def compare(
     from kdump.cli.compare_results import CompareResults
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import form_of
-    from kdump.engine.compare import compare as compare_items
-    from kdump.engine.compare_plan import CompareOptions
+    from kdump.engine.compare.plan import CompareOptions
+    from kdump.engine.compare.run import compare as compare_items
     from kdump.engine.pace import Progress
 
     if not paths and asked["server_properties"] is None:

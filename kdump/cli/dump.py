@@ -152,7 +152,7 @@ def _items(
 ) -> Iterator[Item | Finding | KdumpError]:
     """Ask the engine."""
     if form == "kafka":
-        from kdump.engine.kafka_dump import kafka_dump
+        from kdump.engine.kafka_text.dump import kafka_dump
 
         return kafka_dump(paths, options)
     from kdump.engine.dump import dump as dump_items

@@ -47,6 +47,6 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
     """
     elsewhere = asked["server_properties"] is not None
     paths, target = split_target(paths, "OFFSET", read_int64, elsewhere=elsewhere)
-    from kdump.engine.find import find_offset as find
+    from kdump.engine.find.run import find_offset as find
 
     raise SystemExit(run(find, paths, target, **asked))

@@ -79,6 +79,6 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
     paths, target_ms = split_target(paths, "TIME", read_target, elsewhere=elsewhere)
     if asked["check"] and asked["list_offsets_version"] == 0:
         raise click.UsageError("--check has no index to check with --list-offsets-version 0")
-    from kdump.engine.find import find_time as find
+    from kdump.engine.find.run import find_time as find
 
     raise SystemExit(run(find, paths, target_ms, **asked))

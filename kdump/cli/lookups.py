@@ -62,7 +62,7 @@ def run(
     from kdump.cli import status
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import Results, form_of
-    from kdump.engine.find import FindOptions
+    from kdump.engine.find.run import FindOptions
     from kdump.engine.rows import Row
 
     if broker_version is not None:

@@ -16,7 +16,7 @@ from kdump.stores.uris import is_uri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.engine.reindex import Item, ReindexOptions
+    from kdump.engine.reindex.run import Item, ReindexOptions
 
 _REFUSALS_SHOWN = 20
 
@@ -105,8 +105,8 @@ def reindex(
         kdump reindex --only leader-epochs /var/lib/kafka/orders-0
     """
     from kdump.cli.results import Results, form_of
-    from kdump.engine.reindex import ReindexOptions, kinds_of
-    from kdump.engine.reindex import reindex as items
+    from kdump.engine.reindex.run import ReindexOptions, kinds_of
+    from kdump.engine.reindex.run import reindex as items
     from kdump.output.terminal import is_terminal
 
     if not paths and asked["server_properties"] is None:

@@ -63,8 +63,8 @@ def sequences(
     from kdump.cli.options import VERIFY_FORMATS
     from kdump.cli.results import Results, form_of
     from kdump.engine.pace import Progress
-    from kdump.engine.sequences import SequenceOptions
-    from kdump.engine.sequences import sequences as follow
+    from kdump.engine.sequences.run import SequenceOptions
+    from kdump.engine.sequences.run import sequences as follow
 
     if not paths and asked["server_properties"] is None:
         raise click.UsageError("give a path, or --server-properties FILE")

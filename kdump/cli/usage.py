@@ -92,8 +92,8 @@ def usage(
     from kdump.cli.options import VERIFY_FORMATS
     from kdump.cli.results import Results, form_of
     from kdump.engine.pace import Progress
-    from kdump.engine.usage import UsageOptions
-    from kdump.engine.usage import usage as count
+    from kdump.engine.usage.run import UsageOptions
+    from kdump.engine.usage.run import usage as count
 
     if not paths and asked["server_properties"] is None:
         raise click.UsageError("give a path, or --server-properties FILE")
@@ -130,7 +130,7 @@ def _driver(
         from kdump.spark.driver import splits_on
 
         return splits_on(session(stack, master, remote), tasks=jobs)
-    from kdump.engine.usage import in_process
+    from kdump.engine.usage.run import in_process
 
     return in_process(jobs or 1)
 

@@ -23,7 +23,7 @@ from kdump.errors import KdumpError, UsageError
 if TYPE_CHECKING:
     from click.core import Context
 
-    from kdump.engine.verify import VerifyOptions
+    from kdump.engine.verify.partition import VerifyOptions
 
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
@@ -179,7 +179,7 @@ def verify(
     from kdump.cli.results import form_of
     from kdump.cli.verify_results import VerifyResults, read_state
     from kdump.engine.pace import Progress
-    from kdump.engine.verify_run import verify as verify_items
+    from kdump.engine.verify.run import verify as verify_items
     from kdump.output.target import refuse_input_as_output
 
     if not paths and asked["server_properties"] is None:
@@ -237,7 +237,7 @@ def _refuse_contradictions(
 
 
 def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
-    from kdump.engine.verify import VerifyOptions
+    from kdump.engine.verify.partition import VerifyOptions
 
     return VerifyOptions(
         topic=asked["topic"],

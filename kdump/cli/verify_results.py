@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kdump.engine.pace import Progress
-    from kdump.engine.verify_state import VerifyState
+    from kdump.engine.verify.state import VerifyState
     from kdump.output.progress import Written
     from kdump.output.sink import Item
 
@@ -182,7 +182,7 @@ def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
     """Read a state file; one that cannot be believed is told of, and all is seen anew."""
     from pathlib import Path
 
-    from kdump.engine.verify_state import SIZE_LIMIT, VerifyState
+    from kdump.engine.verify.state import SIZE_LIMIT, VerifyState
 
     now_s = int(time.time())
     try:

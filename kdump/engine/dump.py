@@ -255,7 +255,7 @@ def _log(
         aborted=aborted,  # type: ignore[arg-type]
     )
     if options.mode == "hex":
-        from kdump.engine.hex_items import hex_items
+        from kdump.engine.hex.items import hex_items
 
         yield from hex_items(source, place, reader.items(position), options.decompress_limit)
         return

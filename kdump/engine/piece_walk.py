@@ -14,7 +14,7 @@ from kdump.engine.courtesy import CourteousSource
 from kdump.engine.rows import Place
 from kdump.engine.scan import PartitionScan, SegmentScan
 from kdump.engine.splits import Seam, Split, range_of
-from kdump.engine.walked import Packer, Walked, identity_of
+from kdump.engine.verify.walked import Packer, Walked, identity_of
 from kdump.errors import KdumpError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run

@@ -242,7 +242,7 @@ def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:
 
 
 def _hex(found: Found, source: Source, limit: int) -> tuple[str, ...]:
-    from kdump.engine.hexdump import pre08_hex_lines
+    from kdump.engine.hex.dump import pre08_hex_lines
 
     entry = found.entry
     if found.data is None:
@@ -252,7 +252,7 @@ def _hex(found: Found, source: Source, limit: int) -> tuple[str, ...]:
 
 
 def _gap_hex(gap: Pre08Gap, source: Source) -> tuple[str, ...]:
-    from kdump.engine.hexdump import gap_hex_lines, pre08_hex_lines
+    from kdump.engine.hex.dump import gap_hex_lines, pre08_hex_lines
 
     data = source.read(gap.position, min(gap.size_bytes, _SHOWN_BYTES))
     if gap.entry is not None:

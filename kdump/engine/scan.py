@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
-    from kdump.engine.walked import Walked
+    from kdump.engine.verify.walked import Walked
     from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
@@ -291,7 +291,7 @@ def _pieces(partition: PartitionScan, segment: SegmentScan, source: Source) -> S
     pieces = partition.walked.get(segment.base_offset, ())
     if not pieces or segment.active or segment.is_snapshot or segment.next_base is None:
         return ()
-    from kdump.engine.walked import fits, identity_of
+    from kdump.engine.verify.walked import fits, identity_of
 
     sound = fits(pieces, identity_of(source)) and source.size == pieces[0].identity[1]
     last = max(piece.seam.last for piece in pieces)
@@ -305,7 +305,7 @@ def _replay(
     checks: Sequence[Check],
 ) -> Iterator[Reported]:
     """Hand the checks what a walk over a sound log would; its records were looked at already."""
-    from kdump.engine.walked import replayed
+    from kdump.engine.verify.walked import replayed
 
     of_headers = [check for check in checks if not check.reads_records]
     for run in replayed(pieces, joined=not partition.deep):

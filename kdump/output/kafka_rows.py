@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.kafka_dump import Reports
-    from kdump.engine.kafka_pairs import Pairs
+    from kdump.engine.kafka_text.dump import Reports
+    from kdump.engine.kafka_text.pairs import Pairs
     from kdump.engine.rows import BatchRow, Row
 
 

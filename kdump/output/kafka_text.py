@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.kafka_dump import FileStart, Reports
-from kdump.engine.kafka_indexes import EmptyIndex, ToolComplaint, ToolDeath
-from kdump.engine.kafka_log import BrokenMessage, InvalidTail, ToolChunk
+from kdump.engine.kafka_text.dump import FileStart, Reports
+from kdump.engine.kafka_text.indexes import EmptyIndex, ToolComplaint, ToolDeath
+from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk
 from kdump.engine.rows import RecordChunk, RecordRow, Row
 from kdump.kernels import columns as c
 from kdump.output.escape import visible

@@ -12,7 +12,7 @@ from kdump.output.progress import Written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kdump.engine.kafka_dump import KafkaItem
+    from kdump.engine.kafka_text.dump import KafkaItem
     from kdump.engine.rows import (
         BatchRow,
         HexText,

@@ -16,7 +16,7 @@ from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from kdump.engine.verify_plan import Item
+    from kdump.engine.verify.plan import Item
 
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
@@ -46,7 +46,7 @@ def entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
 
 def finding_items(paths: list[str], options: DumpOptions) -> Iterator[Item]:
     """Yield what is to be verified: one item a partition."""
-    from kdump.engine.verify_plan import plan
+    from kdump.engine.verify.plan import plan
 
     for item in plan(paths, _verify_options(options), None):
         if isinstance(item, KdumpError):
@@ -57,7 +57,7 @@ def finding_items(paths: list[str], options: DumpOptions) -> Iterator[Item]:
 def findings_of(items: Iterable[Item]) -> Iterator[Finding]:
     """Verify partitions."""
     from kdump.engine.settings import read_settings
-    from kdump.engine.verify_run import verify_item
+    from kdump.engine.verify.run import verify_item
 
     verify: Any = partial(
         verify_item,
@@ -74,7 +74,7 @@ def findings_of(items: Iterable[Item]) -> Iterator[Finding]:
 
 
 def _verify_options(options: DumpOptions) -> Any:
-    from kdump.engine.verify import VerifyOptions
+    from kdump.engine.verify.partition import VerifyOptions
 
     return VerifyOptions(
         topic=options.topic,

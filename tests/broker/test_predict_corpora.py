@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, shared
 
-from kdump.engine.predict import predict_partition
-from kdump.engine.predict_directory import predict_directory
-from kdump.engine.predict_strays import cluster_of
+from kdump.engine.predict.directory import predict_directory
+from kdump.engine.predict.recovery import predict_partition
+from kdump.engine.predict.strays import cluster_of
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.storage.log_dir import LogDir
@@ -252,9 +252,9 @@ def test_old_refusal_for_want_of_memory() -> None:
     assert any("OutOfMemory" in item["reason"] for item in told["refusals"])
     root = corpus("old/damage-0822.all.before") / "data"
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
-    from kdump.engine.predict import loaded
-    from kdump.engine.predict_loading import Stop
-    from kdump.engine.predict_read import MemoryRefusalError
+    from kdump.engine.predict.loading import Stop
+    from kdump.engine.predict.read import MemoryRefusalError
+    from kdump.engine.predict.recovery import loaded
 
     assert shown[0].log is not None
     with pytest.raises(MemoryRefusalError):

@@ -13,9 +13,9 @@ import pytest
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
 
-from kdump.engine.predict_producers import Producers, Snapshots
-from kdump.engine.predict_read import RefusalError
-from kdump.engine.predict_segment import Segment
+from kdump.engine.predict.producers import Producers, Snapshots
+from kdump.engine.predict.read import RefusalError
+from kdump.engine.predict.segment import Segment
 from kdump.engine.settings import Settings
 
 pytestmark = pytest.mark.oracle

@@ -15,7 +15,7 @@ from kdump.engine.findings import Finding, Severity
 from kdump.engine.rows import Row
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.verify import VerifyOptions, verify_partition
+from kdump.engine.verify.partition import VerifyOptions, verify_partition
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _ALL = [

@@ -19,9 +19,9 @@ from corpus import shared
 from kdump.engine.about import facts_of
 from kdump.engine.findings import Finding, Severity
 from kdump.engine.rows import Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
-from kdump.engine.verify_state import VerifyState
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
+from kdump.engine.verify.state import VerifyState
 
 SECONDS = 60 if os.environ.get("KDUMP_FUZZ") == "long" else 12
 SETTINGS = {

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 
 from kdump.cli import cli
 from kdump.cli.find_time import read_target
-from kdump.engine import find
-from kdump.engine.find import plan
+from kdump.engine.find import run as find
+from kdump.engine.find.run import plan
 
 TIME = 1_700_000_000_000
 STEM = "00000000000000000000"
@@ -232,7 +232,7 @@ def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "kdump", "find-offset", partition, "3"]
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "kdump.engine.find" in imported
+    assert "kdump.engine.find.run" in imported
     packages = {name.split(".")[0] for name in imported}
     assert not packages & {"multiprocessing", "pyspark", "pyarrow", "rich"}
     assert not imported & {"kdump.spark", "kdump.engine.pipeline"}

@@ -20,8 +20,8 @@ from click.testing import CliRunner, Result
 
 from kdump.cli import cli
 from kdump.engine.findings import Finding
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.output.verify_remedy import command_for
 
 TIME = 1_700_000_000_000

@@ -7,8 +7,8 @@ import builders
 import pytest
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.kafka_dump import kafka_dump
-from kdump.engine.kafka_log import ToolChunk
+from kdump.engine.kafka_text.dump import kafka_dump
+from kdump.engine.kafka_text.log import ToolChunk
 from kdump.engine.rows import RecordChunk
 
 

@@ -16,10 +16,10 @@ from comparing import Batch, Compared, Item, batches, checkpoint, compared, repl
 from corpus import corpus
 from oracle import oracle
 
-from kdump.engine.compare import compare
-from kdump.engine.compare_epochs import Span, common, lineage
-from kdump.engine.compare_kinds import KINDS, VERDICTS, severity_of, verdict_of
-from kdump.engine.compare_plan import CompareOptions
+from kdump.engine.compare.epochs import Span, common, lineage
+from kdump.engine.compare.kinds import KINDS, VERDICTS, severity_of, verdict_of
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.run import compare
 from kdump.engine.rows import Row
 from kdump.errors import NothingToDo, PathError
 

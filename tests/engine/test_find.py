@@ -11,7 +11,7 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find import FindOptions, find_offset, find_time
+from kdump.engine.find.run import FindOptions, find_offset, find_time
 from kdump.engine.findings import Finding
 from kdump.engine.pace import Progress
 from kdump.engine.pipeline import run

@@ -29,7 +29,7 @@ from builders import (
 from damage import flip_bit, put
 
 from kdump import kernels
-from kdump.engine.hexdump import gap_hex_lines, hex_lines, pre08_hex_lines
+from kdump.engine.hex.dump import gap_hex_lines, hex_lines, pre08_hex_lines
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 

@@ -1,6 +1,6 @@
 """Pairs for the tool's closing reports: bare numbers, and no more than there is room for."""
 
-from kdump.engine.kafka_pairs import Pairs, Room
+from kdump.engine.kafka_text.pairs import Pairs, Room
 
 
 def test_pairs_come_back_in_both_orders() -> None:

@@ -9,8 +9,8 @@ import pytest
 from builders import TRANSACTIONAL, batch, marker, message, pre08_message, record, wrapper
 from damage import flip
 
-from kdump.engine.predict import predict_partition
-from kdump.engine.predict_directory import predict_directory
+from kdump.engine.predict.directory import predict_directory
+from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.rows import Row
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve

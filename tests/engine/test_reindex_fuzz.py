@@ -16,7 +16,7 @@ from fuzz.seeds import all_seeds
 from reindexing import items_of
 
 from kdump.engine.findings import Finding
-from kdump.engine.reindex import DEFAULT_ONLY
+from kdump.engine.reindex.run import DEFAULT_ONLY
 from kdump.engine.rows import Row
 from kdump.errors import KdumpError
 from kdump.storage.names import Kind

@@ -7,7 +7,7 @@ import pytest
 from kdump.engine import scan
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.verify import Result, VerifyOptions, verify_partition
+from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
 from kdump.storage import file_records
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"

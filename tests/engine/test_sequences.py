@@ -15,7 +15,7 @@ from producing import ABORT, NONE, TIME, data, marker, write_log
 
 from kdump.engine.findings import Finding
 from kdump.engine.rows import Row
-from kdump.engine.sequences import SequenceOptions, sequences
+from kdump.engine.sequences.run import SequenceOptions, sequences
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from kdump.engine.totals import WIDTH, Totals, shrink
+from kdump.engine.usage.totals import WIDTH, Totals, shrink
 from kdump.kernels import columns as c
 
 

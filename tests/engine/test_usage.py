@@ -14,8 +14,8 @@ from dumped import dumped
 
 from kdump.engine.findings import Finding
 from kdump.engine.rows import Row
-from kdump.engine.usage import UsageOptions, in_process, usage
-from kdump.engine.usage_step import LONGEST_KEY
+from kdump.engine.usage.run import UsageOptions, in_process, usage
+from kdump.engine.usage.step import LONGEST_KEY
 
 Group = tuple[Any, ...]
 LONG = os.environ.get("KDUMP_FUZZ") == "long"

@@ -18,7 +18,6 @@ from segments import (
     write_partition,
 )
 
-from kdump.engine import verify, verify_run
 from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
@@ -27,7 +26,9 @@ from kdump.engine.courtesy import CourteousSource
 from kdump.engine.findings import Finding
 from kdump.engine.scan import PartitionScan, SegmentScan
 from kdump.engine.settings import Settings
-from kdump.engine.verify import Result, VerifyOptions, verify_partition
+from kdump.engine.verify import partition as verify
+from kdump.engine.verify import run as verify_run
+from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
 from kdump.record.frames import Run
 
 BASES = (0, 120, 240)

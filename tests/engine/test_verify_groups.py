@@ -10,8 +10,8 @@ from corpus import corpus
 
 from kdump.engine.findings import Finding
 from kdump.engine.rows import Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.output.verify_groups import group_lines
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"

@@ -12,9 +12,9 @@ import pytest
 from kdump import __version__
 from kdump.engine.findings import Finding
 from kdump.engine.rows import Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
-from kdump.engine.verify_state import VerifyState
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
+from kdump.engine.verify.state import VerifyState
 
 TIME = 1_700_000_000_000
 NOW = 1_800_000_000
@@ -208,7 +208,7 @@ def test_a_run_out_of_time_goes_on_where_it_was(tmp_path: Path, runs: Runs) -> N
 
 
 def planned(path: Path, state: VerifyState) -> Iterator[object]:
-    from kdump.engine.verify_plan import plan
+    from kdump.engine.verify.plan import plan
 
     yield from plan([str(path)], VerifyOptions(), state)
 

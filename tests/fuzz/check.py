@@ -34,8 +34,8 @@ from fuzz.seeds import LIMIT
 from kdump import kernels
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.findings import Finding
-from kdump.engine.kafka_dump import kafka_dump
-from kdump.engine.kafka_log import framed
+from kdump.engine.kafka_text.dump import kafka_dump
+from kdump.engine.kafka_text.log import framed
 from kdump.errors import KdumpError
 from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c

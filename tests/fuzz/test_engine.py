@@ -19,12 +19,12 @@ from fuzz import cases
 from fuzz.seeds import all_seeds
 
 from kdump import kernels
-from kdump.engine import find
-from kdump.engine.reindex import ReindexOptions, reindex
-from kdump.engine.sequences import SequenceOptions, sequences
-from kdump.engine.usage import UsageOptions, usage
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.find import run as find
+from kdump.engine.reindex.run import ReindexOptions, reindex
+from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.engine.usage.run import UsageOptions, usage
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _PURE = kernels.NAME == "pure"

@@ -8,7 +8,7 @@ import pytest
 
 from kdump.engine.dump import DumpOptions
 from kdump.engine.findings import Finding
-from kdump.engine.kafka_dump import kafka_dump
+from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.errors import KdumpError
 from kdump.output.kafka_text import KafkaText, control_text
 

@@ -7,7 +7,7 @@ import builders
 import pytest
 
 from kdump import kernels
-from kdump.engine.kafka_log import ToolChunk
+from kdump.engine.kafka_text.log import ToolChunk
 from kdump.engine.rows import BatchChunk, Place, Pre08Row, RecordChunk
 from kdump.output import large
 from kdump.output.delimited import Delimited

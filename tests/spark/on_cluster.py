@@ -27,8 +27,8 @@ from clusters import connect_server, packed_environment, python_without, standal
 
 from kdump.engine.pipeline import run
 from kdump.engine.rows import Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
 from kdump.spark.driver import items_on, splits_on
 from kdump.spark.session import spark_session

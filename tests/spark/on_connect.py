@@ -21,11 +21,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bulk import bulk_dumped, left_in
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.find import FindOptions, Item, find_offset, look_up
+from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
 from kdump.engine.pace import Pace, Progress
 from kdump.engine.rows import RecordChunk, Row
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.spark.driver import SparkFailed, items_on, splits_on
 from kdump.spark.session import spark_session
 

@@ -8,8 +8,8 @@ import pytest
 from comparing import batches, replica
 from corpus import corpus
 
-from kdump.engine.compare import compare
-from kdump.engine.compare_plan import CompareOptions
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.run import compare
 from kdump.engine.rows import Row
 from kdump.spark.driver import items_on
 

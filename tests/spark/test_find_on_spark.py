@@ -10,7 +10,7 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find import FindOptions, Item, find_offset, find_time, look_up
+from kdump.engine.find.run import FindOptions, Item, find_offset, find_time, look_up
 from kdump.engine.findings import Finding
 from kdump.engine.pace import Pace, Progress
 from kdump.engine.rows import Row

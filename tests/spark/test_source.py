@@ -14,8 +14,8 @@ from dumped import Json, dumped
 
 from kdump import __version__
 from kdump.engine.findings import Finding
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 from kdump.spark.pushdown import Bounds, bounds_of
 from kdump.spark.schema import VIEWS, types_of
 

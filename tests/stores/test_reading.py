@@ -11,7 +11,7 @@ from bulk import batches
 from counting_store import CountingStore, counting_store, no_answer
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.find import FindOptions, find_offset
+from kdump.engine.find.run import FindOptions, find_offset
 from kdump.engine.findings import Finding
 from kdump.engine.pace import Pace
 from kdump.engine.pieces import SplitReader
@@ -19,10 +19,10 @@ from kdump.engine.rows import Row
 from kdump.engine.settings import read_settings
 from kdump.engine.splits import Split
 from kdump.engine.splits import plan as plan_splits
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_plan import Item
-from kdump.engine.verify_plan import plan as plan_items
-from kdump.engine.verify_run import verify, verify_item
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.plan import Item
+from kdump.engine.verify.plan import plan as plan_items
+from kdump.engine.verify.run import verify, verify_item
 from kdump.errors import StoreError
 from kdump.storage.source import Source
 from kdump.stores import windows

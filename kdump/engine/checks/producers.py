@@ -24,7 +24,7 @@ from kdump.engine.producer_state import (
     Unjoined,
     Unreadable,
 )
-from kdump.engine.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
+from kdump.engine.sequences.rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:

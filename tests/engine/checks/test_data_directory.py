@@ -7,8 +7,8 @@ from corpus import corpus, names
 from directories import CLUSTER, DataDirectory, codes, findings, identifier
 
 from kdump.engine.findings import Finding
-from kdump.engine.verify import VerifyOptions
-from kdump.engine.verify_run import verify
+from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.run import verify
 
 
 @pytest.fixture

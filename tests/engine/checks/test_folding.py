@@ -6,7 +6,7 @@ import pytest
 
 from kdump.engine.checks import Reported, Suspect, Touches
 from kdump.engine.findings import Finding, finding
-from kdump.engine.folding import FINDINGS_A_CODE, fold
+from kdump.engine.verify.folding import FINDINGS_A_CODE, fold
 
 LOG, INDEX = "t-0/00000000000000000000.log", "t-0/00000000000000000000.index"
 

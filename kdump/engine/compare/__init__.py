@@ -1,0 +1,1 @@
+"""`compare`: what the replicas of a partition have in common, and where they differ."""

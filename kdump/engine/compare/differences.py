@@ -1,0 +1,173 @@
+"""The differences between replicas: told apart, put together where they adjoin, and counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kdump.engine.catalogue import Severity
+from kdump.engine.compare import kinds
+from kdump.kernels import columns as c
+
+if TYPE_CHECKING:
+    from kdump.engine.compare.replica import Hole, Replica
+    from kdump.engine.compare.walk import Entry
+    from kdump.engine.rows import Row
+
+_SHOWN_KEY = 256  # bytes
+
+
+@dataclass(slots=True)
+class Difference:
+    """Adjoining offsets at which two sides differ in one way."""
+
+    kind: str
+    first: int
+    last: int  # below `first` where no offset is known to be concerned
+    records_count: int
+    left: dict[str, object]
+    right: dict[str, object]
+    fields: tuple[str, ...] = ()
+    key: bytes | None = None
+    copy_from: str | None = None
+    reason: str | None = None
+    step: int = 0
+
+    @property
+    def severity(self) -> Severity:
+        """How bad it is."""
+        return kinds.KINDS[self.kind][0]
+
+    def row(self, topic: str | None, partition: int | None) -> Row:
+        """Make the row of it."""
+        from kdump.engine.rows import Row
+
+        return Row(
+            "replica-difference",
+            {
+                "topic": topic,
+                "partition": partition,
+                "kind": self.kind,
+                "severity": self.severity.value,
+                "offset": self.first,
+                "last_offset": None if self.last < self.first else self.last,
+                "records_count": self.records_count,
+                "fields": list(self.fields),
+                "key": self.key,
+                "copy_from": self.copy_from,
+                "reason": self.reason,
+                "left": self.left,
+                "right": self.right,
+                "message": kinds.KINDS[self.kind][1],
+            },
+        )
+
+
+def side(
+    replica: Replica,
+    entry: Entry | None = None,
+    hole: Hole | None = None,
+    also: Sequence[Replica] = (),
+) -> dict[str, object]:
+    """Describe one side of a difference: its first batch there, or what stands in its place."""
+    found: dict[str, object] = {"path": replica.path, "present": entry is not None}
+    found.update(dict.fromkeys(_OF_A_BATCH))
+    if entry is not None:
+        value = entry.batches.value
+        row = entry.row
+        modern = value(c.B_LAYOUT, row) == 2
+        wrapper = value(c.B_FLAGS, row) & c.WRAPPER
+        found.update(
+            segment=entry.place.segment,
+            position=value(c.B_POSITION, row),
+            size_bytes=value(c.B_SIZE, row),
+            base_offset=None if wrapper else value(c.B_BASE_OFFSET, row),
+            last_offset=value(c.B_LAST_OFFSET, row),
+            crc=value(c.B_CRC, row),
+            crc_valid=True,
+            leader_epoch=value(c.B_LEADER_EPOCH, row) if modern else None,
+        )
+    elif hole is not None:
+        found.update(
+            segment=hole.place.segment,
+            position=hole.finding.position,
+            size_bytes=hole.finding.size_bytes,
+            code=hole.finding.code,
+            detail=hole.finding.message,
+        )
+        if hole.header is not None:
+            sound = not hole.header.flags & c.CRC_BAD
+            found.update(crc=hole.header.value(c.B_CRC, 0), crc_valid=sound)
+    found["also"] = [other.path for other in also]
+    return found
+
+
+_OF_A_BATCH = (
+    "segment",
+    "position",
+    "size_bytes",
+    "base_offset",
+    "last_offset",
+    "crc",
+    "crc_valid",
+    "leader_epoch",
+    "code",
+    "detail",
+)
+
+
+@dataclass
+class Collected:
+    """The differences of one partition: some held, all counted.
+
+    Of each severity so many are held as are shown. `step` grows with every stretch that was
+    compared: what differs in two that follow each other adjoins.
+    """
+
+    limit: int
+    step: int = 0
+    found: list[Difference] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    records: Counter[str] = field(default_factory=Counter)
+    first_divergent: int | None = None
+    _open: dict[tuple[object, ...], Difference] = field(default_factory=dict)
+    _held: Counter[Severity] = field(default_factory=Counter)
+
+    def extend(
+        self, key: tuple[object, ...], first: int, last: int, records: int, since: int
+    ) -> Difference | None:
+        """Make an open difference longer, if it reaches up to here; None where it does not."""
+        known = self._open.get(key)
+        if known is None or known.step < since - 1:
+            return None
+        known.first = min(known.first, first)
+        known.last = max(known.last, last)
+        known.records_count += records
+        known.step = self.step
+        self.records[known.kind] += records
+        return known
+
+    def add(self, key: tuple[object, ...] | None, difference: Difference) -> None:
+        """Take up a difference that begins here."""
+        severity, kind = difference.severity, difference.kind
+        self.counts[kind] += 1
+        self.records[kind] += difference.records_count
+        if kind in kinds.DIVERGENT and (
+            self.first_divergent is None or difference.first < self.first_divergent
+        ):
+            self.first_divergent = difference.first
+        difference.step = self.step
+        if difference.key is not None:
+            difference.key = difference.key[:_SHOWN_KEY]
+        if key is not None:
+            self._open[key] = difference
+        if self._held[severity] < self.limit:
+            self._held[severity] += 1
+            self.found.append(difference)
+
+    def shown(self) -> list[Difference]:
+        """The differences to be shown, the worst if there are too many, in order of offsets."""
+        worst = sorted(self.found, key=lambda each: -each.severity.rank)[: self.limit]
+        return sorted(worst, key=lambda each: (each.first, each.last))

@@ -1,0 +1,218 @@
+"""What a walk over replicas finds, told apart: what is normal between brokers, and what is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kdump.engine.compare import kinds
+from kdump.engine.compare.cleaning import Cleaning
+from kdump.engine.compare.epochs import records_in
+from kdump.engine.compare.records import Record, Stream, differing_fields, side_by_side
+from kdump.engine.compare.report import Report
+from kdump.engine.compare.walk import INSIDE, Absence, Cursor, Entry
+from kdump.kernels import columns as c
+
+
+class Listener(Report):
+    """Takes what `compare_walk.walk` finds."""
+
+    def __init__(self, cursors: Sequence[Cursor], limit: int) -> None:
+        super().__init__(cursors, limit)
+        self.cleaning = {cursor.replica.number: Cleaning(cursor.replica) for cursor in cursors}
+
+    def equal(self) -> None:
+        """Note that here nothing differs."""
+        self.collected.step += 1
+
+    def only(self, present: Sequence[Cursor], count: int, absences: Sequence[Absence]) -> None:
+        """Account for batches that some replicas have and others have not."""
+        cursor = present[0]
+        batches, row = cursor.at_hand
+        entry = cursor.entry()
+        inside = (each for each in absences if each.why == INSIDE)
+        if any(self.cleaning[each.cursor.replica.number].may_lack(entry.first) for each in inside):
+            entries = [(one, _entries(one, count)) for one in present]
+            self.cluster(entries, absences)
+            return
+        self.collected.step += 1
+        last = batches.value(c.B_LAST_OFFSET, row + count - 1)
+        records = records_in(batches.slice(row, row + count), cursor.last_offset)[0]
+        self.outvote([one.replica for one in present], [one.cursor.replica for one in absences])
+        for absence in absences:
+            self.absent(absence, entry.first, last, records, entry, present)
+
+    def cluster(
+        self, present: Sequence[tuple[Cursor, list[Entry]]], absences: Sequence[Absence]
+    ) -> None:
+        """Compare batches record by record, if they differ in more than their leader epochs."""
+        if not absences and self._epochs_alone(present):
+            return
+        collected = self.collected
+        began, before = collected.step + 1, sum(collected.counts.values())
+        extended = sum(collected.records.values())
+        lacked = sum(cleaning.count for cleaning in self.cleaning.values())
+        streams = [Stream(cursor, entries) for cursor, entries in present]
+        for offset, records in side_by_side(streams):
+            collected.step += 1
+            self._offset(offset, streams, records, absences)
+        for stream in streams:
+            for entry, hole in stream.untold():
+                self.hole(kinds.DAMAGED, entry.first, entry.first - 1, stream.cursor, hole)
+        unopened = self._unopened(streams, began)
+        if (
+            not unopened
+            and not absences
+            and before == sum(collected.counts.values())
+            and extended == sum(collected.records.values())
+            and lacked == sum(cleaning.count for cleaning in self.cleaning.values())
+        ):
+            self._rewritten(present, began)
+
+    def _epochs_alone(self, present: Sequence[tuple[Cursor, list[Entry]]]) -> bool:
+        """Account for batches that differ in their leader epochs only; False: in more than that."""
+        lists = [[each.without_epoch for each in entries] for _, entries in present]
+        if any(each != lists[0] for each in lists[1:]):
+            return False
+        for entries in zip(*(entries for _, entries in present), strict=True):
+            self.collected.step += 1
+            groups: dict[int, list[tuple[Cursor, Entry]]] = {}
+            for (cursor, _), entry in zip(present, entries, strict=True):
+                groups.setdefault(entry.leader_epoch, []).append((cursor, entry))
+            most = max(groups.values(), key=len)
+            for group in groups.values():
+                if group is most:
+                    continue
+                (cursor, mine), (other, theirs) = most[0], group[0]
+                self.outvote([each.replica for each, _ in most], [one.replica for one, _ in group])
+                difference = self.add(
+                    kinds.EPOCH,
+                    (mine.first, mine.last, records_of_entries([mine])),
+                    (cursor, mine, None),
+                    (other, theirs, None),
+                    also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
+                )
+                difference.fields = difference.fields or ("leader_epoch",)
+        return True
+
+    def _offset(
+        self,
+        offset: int,
+        streams: Sequence[Stream],
+        records: Sequence[Record | None],
+        absences: Sequence[Absence],
+    ) -> None:
+        """Compare what the replicas have at one offset."""
+        groups: list[list[tuple[Cursor, Record]]] = []
+        for stream, record in zip(streams, records, strict=True):
+            if record is None:
+                continue
+            for group in groups:
+                # Those that are not equal may be the same all the same, in another format.
+                known = group[0][1]
+                if known.values == record.values or not differing_fields(known, record):
+                    group.append((stream.cursor, record))
+                    break
+            else:
+                groups.append([(stream.cursor, record)])
+        most = max(groups, key=len)  # the first of those as large
+        if len(most) == len(self.cursors):
+            return
+        for group in groups:
+            if group is not most:
+                self._differs(offset, most, group)
+        present = [cursor for cursor, _ in most]
+        record = most[0][1]
+        lacking = [
+            (stream.absent(offset), stream.holes(offset))
+            for stream, mine in zip(streams, records, strict=True)
+            if mine is None and stream.knows(offset)
+        ]
+        lacking += [(each.cursor.absent(offset), tuple(each.cursor.holes)) for each in absences]
+        for absence, holes in lacking:
+            number = absence.cursor.replica.number
+            if absence.why == INSIDE and self.cleaning[number].may_lack(offset):
+                self.cleaning[number].lacks(record, present[0].replica)
+            else:
+                self.outvote([one.replica for one in present], [absence.cursor.replica])
+                hole = holes[0] if holes else None
+                self.absent(absence, offset, offset, 1, record.entry, present, hole, record.key)
+
+    def _differs(
+        self,
+        offset: int,
+        most: Sequence[tuple[Cursor, Record]],
+        group: Sequence[tuple[Cursor, Record]],
+    ) -> None:
+        (cursor, mine), (other, theirs) = most[0], group[0]
+        fields = differing_fields(mine, theirs)
+        kind = kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD
+        if len(self.cursors) > 2:
+            self.outvote([each.replica for each, _ in most], [each.replica for each, _ in group])
+        difference = self.add(
+            kind,
+            (offset, offset, 1),
+            (cursor, mine.entry, None),
+            (other, theirs.entry, None),
+            also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
+            key=mine.key,
+        )
+        if not set(difference.fields).issuperset(fields):
+            difference.fields = tuple(dict.fromkeys((*difference.fields, *fields)))
+
+    def _unopened(self, streams: Sequence[Stream], since: int) -> bool:
+        """Account for batches that could not be decoded."""
+        bad = [(stream, each) for stream in streams for each in stream.unopened]
+        sound = [stream for stream in streams if not stream.unopened]
+        for stream, each in bad:
+            other = sound[0] if sound else stream
+            if each.damaged and not sound and len(streams) > 1:
+                kind = kinds.BATCH
+                other = next(one for one in streams if one is not stream)
+                if other.cursor.replica.number < stream.cursor.replica.number:
+                    continue  # told of once
+            else:
+                kind = kinds.DAMAGED if each.damaged else kinds.NOT_COMPARED
+            entry = each.entry
+            span = (entry.first, entry.last, entry.last - entry.first + 1)
+            theirs = None if other is stream else next(iter(other.entries), None)
+            sides = [(stream.cursor, entry, None), (other.cursor, theirs, None)]
+            if other is stream:
+                idle = next(one for one in self.cursors if one is not stream.cursor)
+                sides[1] = (idle, None, None)
+            sides.sort(key=lambda each: each[0].replica.number)
+            difference = self.add(kind, span, sides[0], sides[1], since=since)
+            difference.reason = each.reason
+            if each.damaged:
+                self.faulty.add(stream.cursor.replica.number)
+            if kind == kinds.DAMAGED and sound:
+                difference.copy_from = sound[0].cursor.replica.path
+        return bool(bad)
+
+    def _rewritten(self, present: Sequence[tuple[Cursor, list[Entry]]], since: int) -> None:
+        (cursor, mine), (other, theirs) = present[0], present[1]
+        span = (mine[0].first, mine[-1].last, records_of_entries(mine))
+        self.add(
+            kinds.REWRITTEN, span, (cursor, mine[0], None), (other, theirs[0], None), since=since
+        )
+
+
+def _entries(cursor: Cursor, count: int) -> list[Entry]:
+    """Give the next batches of a replica, without going past them."""
+    head = cursor.entry()
+    batches, row = cursor.at_hand
+    found, last = [head], head.last
+    for number in range(row + 1, row + count):
+        wrapper = batches.value(c.B_FLAGS, number) & c.WRAPPER
+        first = last + 1 if wrapper else batches.value(c.B_BASE_OFFSET, number)
+        found.append(Entry(head.place, batches, number, first))
+        last = found[-1].last
+    return found
+
+
+def records_of_entries(entries: Sequence[Entry]) -> int:
+    """Count the records of some batches, a wrapper's by its offsets."""
+    total = 0
+    for entry in entries:
+        count = entry.batches.value(c.B_RECORDS_COUNT, entry.row)
+        total += count if count >= 0 else entry.last - entry.first + 1
+    return total

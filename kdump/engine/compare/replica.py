@@ -1,0 +1,309 @@
+"""One replica of a partition, read from front to back: its batches, its holes, its leader epochs.
+
+What comes out are blocks of headers whose offsets rise from one to the next, whatever the bytes
+say, and between them the places at which nothing can be used. Nothing is decompressed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from operator import sub
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.compare.epochs import Epochs, records_in
+from kdump.engine.courtesy import CourteousSource
+from kdump.engine.damage import at_place, gap_finding
+from kdump.engine.rows import Place
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.kernels.columns import Columns
+from kdump.record.frames import Gap, Oversize, Run
+from kdump.storage import checkpoints, names, places
+from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
+from kdump.storage.names import Kind
+from kdump.storage.source import Source, whole
+
+if TYPE_CHECKING:
+    from kdump.engine.courtesy import Pace
+    from kdump.engine.findings import Finding
+    from kdump.engine.targets import Target
+    from kdump.storage.log_dir import LogDir
+
+_NOT_BELIEVED = c.OFFSET_NOT_RISING | c.MAGIC_UNKNOWN
+#: A hole of these is what a broker leaves that was stopped while it wrote, or is writing.
+TORN = frozenset({"torn-tail", "tail-being-written", "preallocated-tail", "file-shrank"})
+
+
+class Block(NamedTuple):
+    """Headers of one segment; offsets rise from row to row and from block to block."""
+
+    place: Place
+    batches: Columns
+
+
+class Hole(NamedTuple):
+    """Bytes that hold nothing of use, or a batch whose offsets or magic cannot be right."""
+
+    place: Place
+    finding: Finding
+    header: Columns | None
+
+
+class Replica:
+    """A replica's place on disk, what is written beside its log, and what reading it tells.
+
+    `start` is its log start offset; `end` is known when it was read. `cleaned_to` is the offset
+    below which its broker compacted it: 0 for not at all, None where that is not on disk.
+    `claims` are offsets that the log must once have reached, by what says so.
+    """
+
+    def __init__(
+        self, number: int, target: Target, directory: LogDir | None, *, pace: Pace, limit: int
+    ) -> None:
+        assert target.log is not None
+        self.number = number
+        self.path = target.path
+        self.limit = limit
+        self.segments = [each for each in target.log.logs if Kind.LOG in each.files]
+        self._target = target
+        self._pace = pace
+        self._key = (target.topic or "", target.partition or 0)
+        bases = [segment.base_offset for segment in self.segments]
+        self.start = max(bases[0] if bases else 0, self._offset(directory, _LOG_START) or 0)
+        self.high_watermark = self._offset(directory, _HIGH_WATERMARK)
+        self.cleaned_to = self._cleaned_to(directory)
+        self.claims = self._claims(directory)
+        self.end = bases[-1] if bases else self.start
+        self._source: Source | None = None
+        self.epochs = Epochs()
+        self.written_epochs = self._written_epochs()
+        self.batches = 0
+        self.records_count = 0
+        self.bytes = 0
+        self.holes = 0  # but for those of a log being written
+        self.compacted = False  # batches with fewer records than offsets
+
+    def blocks(self) -> Iterator[Block | Hole]:
+        """Read the log. Each block and hole stands for itself, and may be kept."""
+        last = self.segments[0].base_offset - 1 if self.segments else -1
+        for item in self._items(0, self._pace):
+            if isinstance(item, Block):
+                self._count(item.batches, last)
+                last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+            elif item.finding.code not in TORN:
+                self.holes += 1
+            yield item
+        self.end = max(self.end, last + 1, self.start)
+
+    def again(self, from_offset: int) -> Iterator[Block | Hole]:
+        """Read the log once more, from the segment on that holds an offset."""
+        following = [segment.base_offset for segment in self.segments[1:]]
+        return self._items(sum(base <= from_offset for base in following), None)
+
+    def read(self, path: str, position: int, size: int) -> bytes:
+        """Read a batch again; less than asked for where it is not there any more."""
+        try:
+            if self._source is None or self._source.path != path:
+                self.close()
+                self._source = Source(path)
+            return bytes(self._source.read(position, size))
+        except PathError:
+            return b""
+
+    def close(self) -> None:
+        """Give the file back from which batches were read again."""
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _items(self, first: int, pace: Pace | None) -> Iterator[Block | Hole]:
+        last = -1
+        for number, segment in enumerate(self.segments[first:], first + 1):
+            following = self.segments[number].base_offset if number < len(self.segments) else None
+            last = max(last, segment.base_offset - 1)
+            path = segment.files[Kind.LOG]
+            place = Place(self._target.topic, self._target.partition, segment.base_offset, path)
+            try:
+                source = CourteousSource(path, pace)
+                with source:
+                    source.advise_sequential()
+                    for item in self._segment(source, place, last, following):
+                        if isinstance(item, Block):
+                            last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+                        yield item
+            except PathError:
+                if places.lexists(path):
+                    raise
+                # Retention took it meanwhile, from the front of the log.
+                self.start = max(self.start, self.end if following is None else following)
+
+    def _segment(
+        self, source: CourteousSource, place: Place, last: int, following: int | None
+    ) -> Iterator[Block | Hole]:
+        records = FileRecords(source, limit=self.limit, next_base=following)
+        items = _joined(records.walk(last_offset=last))
+        held = next(items, None)
+        while held is not None:
+            after = next(items, None)
+            if isinstance(held, Gap):
+                told = gap_finding(
+                    held,
+                    place,
+                    source,
+                    last_offset=last,
+                    next_offset=_first_of(after),
+                    active=following is None,
+                )
+                yield Hole(place, told, held.header)
+            else:
+                for item in _believed(held, place, last, _first_of(after), following):
+                    if isinstance(item, Block):
+                        last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+                    yield item
+            held = after
+        if source.shrank:
+            size = source.status().st_size
+            shrank = at_place("file-shrank", place, position=size, actual=size, offset=last + 1)
+            yield Hole(place, shrank, None)
+
+    def _count(self, batches: Columns, before: int) -> None:
+        records, wrappers = records_in(batches, before)
+        self.batches += batches.count
+        self.bytes += sum(batches.column(c.B_SIZE))
+        self.records_count += records
+        if not wrappers and not self.compacted:
+            last, base = batches.column(c.B_LAST_OFFSET), batches.column(c.B_BASE_OFFSET)
+            self.compacted = sum(map(sub, last, base)) + batches.count > records
+        self.epochs.add(batches, before)
+
+    def _offset(self, directory: LogDir | None, checkpoint: str) -> int | None:
+        offsets = directory.offsets(checkpoint) if directory is not None else None
+        return (offsets or {}).get(self._key)
+
+    def _cleaned_to(self, directory: LogDir | None) -> int | None:
+        if directory is None or directory.checkpoint_time(names.CLEANER_CHECKPOINT) is None:
+            return None
+        offsets = directory.offsets(names.CLEANER_CHECKPOINT)
+        return None if offsets is None else offsets.get(self._key, 0)
+
+    def _claims(self, directory: LogDir | None) -> dict[str, int]:
+        """Collect offsets up to which there were records once, as other files say (X3, X9)."""
+        assert self._target.log is not None
+        found = {
+            "high watermark": self.high_watermark,
+            "recovery point": self._offset(directory, names.RECOVERY_POINT_CHECKPOINT),
+        }
+        snapshots = self._target.log.snapshots()
+        if snapshots:
+            found["producer snapshot"] = snapshots[-1][0]
+        return {what: offset for what, offset in found.items() if offset is not None}
+
+    def _written_epochs(self) -> list[tuple[int, int]]:
+        """Read the epochs of the checkpoint, as a broker takes them up; none where it cannot."""
+        assert self._target.log is not None
+        for name, path in self._target.log.others:
+            if name.kind is Kind.LEADER_EPOCHS:
+                try:
+                    read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+                except PathError:
+                    return []
+                if read.problems:
+                    return []
+                return [(epoch, start) for epoch, start in checkpoints.loaded(read.entries)]
+        return []
+
+
+_LOG_START = names.LOG_START_CHECKPOINT
+_HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
+
+
+def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Columns | Gap]:
+    """Join the headers of many blocks of the file; their bytes are read again where wanted."""
+    parts: list[Columns] = []
+    count = 0
+    for item in items:
+        if isinstance(item, Gap):
+            if parts:
+                yield Columns.join(parts)
+                parts, count = [], 0
+            yield item._replace(data=item.data[:_KEPT_OF_GAP])
+            continue
+        if parts and count + item.batches.count > BATCHES_A_RUN:
+            yield Columns.join(parts)
+            parts, count = [], 0
+        parts.append(item.batches)
+        count += item.batches.count
+    if parts:
+        yield Columns.join(parts)
+
+
+#: Bytes of a damaged batch that are searched for the one flipped bit.
+_KEPT_OF_GAP = 4 << 20
+
+
+def first_offset(batches: Columns, row: int, last_offset: int) -> int:
+    """Where a batch begins; a wrapper at the earliest behind the batch before it (F18)."""
+    if batches.value(c.B_FLAGS, row) & c.WRAPPER:
+        return last_offset + 1
+    return batches.value(c.B_BASE_OFFSET, row)
+
+
+def _first_of(item: Columns | Gap | None) -> int | None:
+    """The first offset of what follows, as far as it says one."""
+    return _told_offset(item, 0) if isinstance(item, Columns) else None
+
+
+def _told_offset(batches: Columns, row: int) -> int:
+    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
+    return batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, row)
+
+
+def _believed(
+    batches: Columns, place: Place, last: int, after: int | None, following: int | None
+) -> Iterator[Block | Hole]:
+    """Sort out batches whose offsets or magic cannot be right: no checksum covers these.
+
+    One that lies above the batch behind it, which fits the one before, is wrong itself; any other
+    that does not rise repeats what is there. `after` is the first offset behind these batches,
+    `following` the next segment's base offset.
+    """
+    count = batches.count
+    end = batches.value(c.B_LAST_OFFSET, count - 1)
+    rises = not batches.flags & _NOT_BELIEVED and _told_offset(batches, 0) > last
+    fits = (after is None or after > end) and (following is None or end < following)
+    if rises and fits:
+        yield Block(place, batches)
+        return
+    start = 0
+    for row in range(count):
+        own_first, own_last = _told_offset(batches, row), batches.value(c.B_LAST_OFFSET, row)
+        then = _told_offset(batches, row + 1) if row + 1 < count else after
+        lies_above = then is not None and last < then < own_first
+        past_end = following is not None and own_last >= following
+        misplaced = own_first <= last or own_last < own_first or lies_above
+        unknown = batches.value(c.B_FLAGS, row) & c.MAGIC_UNKNOWN
+        if not (misplaced or past_end or unknown):
+            last = own_last
+            continue
+        if start < row:
+            yield Block(place, batches.slice(start, row))
+        start = row + 1
+        code = "offset-past-next" if past_end else "offset-not-rising"
+        code = "magic-unknown" if unknown else code
+        yield _unbelievable(code, batches.slice(row, row + 1), place, last)
+    if start < count:
+        yield Block(place, batches.slice(start, count))
+
+
+def _unbelievable(code: str, one: Columns, place: Place, last: int) -> Hole:
+    of_magic = code == "magic-unknown"
+    told = at_place(
+        code,
+        place,
+        position=one.value(c.B_POSITION, 0),
+        size_bytes=one.value(c.B_SIZE, 0),
+        offset=last + 1,
+        expected=None if of_magic else last + 1,
+        actual=one.value(c.B_MAGIC if of_magic else c.B_LAST_OFFSET, 0),
+    )
+    return Hole(place, told, one)

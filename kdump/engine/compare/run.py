@@ -1,0 +1,120 @@
+"""A comparison of replicas: plan, one step for each partition, and what it all comes to."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.compare.directories import forget
+from kdump.engine.compare.plan import CompareOptions, Item, plan
+from kdump.engine.compare.verdict import compare_partition
+from kdump.engine.pace import Progress
+from kdump.engine.pipeline import run
+from kdump.engine.rows import Row
+from kdump.engine.targets import Target
+from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.kernels import NAME as KERNEL
+from kdump.storage.local_log import LocalLog
+
+if TYPE_CHECKING:
+    from kdump.engine.pace import Pace
+
+#: Names of partitions found once that the summary lists.
+_NAMES_KEPT = 100
+
+
+class Result(NamedTuple):
+    """What one partition came to: its differences, then its comparison; paths that failed."""
+
+    rows: tuple[Row, ...]
+    errors: tuple[KdumpError, ...] = ()
+
+
+def compare(
+    paths: Iterable[str],
+    options: CompareOptions,
+    *,
+    progress: Progress | None = None,
+    driver: Callable[..., Iterator[tuple[Item, Result | KdumpError]]] = run,
+) -> Iterator[Row | KdumpError]:
+    """Yield for each partition its differences and its comparison, and one last `summary` row.
+
+    The order is that of topics and partitions, for any number of workers and any driver.
+    """
+    started = time.monotonic()
+    progress = progress or Progress()
+    forget()
+    planned = plan(list(paths), options)
+    yield from planned.errors
+    items = planned.items
+    if not items and not planned.errors:
+        yield NothingToDo("no partition lies under two of the paths: there is nothing to compare")
+    progress.planned_bytes = sum(item.bytes for item in items)
+    progress.planned_items = len(items)
+    verdicts: Counter[str] = Counter()
+    batches = records = size_bytes = 0
+    errors = len(planned.errors)
+    step = partial(compare_item, options=options)
+    results = driver(items, step, jobs=options.jobs, bytes_per_second=None, progress=progress)
+    for _, result in results:
+        if isinstance(result, KdumpError):
+            errors += 1
+            yield result
+            continue
+        errors += len(result.errors)
+        yield from result.errors
+        for row in result.rows:
+            if row.row == "replica-comparison":
+                verdicts[str(row.fields["verdict"])] += 1
+                for each in row.fields["replicas"]:  # type: ignore[attr-defined]
+                    batches += each["batches"]
+                    records += each["records_count"]
+                    size_bytes += each["bytes"]
+            yield row
+    found_once = planned.found_once
+    yield Row(
+        "summary",
+        {
+            "partitions": len(items),
+            "verdicts": dict(sorted(verdicts.items())),
+            "found_once_count": len(found_once),
+            "found_once": found_once[:_NAMES_KEPT],
+            "batches": batches,
+            "records_count": records,
+            "bytes": size_bytes,
+            "paths_unfinished": errors,
+            "seconds": round(time.monotonic() - started, 3),
+            "kernel": KERNEL,
+        },
+    )
+
+
+def compare_item(item: Item, pace: Pace, *, options: CompareOptions) -> Result:
+    """Compare the replicas of one partition, which are listed again."""
+    targets, errors = [], []
+    for path in item.paths:
+        try:
+            log = LocalLog.open(path)
+        except PathError as error:
+            errors.append(error)
+            continue
+        targets.append(Target(item.topic, item.partition, path, log, (), whole=True))
+    while len(targets) > 1:
+        try:
+            return Result(tuple(compare_partition(targets, pace, options)), tuple(errors))
+        except PathError as error:
+            # One of the replicas cannot be read: the others still can be compared.
+            errors.append(error)
+            bad = [each for each in targets if _within(error.path, each.path)]
+            if not bad:
+                break
+            targets = [each for each in targets if each not in bad]
+    return Result((), tuple(errors))
+
+
+def _within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(os.path.join(directory, ""))

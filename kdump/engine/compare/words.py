@@ -1,0 +1,111 @@
+"""A comparison in a sentence or two: what differs, whose copy is sound, what a restart does."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kdump.engine.compare import kinds
+
+
+def explained(fields: Mapping[str, Any], records: Counter[str], *, old: bool) -> str:
+    """Say in words what a `replica-comparison` row says in members."""
+    if old:
+        return "Logs of 0.6 and 0.7 were not replicated: every broker had records of its own."
+    return " ".join(_sentences(fields, records))
+
+
+def _sentences(fields: Mapping[str, Any], records: Counter[str]) -> Iterator[str]:
+    counts, replicas = fields["differences"], fields["replicas"]
+    many = {kind: _records(records[kind]) for kind in counts}
+    if kinds.EVERYWHERE in counts:
+        if records[kinds.EVERYWHERE]:
+            yield f"No sound copy is here of up to {many[kinds.EVERYWHERE]}."
+        else:
+            yield "Bytes of all sides hold nothing of use, and what was there is not known."
+    if kinds.DAMAGED in counts:
+        if records[kinds.DAMAGED]:
+            yield f"{_capital(many[kinds.DAMAGED])} can be read on one side only: copy from it."
+        else:
+            yield "Bytes of one side hold nothing of use, and no other has records in their place."
+    if kinds.RECORD in counts or kinds.BATCH in counts:
+        count = records[kinds.RECORD] + records[kinds.BATCH]
+        yield f"{_capital(_records(count))} not the same on both sides."
+    if kinds.EPOCH in counts:
+        yield f"{_capital(many[kinds.EPOCH])} appended under different leader epochs."
+    if kinds.MISSING in counts:
+        yield f"{_capital(many[kinds.MISSING])} missing on one side, and not by compaction."
+    if kinds.TRUNCATED in counts:
+        yield f"A log was cut: the last {many[kinds.TRUNCATED]} of the other are gone from it."
+    if kinds.RECORD in counts or kinds.EPOCH in counts:
+        yield from _parting(fields)
+        yield from _not_committed(fields)
+    if kinds.COMPACTED in counts:
+        yield f"{_capital(many[kinds.COMPACTED])} compacted away on one side only."
+    if kinds.REWRITTEN in counts and kinds.COMPACTED not in counts:
+        yield "The same records lie in other batches."
+    if kinds.BEHIND in counts:
+        last = min(replicas, key=lambda each: each["log_end"])
+        yield f"{last['path']} is behind by {many[kinds.BEHIND]}."
+    if kinds.STARTS in counts:
+        yield f"Logs start at different offsets: {many[kinds.STARTS]} only where it starts earlier."
+    if kinds.NOT_COMPARED in counts:
+        yield "Batches that differ were not opened: they are over --decompress-limit."
+    if not counts or set(counts) == {kinds.TORN_TAIL}:
+        yield "Same records, same leader epochs."
+    if fields["odd"] is not None:
+        yield f"The odd one out is {fields['odd']}."
+
+
+def _parting(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Say whether brokers would notice, and what is lost to whoever does not lead (KIP-101)."""
+    first, end, epoch = (
+        fields["first_divergent_offset"],
+        fields["common_end_offset"],
+        fields["common_epoch"],
+    )
+    if first is None:
+        return
+    if epoch is None and kinds.EPOCH in fields["differences"]:
+        yield "The logs have no leader epoch in common: neither is a copy of the other."
+        return
+    if kinds.EPOCH in fields["differences"] and first < end:
+        yield (
+            f"At offset {first} the epochs of both sides fit what lies before and behind: those of "
+            "some batches were changed later, which no checksum covers."
+        )
+        return
+    if epoch is None or first < end:
+        where = "" if epoch is None else ", within a leader epoch that both have"
+        yield (
+            f"The logs part at offset {first}{where}: no broker notices, and consumers get what "
+            "the leader has."
+        )
+        return
+    yield f"Up to offset {end} the logs have a common history, to leader epoch {epoch}."
+    for replica in fields["replicas"]:
+        for span in replica["beyond_common"]:
+            yield (
+                f"{replica['path']} has offsets {span['first_offset']} to {span['last_offset']} "
+                f"of epoch {span['leader_epoch']} ({_records(span['records_count'])}): lost if "
+                "it does not lead."
+            )
+
+
+def _not_committed(fields: Mapping[str, Any]) -> Iterator[str]:
+    marks = [replica["high_watermark"] for replica in fields["replicas"]]
+    first = fields["first_divergent_offset"]
+    if first is not None and None not in marks and first >= max(marks):
+        yield (
+            f"That is not below any high watermark on disk ({max(marks)}): as far as these tell, "
+            "no consumer was handed it."
+        )
+
+
+def _records(count: int) -> str:
+    return "1 record" if count == 1 else f"{count:,} records"
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

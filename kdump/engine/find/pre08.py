@@ -1,0 +1,122 @@
+"""Lookups in `.kafka` files (0.6, 0.7): an offset is a byte position, a time a file's (F1, L10)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kdump.engine.find.rows import finished
+from kdump.engine.lookup import Step
+from kdump.storage.names import Kind
+from kdump.storage.pre08_records import Found, Pre08Records
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.find.rows import FindOptions
+    from kdump.engine.rows import Row
+    from kdump.engine.targets import Target
+
+_LATEST, _EARLIEST = -1, -2
+
+
+def _segments(target: Target) -> list[tuple[int, str]]:
+    assert target.log is not None
+    return [(segment.base_offset, segment.files[Kind.PRE08_LOG]) for segment in target.log.logs]
+
+
+def offset_row(target: Target, offset: int, options: FindOptions) -> Row:
+    """Find the entry that holds the byte an offset names; there is no index, so from the start."""
+    steps: list[Step] = []
+    row: dict[str, object] = {
+        "topic": target.topic,
+        "partition": target.partition,
+        "target": offset,
+        **dict.fromkeys(
+            ("segment", "index_entry", "position", "size_bytes", "base_offset", "last_offset")
+        ),
+        "offset": None,
+        "timestamp_ms": None,
+        "batches_scanned": 0,
+    }
+    error = _find(target, offset, options.decompress_limit, row, steps)
+    if error:
+        steps.append(Step("error", target.path, error, {}))
+    if options.check:
+        row["scan_offset"] = row["offset"]
+    return finished("offset-lookup", row, error, steps, options)
+
+
+def _find(
+    target: Target, offset: int, limit: int, row: dict[str, object], steps: list[Step]
+) -> str | None:
+    """Fill the row in; return the error a broker answers with, if it does."""
+    below = [(base, path) for base, path in _segments(target) if base <= offset]
+    if not below:
+        return "OFFSET_OUT_OF_RANGE: below the first segment"
+    base, path = below[-1]
+    words = f"base offset {base:,} is the last at or below the target"
+    steps.append(Step("segment", path, words, {"segment": base}))
+    with Source(path) as source:
+        end = base + source.size
+        if offset > end:
+            return f"OFFSET_OUT_OF_RANGE: the segment ends at {end:,}"
+        row["segment"] = base
+        if offset == end:
+            steps.append(Step("end", path, f"the log ends at {end:,}: none", {}))
+            return None
+        scanned = 0
+        for item in Pre08Records(source, limit=limit).walk():
+            scanned += isinstance(item, Found)
+            if base + item.position + item.size_bytes <= offset:
+                continue
+            row["batches_scanned"] = scanned
+            row["position"], row["size_bytes"] = item.position, item.size_bytes
+            start = base + item.position
+            if not isinstance(item, Found):
+                return f"no entry can be read in the {item.size_bytes:,} bytes from {start:,} on"
+            row["offset"] = row["base_offset"] = row["last_offset"] = start
+            words = (
+                f"{scanned:,} entries from the first byte on: the one at position "
+                f"{item.position:,} ({item.size_bytes:,} bytes) holds the byte"
+            )
+            details = {"position": item.position, "batches": scanned}
+            steps.append(Step("scan", path, words, dict(details)))
+            return None
+    return None
+
+
+def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
+    """Answer by modification time, the only way 0.7 has."""
+    pairs = []
+    size = end = 0
+    for base, path in _segments(target):
+        with Source(path) as source:
+            pairs.append((base, source.status().st_mtime_ns // 1_000_000))
+            size, end = source.size, base + source.size
+    if size:
+        now_ms = time.time_ns() // 1_000_000 if options.now_ms is None else options.now_ms
+        pairs.append((end, now_ms))
+    if target_ms == _LATEST:
+        start = len(pairs) - 1
+    elif target_ms == _EARLIEST:
+        start = 0
+    else:
+        start = max((at for at, (_, when) in enumerate(pairs) if when <= target_ms), default=-1)
+    offsets = [offset for offset, _ in pairs[: start + 1]][::-1][: options.max_offsets]
+    words = f"0.7 compares the target with the modification times of {len(pairs):,} segments"
+    steps = [Step("segments", target.path, words, {})]
+    row: dict[str, object] = {
+        "topic": target.topic,
+        "partition": target.partition,
+        "target_ms": target_ms,
+        **dict.fromkeys(("segment", "time_index_entry", "index_entry", "position")),
+        "offset": offsets[0] if offsets else None,
+        "timestamp_ms": None,
+        "leader_epoch": None,
+        "batches_scanned": 0,
+    }
+    if options.list_offsets_version == 0:
+        row["offsets"] = offsets
+    elif options.check:
+        row["scan_offset"] = row["offset"]
+    return finished("time-lookup", row, None, steps, options)

@@ -1,0 +1,246 @@
+"""What `kdump find-offset` and `kdump find-time` answer for one partition: a row, and findings.
+
+The lookups themselves are in `lookup` and `time_lookup`; here rows are built, and under `--check` a
+scan of the log stands beside what the indexes led to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
+from kdump.engine.rows import Row
+from kdump.storage.file_records import DEFAULT_LIMIT
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.lookup import Found, Step, Version
+    from kdump.engine.targets import Target
+    from kdump.storage.offset_index import OffsetPosition
+
+_FORMAT_WITH_TIME = (0, 10)
+_LOWEST_SPECIAL = -5
+_STRICT_SPECIALS = (3, 0)  # before, a negative time without a meaning was taken as a time
+
+
+class FindOptions(NamedTuple):
+    """What is asked for; the names are those of the command line.
+
+    `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
+    moment of the question, one for all partitions: the old request compares it with file times.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    isolation: str = "read_uncommitted"
+    as_is: bool = False
+    message_format: Version | None = None
+    broker_version: Version = NEWEST
+    explain: bool = False
+    check: bool = False
+    list_offsets_version: int = 1
+    max_offsets: int = 1
+    now_ms: int | None = None
+    decompress_limit: int = DEFAULT_LIMIT
+
+    def view(self, target: Target) -> PartitionView:
+        """Look at a partition in the way asked for."""
+        return PartitionView(
+            target,
+            isolation=self.isolation,
+            as_is=self.as_is,
+            broker=self.broker_version,
+            limit=self.decompress_limit,
+        )
+
+
+def is_pre08(target: Target) -> bool:
+    """Whether a partition is of 0.6 or 0.7, where offsets are byte positions."""
+    logs = target.log.logs if target.log else []
+    return bool(logs) and all(segment.is_pre08 for segment in logs)
+
+
+def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[Row | Finding]:
+    """Yield the `offset-lookup` row of a partition, findings before it."""
+    if is_pre08(target):
+        from kdump.engine.find.pre08 import offset_row
+
+        yield offset_row(target, offset, options)
+        return
+    view = options.view(target)
+    try:
+        yield from view.findings
+        found: Found | None = None
+        record: tuple[int, int] | None = None
+        error = None
+        try:
+            found = view.fetch(offset)
+            if found is None:
+                view.note("end", target.path, "no segment holds an entry that reaches the target")
+            else:
+                record = view.record_at(found, offset)
+                _explain_record(view, found, offset, record)
+        except BrokerError as failed:
+            error = str(failed)
+            view.note("error", target.path, f"the broker answers with an error: {error}")
+        row: dict[str, object] = {
+            "topic": target.topic,
+            "partition": target.partition,
+            "target": offset,
+            "segment": found.segment if found else None,
+            "index_entry": entry_fields(found.index_entry) if found else None,
+            "position": found.position if found else None,
+            "size_bytes": found.size_bytes if found else None,
+            "base_offset": found.base_offset if found else None,
+            "last_offset": found.last_offset if found else None,
+            "offset": record[0] if record else None,
+            "timestamp_ms": _timestamp(view, found, record) if record else None,
+            "batches_scanned": found.batches_scanned if found else 0,
+        }
+        checked: Iterable[Finding] = ()
+        if options.check:
+            from kdump.engine.find.check import check_offset
+
+            scanned, checked = check_offset(view, offset, record[0] if record else None)
+            row["scan_offset"] = scanned
+        yield from checked
+        yield finished("offset-lookup", row, error, view.steps, options)
+    finally:
+        view.close()
+
+
+def _explain_record(
+    view: PartitionView, found: Found, offset: int, record: tuple[int, int] | None
+) -> None:
+    """Say which record a consumer is handed, or why none is."""
+    path = next(at.path for at in view.segments if at.base_offset == found.segment)
+    if record is None:
+        text = (
+            f"a consumer is handed records below {view.bound:,} only, and none is left from "
+            "the target on: none"
+        )
+    elif record[0] == offset:
+        text = f"offset {offset:,} is there"
+    else:
+        text = f"offset {offset:,} is not handed out; {record[0]:,} is the first behind it that is"
+    view.note("record", path, text, offset=record[0] if record else None)
+
+
+def _timestamp(view: PartitionView, found: Found | None, record: tuple[int, int]) -> int | None:
+    """A record's timestamp; null where its format has none, -1 where -1 is stored."""
+    if record[1] >= 0 or found is None:
+        return record[1]
+    segment = next(at for at in view.segments if at.base_offset == found.segment)
+    magic = segment.log().read(found.position + 16, 1)
+    return None if bytes(magic) == b"\0" else record[1]
+
+
+def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator[Row | Finding]:
+    """Yield the `time-lookup` row of a partition, findings before it.
+
+    `target_ms` is epoch milliseconds or one of the protocol's negative numbers.
+    """
+    if is_pre08(target):
+        from kdump.engine.find.pre08 import time_row
+
+        yield time_row(target, target_ms, options)
+        return
+    from kdump.engine.time_lookup import NONE, list_offsets, list_offsets_v0
+
+    view = options.view(target)
+    try:
+        yield from view.findings
+        answer, error = NONE, None
+        offsets: list[int] = []
+        try:
+            if options.list_offsets_version == 0:
+                offsets = list_offsets_v0(view, target_ms, options.max_offsets, options.now_ms)
+                answer = NONE._replace(offset=offsets[0] if offsets else -1)
+                view.note(
+                    "segments",
+                    target.path,
+                    f"version 0 compares the target with the modification times of "
+                    f"{len(view.segments):,} segments, and opens no index",
+                )
+            else:
+                _refuse_time(target_ms, options)
+                answer = list_offsets(view, target_ms)
+                if answer.position is not None and answer.offset >= 0:
+                    view.note(
+                        "record",
+                        next(at.path for at in view.segments if at.base_offset == answer.segment),
+                        f"offset {answer.offset:,}, at {answer.timestamp_ms}",
+                        offset=answer.offset,
+                        timestamp_ms=answer.timestamp_ms,
+                    )
+                elif answer.offset >= 0 and target_ms < 0:
+                    view.note("end", target.path, _special_words(view, target_ms, answer.offset))
+        except BrokerError as failed:
+            error = str(failed)
+            view.note("error", target.path, f"the broker answers with an error: {error}")
+        time_entry = answer.time_index_entry
+        row: dict[str, object] = {
+            "topic": target.topic,
+            "partition": target.partition,
+            "target_ms": target_ms,
+            "segment": answer.segment,
+            "time_index_entry": time_entry._asdict() if time_entry else None,
+            "index_entry": entry_fields(answer.index_entry),
+            "position": answer.position,
+            "offset": answer.offset if answer.offset >= 0 else None,
+            "timestamp_ms": answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
+            "leader_epoch": answer.leader_epoch,
+            "batches_scanned": answer.batches_scanned,
+        }
+        checked: Iterable[Finding] = ()
+        if options.list_offsets_version == 0:
+            row["offsets"] = offsets
+        elif options.check:
+            from kdump.engine.find.check import check_time
+
+            scanned, checked = check_time(view, target_ms, answer)
+            row["scan_offset"] = scanned
+        yield from checked
+        yield finished("time-lookup", row, error, view.steps, options)
+    finally:
+        view.close()
+
+
+def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
+    if target_ms == -1:
+        bound = "the last stable offset" if view.committed else "the high watermark or the log end"
+        return f"latest is {bound}, the first offset not handed out: {offset:,}"
+    return f"earliest is the log start: {offset:,}"
+
+
+def _refuse_time(target_ms: int, options: FindOptions) -> None:
+    """Raise what a broker says of a time it does not look up (L11, L12)."""
+    if target_ms < _LOWEST_SPECIAL and options.broker_version >= _STRICT_SPECIALS:
+        raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
+    old = options.message_format is not None and options.message_format < _FORMAT_WITH_TIME
+    if old and target_ms not in (-1, -2):
+        raise BrokerError(
+            "UNSUPPORTED_FOR_MESSAGE_FORMAT: the topic's configured format has no timestamps"
+        )
+
+
+def entry_fields(entry: OffsetPosition | None) -> dict[str, int] | None:
+    """An index entry as a member of a row."""
+    return None if entry is None else entry._asdict()
+
+
+def finished(
+    kind: str,
+    row: dict[str, object],
+    error: str | None,
+    steps: Iterable[Step],
+    options: FindOptions,
+) -> Row:
+    """Add what every lookup row ends with: the error, if any, and the steps, if asked for."""
+    row["error"] = error
+    if options.explain:
+        row["steps"] = [step.fields() for step in steps]
+    return Row(kind, row)

@@ -1,0 +1,222 @@
+"""`find-offset` and `find-time` over many partitions: plan, one step for each, answers in order.
+
+The plan lists no more than it must to know the partitions. The step lists its partition itself, so
+that what it answers is of one moment, and an item is small enough to be sent to many machines.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.find.rows import FindOptions, offset_items, time_items
+from kdump.engine.findings import Finding, finding
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError, StoreError
+from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog
+from kdump.storage.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kdump.engine.pace import Pace, Progress
+    from kdump.engine.rows import Row
+
+    Told = Row | Finding | KdumpError
+    Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
+    Step = partial[tuple[Told, ...]]
+    Driver = Callable[..., Iterator[tuple["Item", tuple[Told, ...] | KdumpError]]]
+
+
+class Item(NamedTuple):
+    """One partition to be asked for.
+
+    `log` is its listing where one was made a moment ago; it is never sent anywhere. `bytes` is what
+    is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    bytes: int = 0
+    log: LocalLog | None = None
+
+
+def find_offset(
+    paths: Iterable[str],
+    target: int,
+    options: FindOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver | None = None,
+) -> Iterator[Told]:
+    """Yield an `offset-lookup` row for each partition, findings, and errors.
+
+    They come in the order of the paths, whatever the number of workers and whichever driver; with
+    one worker in process, each as soon as it is found.
+    """
+    step = partial(look_up, ask=offset_items, target=target, options=options)
+    return _run(plan(paths, options), step, jobs, progress, driver)
+
+
+def find_time(
+    paths: Iterable[str],
+    target_ms: int,
+    options: FindOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver | None = None,
+) -> Iterator[Told]:
+    """Yield a `time-lookup` row for each partition, findings, and errors, as `find_offset` does.
+
+    `target_ms` is epoch milliseconds or one of the protocol's negative numbers.
+    """
+    if options.now_ms is None:
+        options = options._replace(now_ms=time.time_ns() // 1_000_000)
+    step = partial(look_up, ask=time_items, target=target_ms, options=options)
+    return _run(plan(paths, options), step, jobs, progress, driver)
+
+
+def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
+    """Yield each partition once, however many of its files are named, and what is none."""
+    selection = Selection(options.topic, options.partition, options.retired)
+    seen = set()
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            yield target
+            continue
+        log = target.log
+        if log is None or not (target.whole or log.logs):
+            yield PathError(target.path, "is no partition and no segment of one")
+            continue
+        place = places.real(log.path)
+        if place not in seen:
+            seen.add(place)
+            size = sum(_size(str(one.log)) for one in log.logs) if options.check else 0
+            yield Item(log.path, target.topic, target.partition, size, log)
+
+
+def _size(path: str) -> int:
+    try:
+        return places.getsize(path)
+    except OSError:
+        return 0  # reading it will say what is wrong
+
+
+def look_up(
+    item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
+) -> tuple[Told, ...]:
+    """Answer for one item of a plan, whose partition is listed again."""
+    return tuple(_told(item, ask, target, options))
+
+
+def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+    try:
+        log = item.log or LocalLog.open(item.path)
+        partition = _Partition(item.topic, item.partition, item.path, log, (), whole=True)
+        yield from ask(partition, target, options)
+    except StoreError:
+        raise  # a later attempt may have an answer
+    except PathError as error:
+        yield error if places.lexists(item.path) else _vanished(item)
+
+
+class _Partition(Target):
+    """A target whose data directory is listed once for all of its partitions, while it stays."""
+
+    def log_dir(self) -> LogDir | None:
+        """The data directory around it, if it can be listed."""
+        global _directory
+        assert self.log is not None
+        path = places.parent(self.log.path)
+        stamps = _stamps(path)
+        if _directory is None or stamps is None or _directory[:2] != (path, stamps):
+            listed = super().log_dir()
+            if listed is None:
+                return None
+            _directory = path, stamps, listed
+        return _directory[2]
+
+
+#: The data directory listed last, and what tells it from what it may become. In each worker its
+#: own: there may be many thousands of partitions in it, and each asks for its checkpoints.
+_directory: tuple[str, object, LogDir] | None = None
+
+
+def _stamps(directory: str) -> list[tuple[int, int, int]] | None:
+    """Say what changes when a directory's entries do, or one of the checkpoints that are read."""
+    found = []
+    try:
+        for name in ("", names.LOG_START_CHECKPOINT, names.REPLICATION_CHECKPOINT):
+            path = os.path.join(directory, name)
+            if not name or places.lexists(path):
+                status = places.stat(path)
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    except OSError:
+        return None
+    return found
+
+
+def _vanished(item: Item) -> Finding:
+    return finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
+
+
+def _run(
+    planned: Iterator[Item | KdumpError],
+    step: Step,
+    jobs: int,
+    progress: Progress | None,
+    driver: Driver | None,
+) -> Iterator[Told]:
+    """Answer while the plan goes on, or plan everything first and hand it to many."""
+    global _directory
+    _directory = None  # what an earlier run saw may be long past
+    if driver is not None or jobs > 1:
+        everything = [
+            one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned
+        ]
+        yield from _run_many(everything, step, jobs, progress, driver)
+        return
+    for one in planned:
+        if isinstance(one, KdumpError):
+            yield one
+            continue
+        try:
+            yield from step(one, None)
+        except StoreError as error:
+            yield error
+
+
+def _run_many(
+    planned: list[Item | KdumpError],
+    step: Step,
+    jobs: int,
+    progress: Progress | None,
+    driver: Driver | None,
+) -> Iterator[Told]:
+    """Yield what comes of a plan in its order, errors of the plan in their places."""
+    from kdump.engine.pace import Progress
+    from kdump.engine.pipeline import run
+
+    items = [one for one in planned if not isinstance(one, KdumpError)]
+    progress = progress or Progress()
+    progress.planned_items = len(items)
+    progress.planned_bytes = sum(item.bytes for item in items)
+    results = (driver or run)(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
+    for one in planned:
+        if isinstance(one, KdumpError):
+            yield one
+            continue
+        _, result = next(results)
+        if isinstance(result, KdumpError):
+            yield result
+        else:
+            yield from result
+
+
+__all__ = ["FindOptions", "Item", "find_offset", "find_time", "look_up", "plan"]

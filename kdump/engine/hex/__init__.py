@@ -1,0 +1,1 @@
+"""`dump --hex`: every field of a batch with its position."""

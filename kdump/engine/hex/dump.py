@@ -1,0 +1,251 @@
+"""The bytes of one log entry under the glass: every field, its position, value and meaning.
+
+Decodes as far as it goes, whatever the bytes are; then a line says why it stopped, and the rest
+follows as plain bytes. Nothing here raises on data. Unlike the kernels this reads field by field,
+for one entry that a person asked to see.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.engine.hex.lines import Lines, time_text
+from kdump.engine.hex.messages import message, messages, open_packed, pre08_entry
+from kdump.engine.hex.records import records
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import bitflip, compression
+from kdump.record.batch import codec_name, last_sequence
+from kdump.record.layout import (
+    BATCH_OVERHEAD_V2,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_POSITION_LEGACY,
+    CRC_POSITION_V2,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+    DELETE_HORIZON_BIT,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+
+DEFAULT_LIMIT = 64 << 20
+_KNOWN_ATTRIBUTES_V2 = 0x7F
+_NOT_ABOVE = "✗ not above the offsets before"
+_NO_MAGIC = "✗ no version has it"
+
+_HEADER_V2 = (
+    ("baseOffset", 8),
+    ("batchLength", 4),
+    ("partitionLeaderEpoch", 4),
+    ("magic", 1),
+    ("crc", 4),
+    ("attributes", 2),
+    ("lastOffsetDelta", 4),
+    ("baseTimestamp", 8),
+    ("maxTimestamp", 8),
+    ("producerId", 8),
+    ("producerEpoch", 2),
+    ("baseSequence", 4),
+    ("recordsCount", 4),
+)
+assert sum(size for _, size in _HEADER_V2) == BATCH_OVERHEAD_V2
+
+
+def hex_lines(
+    data: bytes | bytearray | memoryview,
+    position: int,
+    *,
+    header: Columns,
+    limit: int = DEFAULT_LIMIT,
+) -> tuple[str, ...]:
+    """Annotate one entry that starts at file position `position` and whose bytes are `data[0:]`.
+
+    `header` is its row of batch columns, sums checked. `data` may hold less than the entry, or
+    more. `limit` bounds the plain text of a compressed entry, in bytes.
+    """
+    view = memoryview(data).cast("B")
+    if not header.count:
+        return gap_hex_lines(data, position, len(view), "no entry")
+    row = header.row(0)
+    size = row[c.B_SIZE]
+    lines = Lines(size)
+    kind = "record batch" if row[c.B_LAYOUT] == 2 else "message"
+    if row[c.B_FLAGS] & c.WRAPPER:
+        kind = "wrapper"
+    lines.text(f"position {position:,} · {size:,} bytes · {kind} of magic {row[c.B_MAGIC]}")
+    view = view[:size]
+    if row[c.B_LAYOUT] == 2:
+        _batch(lines, view, row, limit)
+    else:
+        _legacy(lines, view, row, limit)
+    if len(view) < size:
+        lines.text(f"… only {len(view):,} of the entry's {size:,} bytes were read")
+    return tuple(lines.lines)
+
+
+def gap_hex_lines(
+    data: bytes | bytearray | memoryview, position: int, size_bytes: int, reason: str
+) -> tuple[str, ...]:
+    """Show the first bytes of a gap in which not even a header could be read."""
+    lines = Lines(size_bytes)
+    view = memoryview(data).cast("B")[: max(size_bytes, 0)]
+    lines.text(f"position {position:,} · {size_bytes:,} bytes · no entry: {reason}")
+    if reason != "zeros":
+        lines.rest(0, view)
+        if len(view) < size_bytes:
+            lines.text(f"… only {len(view):,} of {size_bytes:,} bytes were read")
+    return tuple(lines.lines)
+
+
+def pre08_hex_lines(
+    data: bytes | bytearray | memoryview, position: int, *, limit: int = DEFAULT_LIMIT
+) -> tuple[str, ...]:
+    """Annotate one entry of a `.kafka` file (0.6, 0.7); its sum is computed here."""
+    view = memoryview(data).cast("B")
+    size = 4 + int.from_bytes(view[:4], "big", signed=True)
+    lines = Lines(max(size, len(view)))
+    lines.text(f"position {position:,} · {size:,} bytes · message of 0.6 or 0.7")
+    pre08_entry(lines, view, 0, len(view), [limit])
+    return tuple(lines.lines)
+
+
+def _batch(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) -> None:
+    """Write a v2 batch: the header's fields, then the records."""
+    at = 0
+    values: dict[str, int] = {}
+    for name, size in _HEADER_V2:
+        if at + size > len(view):
+            lines.stop(at, "the bytes end inside the header")
+            lines.rest(at, view[at:])
+            return
+        raw = view[at : at + size]
+        value = values[name] = int.from_bytes(raw, "big", signed=name != "crc")
+        shown = f"{value:08x}" if name == "crc" else f"{value:,}"
+        if name == "attributes":
+            shown = f"{value & 0xFFFF:04x}"
+        elif name.endswith("Timestamp"):
+            shown = str(value)
+        lines.field(at, raw, name, shown, _batch_remark(lines, name, values, row))
+        if name == "crc":
+            _flipped(lines, row, CRC_START_V2, CRC_POSITION_V2, bitflip.CRC32C_POLYNOMIAL)
+        at += size
+    codec = values["attributes"] & CODEC_MASK
+    if not codec:
+        records(lines, view, at, len(view), values)
+    elif not values["recordsCount"]:
+        lines.text("The batch is empty, so brokers do not open what follows.")
+        lines.rest(at, view[at:])
+    else:
+        text = open_packed(lines, codec_name(codec), codec, view, (at, len(view)), limit)
+        if text is not None:
+            inside = lines.within(len(text.data))
+            records(inside, text.data, 0, len(text.data), values)
+            text.say_end(inside)
+
+
+def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: tuple[int, ...]) -> str:
+    """Say what a field of the header means, or what is wrong with it."""
+    value, flags = values[name], row[c.B_FLAGS]
+    attributes = values.get("attributes", 0)
+    if name == "baseOffset":
+        return _NOT_ABOVE if flags & c.OFFSET_NOT_RISING else ""
+    if name == "partitionLeaderEpoch":
+        return "outside the checksum"
+    if name == "magic":
+        return _NO_MAGIC if flags & c.MAGIC_UNKNOWN else ""
+    if name == "crc":
+        return _crc_remark(lines, row, CRC_START_V2)
+    if name == "attributes":
+        return _attributes_words(value & 0xFFFF, row)
+    if name == "lastOffsetDelta":
+        return f"last offset {values['baseOffset'] + value:,}"
+    if name == "baseTimestamp":
+        kind = "delete horizon " if attributes & DELETE_HORIZON_BIT else ""
+        return kind + time_text(value)
+    if name == "maxTimestamp":
+        return time_text(value)
+    if name == "baseSequence" and value >= 0:
+        return f"last sequence {last_sequence(value, values['lastOffsetDelta']):,}"
+    if name == "recordsCount" and flags & c.DELTA_COUNT:
+        return "✗ cannot be right with this lastOffsetDelta"
+    return ""
+
+
+def _attributes_words(attributes: int, row: tuple[int, ...]) -> str:
+    """Spell out the attribute bits of a v2 batch (F21)."""
+    words = [codec_name(attributes)]
+    if row[c.B_FLAGS] & c.CODEC_UNKNOWN:
+        words = [f"✗ {words[0]}"]
+    words.append("LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime")
+    for bit, word in (
+        (TRANSACTIONAL_BIT, "transactional"),
+        (CONTROL_BIT, "control"),
+        (DELETE_HORIZON_BIT, "delete horizon"),
+    ):
+        if attributes & bit:
+            words.append(word)
+    if attributes & ~_KNOWN_ATTRIBUTES_V2:
+        words.append(f"unused bits {attributes & ~_KNOWN_ATTRIBUTES_V2:04x}")
+    return ", ".join(words)
+
+
+def _crc_remark(lines: Lines, row: tuple[int, ...], start: int) -> str:
+    over = f"over {lines.at(start)}…{lines.at(row[c.B_SIZE])}"
+    if row[c.B_FLAGS] & c.CRC_BAD:
+        if row[c.B_FLAGS] & c.TOO_SMALL:
+            return "✗ the entry is smaller than its header"
+        return f"✗ computed {row[c.B_COMPUTED_CRC]:08x} {over}"
+    return f"✓ {over}"
+
+
+def _flipped(
+    lines: Lines, row: tuple[int, ...], start: int, crc_position: int, polynomial: int
+) -> None:
+    """Name the one flipped bit that explains a wrong sum, if one does."""
+    covered = row[c.B_SIZE] - start
+    if not row[c.B_FLAGS] & c.CRC_BAD or row[c.B_FLAGS] & c.TOO_SMALL or covered <= 0:
+        return
+    flip = bitflip.find_flip(row[c.B_CRC], row[c.B_COMPUTED_CRC], covered, polynomial)
+    if flip is None:
+        return
+    if flip.position is None:  # the stored sum's lowest byte comes last
+        at, bit = crc_position + 3 - flip.bit // 8, flip.bit % 8
+    else:
+        at, bit = start + flip.position, flip.bit
+    lines.text(f"✗ one flipped bit explains it: {lines.at(at)} bit {bit}")
+
+
+def _legacy(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) -> None:
+    """Write a v0 or v1 entry, and what is inside if it is a wrapper."""
+    layout = row[c.B_LAYOUT]
+    value = message(
+        lines,
+        view,
+        0,
+        len(view),
+        layout=layout,
+        offset_remark=_NOT_ABOVE if row[c.B_FLAGS] & c.OFFSET_NOT_RISING else "",
+        crc_remark=_crc_remark(lines, row, CRC_START_LEGACY),
+        magic_remark=_NO_MAGIC if row[c.B_FLAGS] & c.MAGIC_UNKNOWN else "",
+    )
+    _flipped(lines, row, CRC_START_LEGACY, CRC_POSITION_LEGACY, bitflip.CRC32_POLYNOMIAL)
+    if value is None or not row[c.B_FLAGS] & c.WRAPPER:
+        return
+    codec = row[c.B_ATTRIBUTES] & CODEC_MASK
+    if codec == compression.ZSTD:
+        lines.stop(value[0], reasons.NAMES[reasons.ZSTD_IN_LEGACY])
+        lines.rest(value[0], view[value[0] : value[1]])
+        return
+    text = open_packed(
+        lines, codec_name(codec), codec, view, value, limit, broken_lz4_header=layout == 0
+    )
+    if text is None:
+        return
+    inside = lines.within(len(text.data))
+    if len(text.data) or not text.words:
+        messages(inside, text.data, row[c.B_LAST_OFFSET], layout)
+    text.say_end(inside)

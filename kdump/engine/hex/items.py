@@ -1,0 +1,45 @@
+"""From what a reader shows of a log to annotated bytes: `dump --hex`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.findings import Finding
+from kdump.engine.hex.dump import gap_hex_lines, hex_lines
+from kdump.engine.rows import BatchChunk, HexText
+from kdump.kernels import columns as c
+
+if TYPE_CHECKING:
+    from kdump.engine.rows import Place
+    from kdump.engine.segment_reader import Item
+    from kdump.storage.source import Source
+
+# Findings about bytes in which no header could be read: their first bytes are shown raw.
+_NO_HEADER = frozenset({"batch-length", "batch-cut-short", "torn-tail", "search-given-up"})
+_RAW_BYTES = 512
+
+
+def hex_items(
+    source: Source, place: Place, items: Iterable[Item], limit: int
+) -> Iterator[HexText | Finding]:
+    """Yield the bytes of each entry whose header comes by, and of what has none.
+
+    `limit` bounds what is read of one entry and its plain text, in bytes.
+    """
+    for item in items:
+        if isinstance(item, BatchChunk):
+            rows = range(item.batches.count) if item.rows is None else item.rows
+            for row in rows:
+                header = item.batches.slice(row, row + 1)
+                position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
+                data = source.read(position, min(size, limit))
+                lines = hex_lines(data, position, header=header, limit=limit)
+                yield HexText(item.place, position, lines)
+        elif isinstance(item, Finding):
+            if item.code in _NO_HEADER and item.position is not None:
+                size = item.size_bytes or 0
+                data = source.read(item.position, min(size, _RAW_BYTES))
+                lines = gap_hex_lines(data, item.position, size, item.code)
+                yield HexText(place, item.position, lines)
+            yield item

@@ -1,0 +1,1 @@
+"""`dump --format kafka`: the text of the broker's own tool."""

@@ -1,0 +1,200 @@
+"""What `--format kafka` prints: files one by one as kafka-dump-log 4.1.1 dumps them (D1 to D7)."""
+
+from __future__ import annotations
+
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.findings import Finding
+from kdump.engine.kafka_text.indexes import (
+    EmptyIndex,
+    Mismatches,
+    ToolComplaint,
+    ToolDeath,
+    offset_index,
+    producer_snapshot,
+    time_index,
+    transaction_index,
+)
+from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
+from kdump.engine.kafka_text.pairs import Pairs, Room
+from kdump.engine.rows import BatchChunk, RecordChunk, Row
+from kdump.engine.targets import Target, resolve
+from kdump.errors import KdumpError, PathError, StoreError, UsageError
+from kdump.kernels.columns import R_BATCH
+from kdump.storage.names import Kind
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kdump.engine.dump import DumpOptions
+    from kdump.storage.names import FileName
+
+LOG_KINDS = frozenset({Kind.LOG, Kind.METADATA_SNAPSHOT})
+_PARTITION_LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG})
+ENTRY_KINDS = frozenset(
+    {Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX, Kind.PRODUCER_SNAPSHOT}
+)
+
+
+class FileStart(NamedTuple):
+    """A file is begun; `heading` is what the tool says of its name, empty for most."""
+
+    path: str
+    heading: str
+
+
+class Reports(NamedTuple):
+    """What was found wrong, file by file in the order of the run; printed at its end."""
+
+    mismatches: tuple[tuple[str, Mismatches], ...]
+    gaps: tuple[tuple[str, Pairs], ...]
+
+
+KafkaItem = (
+    FileStart
+    | ToolChunk
+    | InvalidTail
+    | BrokenMessage
+    | Row
+    | EmptyIndex
+    | ToolDeath
+    | ToolComplaint
+    | Reports
+)
+
+
+Yielded = KafkaItem | Finding | KdumpError
+
+
+class KafkaDump:
+    """One run of the tool over some files; its reports are gathered until the end."""
+
+    def __init__(self, options: DumpOptions) -> None:
+        self._deep = options.mode == "records"
+        self._entries = options.mode == "entries"
+        self._decompress_limit = options.decompress_limit
+        self._left = options.limit
+        self._filters = options.filters
+        self._mismatches: dict[str, Mismatches] = {}
+        self._gaps: dict[str, Pairs] = {}
+        self._room = Room(options.decompress_limit)
+
+    def run(self, targets: Iterable[Target | KdumpError]) -> Iterator[Yielded]:
+        """Yield what is printed, in order. A file that cannot be opened is an error for it."""
+        for target in targets:
+            if isinstance(target, KdumpError):
+                yield target
+                continue
+            wanted = ENTRY_KINDS if self._entries else _PARTITION_LOG_KINDS
+            for file in target.files:
+                if self._left == 0:
+                    break
+                if target.whole and (file.name.kind not in wanted or file.name.retired):
+                    continue
+                try:
+                    yield from self._limited(self._file(file.path, file.name))
+                except (PathError, StoreError, UsageError) as error:
+                    yield error
+        yield Reports(tuple(self._mismatches.items()), tuple(self._gaps.items()))
+
+    def _file(self, path: str, name: FileName) -> Iterator[Yielded]:
+        if name.kind is Kind.PRE08_LOG:
+            raise UsageError(f"{path}: kafka-dump-log cannot read files of 0.7 and older")
+        absolute = str(Path.cwd() / path)
+        if name.kind not in LOG_KINDS or name.suffix:
+            yield FileStart(path, "")
+            found = self._mismatches.setdefault(absolute, Mismatches(self._room))
+            yield from _entries(path, name, self._decompress_limit, found)
+            return
+        gaps = Pairs(self._room)
+        with Source(path) as source:
+            yield FileStart(path, _heading(name))
+            log = ToolLog(
+                source,
+                name.base_offset,
+                deep=self._deep,
+                limit=self._decompress_limit,
+                filters=self._filters,
+                gaps=gaps,
+            )
+            yield from log.walk()
+        if gaps.left_out or len(gaps):
+            if absolute in self._gaps:
+                self._gaps[absolute].extend(gaps)
+            else:
+                self._gaps[absolute] = gaps
+
+    def _limited(self, items: Iterator[Yielded]) -> Iterator[Yielded]:
+        """Yield items until as many records, or lines where none are printed, have gone by."""
+        for item in items:
+            if self._left is None:
+                yield item
+                continue
+            if isinstance(item, ToolChunk):
+                item, count = first_of(item, self._left)
+                self._left -= count
+            elif isinstance(item, Row):
+                self._left -= 1
+            yield item
+            if self._left == 0:
+                return
+
+
+def kafka_dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Yielded]:
+    """Yield what `kafka-dump-log` prints for the files under the paths, and then its reports."""
+    if options.visible:
+        raise UsageError("--format kafka prints what lies on disk and takes no --visible")
+    targets = resolve(paths, options.selection, options.server_properties)
+    yield from KafkaDump(options).run(targets)
+
+
+def first_of(chunk: ToolChunk, count: int) -> tuple[ToolChunk, int]:
+    """Cut a chunk after some records, or after some entries where no records are printed.
+
+    Returns what is left and how many it has.
+    """
+    batches, records = chunk
+    if records is None:
+        assert batches is not None
+        rows = batches.rows
+        assert rows is not None
+        rows = rows[:count]
+        return ToolChunk(BatchChunk(batches.place, batches.batches, rows), None), len(rows)
+    kept = array("q", range(records.records.count)) if records.rows is None else records.rows
+    kept = kept[:count]
+    if batches is not None and len(kept) == count:
+        last = records.records.value(R_BATCH, kept[-1])
+        rows = array("q", (row for row in batches.rows or () if row <= last))
+        batches = BatchChunk(batches.place, batches.batches, rows)
+    part = RecordChunk(
+        records.place, records.data, records.batches, records.records, kept, records.controls
+    )
+    return ToolChunk(batches, part), len(kept)
+
+
+def _heading(name: FileName) -> str:
+    if name.kind is Kind.LOG:
+        return f"Log starting offset: {name.base_offset}"
+    if name.kind is Kind.METADATA_SNAPSHOT:
+        if name.base_offset is None:
+            return "KRaft bootstrap snapshot"
+        return f"Snapshot end offset: {name.base_offset}, epoch: {name.epoch}"
+    return ""
+
+
+def _entries(
+    path: str, name: FileName, limit: int, mismatches: Mismatches
+) -> Iterator[Row | EmptyIndex | ToolDeath | ToolComplaint]:
+    if name.kind is Kind.OFFSET_INDEX and not name.suffix:
+        yield from offset_index(path, name, limit, mismatches)
+    elif name.kind is Kind.TIME_INDEX and not name.suffix:
+        yield from time_index(path, name, limit, mismatches)
+    elif name.kind is Kind.TRANSACTION_INDEX and not name.suffix:
+        yield from transaction_index(path, name)
+    elif name.kind is Kind.PRODUCER_SNAPSHOT and not name.suffix:
+        yield from producer_snapshot(path)
+    else:
+        yield ToolComplaint(f"Ignoring unknown file {path}")

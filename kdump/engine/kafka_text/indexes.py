@@ -1,0 +1,276 @@
+"""Index files as `kafka-dump-log` prints and checks them (D5 to D7)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.kafka_text.frames import framed
+from kdump.engine.kafka_text.pairs import Pairs, Room
+from kdump.engine.rows import Row
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+from kdump.record.frames import Run
+from kdump.record.layout import (
+    BATCH_OVERHEAD_V2,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    SMALLEST_MESSAGE,
+    int64,
+)
+from kdump.storage.names import Kind, file_name
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.source import Source
+from kdump.storage.time_index import TimeIndex
+from kdump.storage.transaction_index import VERSION, TransactionIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.storage.names import FileName
+
+#: `--max-message-size`: how far the index check looks for a batch behind a position.
+MAX_MESSAGE_SIZE = 5 * 1024 * 1024
+
+
+class EmptyIndex(NamedTuple):
+    """An offset index without a slot: the tool says so instead of printing entries."""
+
+    path: str
+
+
+class ToolDeath(NamedTuple):
+    """Where the tool would die of an exception; what it was about to print is left out."""
+
+    path: str
+    reason: str
+
+
+class ToolComplaint(NamedTuple):
+    """A line the tool itself prints to standard error."""
+
+    text: str
+
+
+class Mismatches:
+    """What the tool found wrong in one file, to be printed at the end of the run."""
+
+    def __init__(self, room: Room) -> None:
+        self.index = Pairs(room)
+        self.timestamp = Pairs(room)
+        self.order = Pairs(room)
+        self.not_found = Pairs(room)
+
+
+IndexItem = Row | EmptyIndex | ToolDeath | ToolComplaint
+
+
+class _Log:
+    """The log an index belongs to, for one look at a time."""
+
+    def __init__(self, source: Source, limit: int) -> None:
+        self._source = source
+        self._limit = limit
+
+    def first_last_offset(self, position: int) -> int:
+        """Return the last offset of the batch at a position; raise what would kill the tool."""
+        size = self._source.size
+        if position < 0 or position > size:
+            raise _Death(f"slice from position {position} exceeds end position {size}")
+        window = min(size, position + MAX_MESSAGE_SIZE)
+        head = self._source.read(position, BATCH_OVERHEAD_V2)
+        length = int.from_bytes(head[8:12], "big", signed=True)
+        left = window - position
+        if min(left, len(head)) <= HEADER_SIZE_UP_TO_MAGIC:
+            raise _Death(f"no batch at position {position} (NoSuchElementException)")
+        if length < SMALLEST_MESSAGE:
+            raise _Death(f"record size {length} at position {position} (CorruptRecordException)")
+        if length > left - LOG_OVERHEAD:
+            raise _Death(f"no whole batch at position {position} (NoSuchElementException)")
+        offset = int.from_bytes(head[:8], "big", signed=True)
+        if head[16] < MAGIC_V2 or head[16] > 127:  # a signed byte
+            return offset
+        return int64(offset + int.from_bytes(head[23:27], "big", signed=True))
+
+    def batch_reaching(self, position: int, offset: int) -> tuple[int, int] | None:
+        """Find the first batch from a position on that ends at or behind an offset.
+
+        Returns its last offset and the largest timestamp of its records, -1 where it ends behind
+        the offset and is not opened.
+        """
+        if position < 0 or position > self._source.size:
+            raise _Death(f"slice from position {position} exceeds end position")
+        for item in framed(self._source, self._limit, position):
+            if not isinstance(item, Run):
+                if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
+                    raise _Death(f"the log is broken behind position {position}")
+                continue
+            for row, last in enumerate(item.batches.column(c.B_LAST_OFFSET)):
+                if last >= offset:
+                    return last, self._largest(item, row) if last == offset else -1
+        return None
+
+    def _largest(self, run: Run, row: int) -> int:
+        batches = run.batches
+        legacy = batches.value(c.B_LAYOUT, row) < MAGIC_V2
+        if legacy and not batches.value(c.B_FLAGS, row) & c.WRAPPER:
+            return batches.value(c.B_MAX_TIMESTAMP, row)
+        largest = -1
+        for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
+            if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
+                raise _Death(f"the batch cannot be decoded ({reasons.NAMES[piece.reason]})")
+            largest = max(largest, *piece.records.column(c.R_TIMESTAMP), -1)
+        return largest
+
+
+class _Death(Exception):
+    """Why the tool would end here."""
+
+
+def _sibling(path: str, name: FileName, kind: Kind) -> str:
+    digits = name.name.partition(".")[0]
+    assert name.base_offset is not None
+    return os.path.join(os.path.dirname(path), digits + file_name(kind, 0)[20:])
+
+
+def offset_index(
+    path: str, name: FileName, limit: int, mismatches: Mismatches
+) -> Iterator[IndexItem]:
+    """Yield what is printed of an `.index`; every entry is held against the log."""
+    assert name.base_offset is not None
+    with Source(path) as source:
+        index = OffsetIndex(source, name.base_offset)
+        if not index.entries:
+            yield EmptyIndex(path)
+            return
+        try:
+            log_source = Source(_sibling(path, name, Kind.LOG))
+        except PathError as error:
+            yield ToolDeath(path, str(error))
+            yield from (_index_row(slot, entry) for slot, entry in index.slots(0, index.tool_end()))
+            return
+        with log_source:
+            log = _Log(log_source, limit)
+            for slot, entry in index.slots(0, index.tool_end()):
+                try:
+                    last_offset = log.first_last_offset(entry.position)
+                except _Death as death:
+                    yield ToolDeath(path, f"slot {slot}: {death}")
+                    continue
+                if last_offset != entry.offset:
+                    mismatches.index.append(entry.offset, last_offset)
+                yield _index_row(slot, entry)
+
+
+def _index_row(slot: int, entry: tuple[int, int]) -> Row:
+    return Row("offset-index-entry", {"slot": slot, "offset": entry[0], "position": entry[1]})
+
+
+def time_index(
+    path: str, name: FileName, limit: int, mismatches: Mismatches
+) -> Iterator[IndexItem]:
+    """Yield what is printed of a `.timeindex`; every entry is looked up as a broker would."""
+    assert name.base_offset is not None
+    with Source(path) as source:
+        index = TimeIndex(source, name.base_offset)
+        slots = index.slots(0, index.tool_end())
+        try:
+            with (
+                Source(_sibling(path, name, Kind.LOG)) as log_source,
+                Source(_sibling(path, name, Kind.OFFSET_INDEX)) as index_source,
+            ):
+                offsets = OffsetIndex(index_source, name.base_offset)
+                log = _Log(log_source, limit)
+                previous = -1
+                for slot, entry in slots:
+                    try:
+                        _check_time(entry, previous, offsets, log, mismatches)
+                    except _Death as death:
+                        yield ToolDeath(path, f"slot {slot}: {death}")
+                        continue
+                    yield _time_row(slot, entry)
+                    previous = entry[0]
+        except PathError as error:
+            yield ToolDeath(path, str(error))
+            yield from (_time_row(slot, entry) for slot, entry in slots)
+
+
+def _check_time(
+    entry: tuple[int, int],
+    previous: int,
+    offsets: OffsetIndex,
+    log: _Log,
+    mismatches: Mismatches,
+) -> None:
+    timestamp_ms, offset = entry
+    found = log.batch_reaching(offsets.lookup(offset).position, offset)
+    if found is None or found[0] != offset:
+        mismatches.not_found.append(offset, -1 if found is None else found[0])
+        return
+    if found[1] != timestamp_ms:
+        mismatches.timestamp.append(timestamp_ms, found[1])
+    if previous >= timestamp_ms:
+        mismatches.order.append(timestamp_ms, previous)
+
+
+def _time_row(slot: int, entry: tuple[int, int]) -> Row:
+    return Row("time-index-entry", {"slot": slot, "timestamp_ms": entry[0], "offset": entry[1]})
+
+
+def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
+    """Yield what is printed of a `.txnindex`."""
+    assert name.base_offset is not None
+    with Source(path) as source:
+        for slot, transaction in TransactionIndex(source, name.base_offset).slots():
+            if transaction.version > VERSION:
+                yield ToolDeath(
+                    path,
+                    f"slot {slot}: unexpected aborted transaction version {transaction.version}",
+                )
+                continue
+            yield Row("aborted-transaction", transaction._asdict())
+
+
+def producer_snapshot(path: str) -> Iterator[IndexItem]:
+    """Yield what is printed of a `.snapshot`."""
+    with Source(path) as source:
+        snapshot = ProducerSnapshot(source.whole(SIZE_LIMIT))
+    complaint = _complaint(snapshot)
+    if complaint is not None:
+        yield ToolComplaint(complaint)
+        return
+    for state in snapshot:
+        yield Row("producer-state", state._asdict())
+
+
+def _complaint(snapshot: ProducerSnapshot) -> str | None:
+    """Return the tool's words for a snapshot it cannot read, in the order in which it looks."""
+    failed = "Snapshot failed schema validation: "
+    size = len(snapshot.data)
+    if size < 2:
+        return f"{failed}null"
+    version = int.from_bytes(snapshot.data[:2], "big", signed=True)
+    if version != 1:
+        return f"{failed}Snapshot contained an unknown file version {version}"
+    if snapshot.declared is None:
+        return f"{failed}null"
+    left = size - 10
+    if snapshot.declared > left:
+        return (
+            f"{failed}Tried to allocate a collection of size {snapshot.declared}, "
+            f"but there are only {left} bytes remaining."
+        )
+    if snapshot.declared < 0:
+        return f"{failed}non-nullable field producerEntries was serialized as null"
+    if snapshot.declared > snapshot.entries:
+        return f"{failed}null"
+    if snapshot.crc != snapshot.computed_crc:
+        return (
+            "Snapshot is corrupt (CRC is no longer valid). "
+            f"Stored crc: {snapshot.crc}. Computed crc: {snapshot.computed_crc}"
+        )
+    return None

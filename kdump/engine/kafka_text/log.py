@@ -1,0 +1,323 @@
+"""One log file as `kafka-dump-log` walks it (D2 to D4).
+
+The tool frames entries by their lengths alone, whatever their checksums say, and decodes what lies
+in them all the same. Where it would die of an exception, a finding says why, and the walk goes on
+behind: at the next record batch, or at the next valid entry where a length leads nowhere.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.engine.findings import Finding, finding
+from kdump.engine.kafka_text.frames import framed, see_as_batch
+from kdump.engine.rows import BatchChunk, Place, RecordChunk
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import control
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap, Oversize, Run
+from kdump.record.layout import (
+    BATCH_HEADER_V2,
+    ENTRY_HEADER_V0,
+    ENTRY_HEADER_V1,
+    MAGIC_V2,
+    SMALLEST_MESSAGE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.filters import Filters
+    from kdump.engine.kafka_text.pairs import Pairs
+    from kdump.kernels.columns import Columns
+    from kdump.record.batch import Decoded
+    from kdump.storage.source import Source
+
+_RECORDS_A_CHUNK = 8192
+_DOUBTFUL = c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN
+
+
+class ToolChunk(NamedTuple):
+    """Entries of which the lines are printed, and the records decoded from them.
+
+    `records` is None where only headers are printed. `batches` is None where `records` are more of
+    the entry before. Like every chunk it is valid until the next item.
+    """
+
+    batches: BatchChunk | None
+    records: RecordChunk | None
+
+
+class InvalidTail(NamedTuple):
+    """Bytes at the end of a file in which the tool's iteration ended without a word (D4)."""
+
+    path: str
+    size_bytes: int
+
+
+class BrokenMessage(NamedTuple):
+    """A v0 or v1 message whose value runs past its end: the tool prints sizes, then dies."""
+
+    batches: BatchChunk
+    key_size: int
+    value_size: int
+
+
+LogItem = ToolChunk | InvalidTail | BrokenMessage | Finding
+
+
+class ToolLog:
+    """A walk over one `.log` or `.checkpoint` file; `limit` bounds what is held in memory.
+
+    Where the next record's offset is not the last one's plus one, both are added to `gaps`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        segment: int | None,
+        *,
+        deep: bool,
+        limit: int,
+        filters: Filters,
+        gaps: Pairs,
+    ) -> None:
+        self._source = source
+        self._filters = filters
+        self._place = Place(None, None, segment, source.path)
+        self._deep = deep
+        self._limit = limit
+        self._gaps_in_offsets = OffsetGaps(gaps)
+
+    def walk(self) -> Iterator[LogItem]:
+        """Yield what the tool prints, and findings for what is damaged or would kill it."""
+        for item in framed(self._source, self._limit):
+            if isinstance(item, Run):
+                yield from self._run(item)
+            elif isinstance(item, Oversize):
+                yield self._chunk(item.batches, 0, 1)
+                if self._deep:
+                    yield self._found("over-decompress-limit", item.batches, 0)
+            elif item.reason in ("short-tail", "cut-short"):
+                yield InvalidTail(self._source.path, item.size_bytes)
+            else:
+                yield self._dies(item)
+
+    def _run(self, run: Run) -> Iterator[LogItem]:
+        batches = run.batches
+        if batches.flags & _DOUBTFUL:
+            for row, flags in enumerate(batches.column(c.B_FLAGS)):
+                if flags & _DOUBTFUL:
+                    yield from self._doubtful(batches, row)
+        if not self._deep:
+            yield self._chunk(batches, 0, batches.count)
+            return
+        first = 0
+        while first < batches.count:
+            records, behind, _, reason = kernels.decode_run(
+                run.data, run.base, batches, first, _RECORDS_A_CHUNK
+            )
+            failed = reason >= reasons.COUNT_NEGATIVE
+            behind += failed
+            if behind > first:
+                self._gaps_in_offsets.note(records)
+                yield self._chunk(batches, first, behind, run.data, records)
+            if failed:
+                yield from self._broken(run, behind - 1, reason)
+                yield self._undecodable(batches, behind - 1, reason, "")
+            elif reason != reasons.END and behind == first:
+                yield from self._one(run, first)
+                behind += 1
+            first = behind
+
+    def _chunk(
+        self,
+        batches: Columns,
+        first: int,
+        behind: int,
+        data: bytes | bytearray | memoryview = b"",
+        records: Columns | None = None,
+        controls: list[dict[str, object] | None] | None = None,
+    ) -> ToolChunk:
+        """Make a chunk of the entries from `first` to before `behind`, filtered."""
+        filters = self._filters
+        rows = array("q", range(first, behind))
+        if records is None:
+            shown = filters.shown_headers(batches)
+            if shown is not None:
+                rows = array("q", (row for row in shown if first <= row < behind))
+            return ToolChunk(BatchChunk(self._place, batches, rows), None)
+        admitted = None
+        if filters.on_batches:
+            admitted = bytearray(filters.admits_batch(batches, row) for row in range(batches.count))
+            rows = array("q", (row for row in rows if admitted[row]))
+        wanted = filters.shown_records(memoryview(data), records, admitted)
+        if filters.on_records and wanted is not None:
+            holding = {records.value(c.R_BATCH, row) for row in wanted}
+            rows = array("q", (row for row in rows if row in holding))
+        return ToolChunk(
+            BatchChunk(self._place, batches, rows) if behind > first else None,
+            RecordChunk(self._place, data, batches, records, wanted, controls),
+        )
+
+    def _one(self, run: Run, row: int) -> Iterator[LogItem]:
+        """Decode one entry that is compressed, control, flagged or too large for a chunk."""
+        batches = run.batches
+        is_control = bool(batches.value(c.B_FLAGS, row) & c.CONTROL)
+        behind = row + 1
+        for piece in self._pieces(run, row):
+            controls = _controls(piece) if is_control else None
+            self._gaps_in_offsets.note(piece.records)
+            chunk = self._chunk(batches, row, behind, piece.data, piece.records, controls)
+            yield chunk
+            if chunk.records is not None:
+                chunk.records.data = b""  # it may still be held while the next text is opened
+            behind = row
+            if controls and any("malformed" in told for told in controls if told):
+                yield self._found("control-record", batches, row)
+            if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
+                yield from self._broken(run, row, piece.reason)
+                yield self._undecodable(batches, row, piece.reason, piece.detail)
+
+    def _pieces(self, run: Run, row: int) -> Iterator[Decoded]:
+        batches, flags = run.batches, run.batches.value(c.B_FLAGS, row)
+        if flags & c.CRC_BAD and not flags & (c.WRAPPER | c.TOO_SMALL):
+            # A plain message is decoded whatever its checksum; so the flag is taken off a copy.
+            block = batches.block[:]
+            block[c.B_FLAGS * batches.stride + row] &= ~c.CRC_BAD
+            batches = c.Columns(block, batches.stride, batches.count, batches.flags)
+        yield from read_batch(
+            run.data, run.base, batches, row, limit=self._limit, max_records=_RECORDS_A_CHUNK
+        )
+
+    def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
+        """Give the sizes that a plain message claims, where its value is what is wrong."""
+        batches = run.batches
+        layout = batches.value(c.B_LAYOUT, row)
+        wrapped = batches.value(c.B_FLAGS, row) & c.WRAPPER
+        if reason != reasons.VALUE_LENGTH or layout == MAGIC_V2 or wrapped:
+            return
+        at = batches.value(c.B_POSITION, row) - run.base
+        at += (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
+        key_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
+        at += 4 + max(key_size, 0)
+        value_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
+        chunk = BatchChunk(self._place, batches, array("q", [row]))
+        yield BrokenMessage(chunk, key_size, value_size)
+
+    def _doubtful(self, batches: Columns, row: int) -> Iterator[Finding]:
+        """Say what is wrong with an entry, and see it as the tool does.
+
+        The tool goes by the magic byte alone, and reads a record batch's header in full even where
+        the entry ends before it.
+        """
+        flags, layout = batches.value(c.B_FLAGS, row), batches.value(c.B_LAYOUT, row)
+        short = flags & c.TOO_SMALL and layout == MAGIC_V2
+        if short or (layout != MAGIC_V2 and batches.value(c.B_MAGIC, row) >= MAGIC_V2):
+            header = self._source.read(batches.value(c.B_POSITION, row), BATCH_HEADER_V2.size)
+            if len(header) == BATCH_HEADER_V2.size:
+                see_as_batch(batches, row, header)
+        if batches.value(c.B_FLAGS, row) & (c.CRC_BAD | c.TOO_SMALL):
+            yield self._crc(batches, row)
+
+    def _dies(self, gap: Gap) -> Finding:
+        code = "preallocated-tail" if gap.reason == "zeros" else "batch-length"
+        return finding(
+            code,
+            path=self._source.path,
+            segment=self._place.segment,
+            position=gap.position,
+            size_bytes=gap.size_bytes,
+            expected=SMALLEST_MESSAGE,
+            message="A length below the smallest message. kafka-dump-log dies here, with "
+            "CorruptRecordException.",
+        )
+
+    def _crc(self, batches: Columns, row: int) -> Finding:
+        stored, computed = batches.value(c.B_CRC, row), batches.value(c.B_COMPUTED_CRC, row)
+        code = "batch-too-small" if batches.value(c.B_FLAGS, row) & c.TOO_SMALL else "crc-mismatch"
+        return self._found(
+            code,
+            batches,
+            row,
+            expected=computed,
+            actual=stored,
+            message=f"stored {stored:08x}, computed {computed:08x}" if stored != computed else None,
+        )
+
+    def _undecodable(self, batches: Columns, row: int, reason: int, detail: str) -> Finding:
+        word = reasons.NAMES.get(reason, str(reason))
+        if reason == reasons.OVER_LIMIT:
+            return self._found("over-decompress-limit", batches, row)
+        if reason == reasons.CODEC_MISSING:
+            return self._found("codec-missing", batches, row, message=detail or None)
+        told = f"{word}: {detail}" if detail else word
+        return self._found(
+            "records-undecodable",
+            batches,
+            row,
+            actual=word,
+            message=f"{told}. kafka-dump-log dies here.",
+        )
+
+    def _found(
+        self,
+        code: str,
+        batches: Columns,
+        row: int,
+        *,
+        expected: object = None,
+        actual: object = None,
+        message: str | None = None,
+    ) -> Finding:
+        return finding(
+            code,
+            path=self._source.path,
+            segment=self._place.segment,
+            position=batches.value(c.B_POSITION, row),
+            size_bytes=batches.value(c.B_SIZE, row),
+            offset=batches.value(c.B_LAST_OFFSET, row),
+            expected=expected,
+            actual=actual,
+            message=message,
+        )
+
+
+class OffsetGaps:
+    """Pairs of neighbouring record offsets where the second is not the first plus one (D3)."""
+
+    def __init__(self, pairs: Pairs) -> None:
+        self._pairs = pairs
+        self._last = -1
+
+    def note(self, records: Columns) -> None:
+        """Look at some more records; only gaps cost more than one comparison."""
+        if not records.count:
+            return
+        offsets = records.column(c.R_OFFSET).tolist()
+        last = self._last if self._last != -1 else offsets[0] - 1
+        self._last = offsets[-1]
+        if offsets == list(range(last + 1, last + 1 + len(offsets))):
+            return
+        for offset in offsets:
+            if last != -1 and offset != last + 1:
+                self._pairs.append(last, offset)
+            last = offset
+
+
+def _controls(piece: Decoded) -> list[dict[str, object] | None]:
+    data = memoryview(piece.data)
+    told: list[dict[str, object] | None] = []
+    for row in range(piece.records.count):
+        record = piece.records.row(row)
+        key = record[c.R_KEY], record[c.R_KEY_SIZE]
+        value = record[c.R_VALUE], record[c.R_VALUE_SIZE]
+        told.append(control.parse(_bytes(data, *key), _bytes(data, *value)))
+    return told
+
+
+def _bytes(data: memoryview, start: int, size: int) -> bytes | None:
+    return None if size < 0 else bytes(data[start : start + size])

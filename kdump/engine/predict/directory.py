@@ -1,0 +1,89 @@
+"""What stops a broker over a whole data directory: one partition, a directory's name, a double."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from kdump.engine.predict.recovery import FIELDS
+from kdump.engine.rows import Row
+from kdump.storage import names, places
+
+if TYPE_CHECKING:
+    from kdump.engine.predict.read import Broker
+    from kdump.storage.log_dir import LogDir
+
+REFUSALS = ("refuses-to-start", "out-of-memory")
+_REMOTE_INDEX_CACHE = (3, 6)
+
+
+def predict_directory(
+    directory: LogDir, partitions: Iterable[Row], broker: Broker, *, others: Sequence[LogDir] = ()
+) -> Row | None:
+    """Say why the broker would not start with this data directory, None where it would.
+
+    `partitions` are the rows predicted for it (others are passed over), `others` the broker's
+    other data directories: a partition may lie in one of them only (R13).
+    """
+    reasons = [*_refused(directory, partitions), *_names(directory, broker)]
+    reasons += _doubles(directory, others)
+    if not reasons:
+        return None
+    fields: dict[str, object] = dict.fromkeys(FIELDS)
+    return Row(
+        "recovery",
+        fields
+        | {
+            "outcome": "out-of-memory" if reasons[0][0] == REFUSALS[1] else REFUSALS[0],
+            "reason": "the whole broker would not start: "
+            + "; ".join(reason for _, reason in reasons),
+            "path": directory.path,
+        },
+    )
+
+
+def _refused(directory: LogDir, partitions: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    paths = {path for _, path in directory.partitions}
+    inside = {places.real(path) for path in paths}
+    refused = [
+        row.fields
+        for row in partitions
+        if row.fields["outcome"] in REFUSALS and places.real(str(row.fields.get("path"))) in inside
+    ]
+    if not refused:
+        return
+    first = refused[0]
+    more = f", and {len(refused) - 1} more partitions" if len(refused) > 1 else ""
+    yield str(first["outcome"]), f"{first['topic']}-{first['partition']} stops it{more}"
+
+
+def _names(directory: LogDir, broker: Broker) -> Iterator[tuple[str, str]]:
+    """Directories that are no partition's (R12)."""
+    try:
+        listed = places.entries(directory.path)
+        found = sorted(entry.name for entry in listed if entry.is_dir())
+    except OSError:
+        return
+    for name in found:
+        if names.parse_directory(name) is not None:
+            continue
+        if name == names.REMOTE_LOG_INDEX_CACHE and broker >= _REMOTE_INDEX_CACHE:
+            continue
+        yield REFUSALS[0], f"the directory {name} is no partition's"
+        return
+
+
+def _doubles(directory: LogDir, others: Sequence[LogDir]) -> Iterator[tuple[str, str]]:
+    """A partition that lies in two data directories (R13)."""
+    elsewhere = {
+        (name.topic, name.partition): other.path
+        for other in others
+        if other.path != directory.path
+        for name, _ in other.partitions
+        if name.retirement is None
+    }
+    for name, _ in directory.partitions:
+        place = elsewhere.get((name.topic, name.partition))
+        if name.retirement is None and place is not None:
+            yield REFUSALS[0], f"{name.topic}-{name.partition} lies in {place} too"
+            return

@@ -1,0 +1,316 @@
+"""What loading one partition comes to: the broker's own steps, on nothing but what it would read.
+
+The order is the broker's (R5, R6): leftovers and swaps, each segment's files, recovery above the
+recovery point unless the stop was clean, the log end, the producers. What changed between versions
+is asked of the version where it matters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.predict.files import Files
+from kdump.engine.predict.index import InvalidOffsetError
+from kdump.engine.predict.producers import Producers
+from kdump.engine.predict.read import NEW_FORMAT, RefusalError
+from kdump.engine.predict.segment import OffsetOverflowError, Segment
+from kdump.engine.predict.split import split
+from kdump.storage.layout import ABORTED_TRANSACTION
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.source import Source, whole
+from kdump.storage.time_index import TimeIndex
+from kdump.storage.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kdump.engine.predict.read import Broker
+    from kdump.engine.settings import Settings
+    from kdump.storage.local_log import LocalLog
+
+_TIME_INDEX = (0, 10, 1)
+_INDEXES_MENDED = (0, 9)  # a corrupt index is rebuilt at load; before, the broker gives up
+_INDEXES_BELIEVED = (2, 3)  # nothing but the presence of .index is looked at
+_LOG_START_KEPT = (2, 3)
+_SWAP_FILTER = (2, 0)
+_INDEX_SANITY = (0, 8, 1)
+
+
+class Stop(NamedTuple):
+    """How the broker stopped, as the data directory tells: the checkpoints' offsets, 0 if absent.
+
+    `clean`: the mark is there. `recovers` is False for a directory that is about to be deleted.
+    """
+
+    clean: bool
+    recovery_point: int = 0
+    log_start: int = 0
+    recovers: bool = True
+
+
+class Loading:
+    """One partition while it is loaded; afterwards its attributes say what became of it."""
+
+    def __init__(self, log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.stop = stop
+        self.files = Files(log, broker, settings)
+        self.segments: dict[int, Segment] = {}
+        self.recovered: list[int] = []  # base offsets, in the order of recovery
+        self.rebuilt: list[tuple[int, str]] = []  # recovered while loading: base offset, reason
+        self.cut: Segment | None = None
+        self.at_load: list[Segment] = []  # cut while loading, with no other consequence
+        self.deleted: list[Segment] = []
+        self.above_log_start = True
+        self.split = False
+        self.replayed: list[int] = []
+        self.log_end = 0
+
+    def run(self) -> None:
+        """Go through all steps; raises RefusalError where the broker would not start."""
+        self._retried(self._load)
+        self._complete_swaps()
+        if self.stop.recovers:
+            self._retried(self._recover_log)
+        if self.stop.recovers and self.broker >= _LOG_START_KEPT:
+            self._mind_log_start()
+        if not self.segments:
+            self._new_segment()
+        active = self.segments[max(self.segments)]
+        if self.stop.recovers:
+            self.log_end = active.next_offset()
+        if self.broker < _INDEXES_MENDED:
+            self._old_sanity(active)
+        if self.broker >= NEW_FORMAT:
+            self._replay(self.log_end)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of log that the start would read, headers and replays included."""
+        every = {id(segment): segment for segment in (*self.segments.values(), *self.deleted)}
+        return sum(segment.bytes_read for segment in every.values())
+
+    def _retried(self, step: Callable[[], None]) -> None:
+        """Run a step; a segment with offsets too large for it is split, and the step run again."""
+        while True:
+            try:
+                step()
+            except OffsetOverflowError:
+                self._split(self._at)
+            else:
+                return
+
+    def _split(self, segment: Segment) -> None:
+        self.split = True
+        if segment.is_part:
+            raise RefusalError("a segment that was split would be split again, without an end")
+        pieces = split(segment)
+        if segment.base_offset != pieces[0].base_offset:
+            self.segments.pop(segment.base_offset, None)
+            self.files.snapshots.forget([segment.base_offset])
+        self.files.by_base.pop(segment.base_offset, None)
+        self.files.pieces.pop(segment.base_offset, None)
+        for piece in pieces:
+            self.segments[piece.base_offset] = piece
+            self.files.pieces[piece.base_offset] = piece
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        self.segments.clear()
+        for base in self.files.bases():
+            segment = self.files.open(base)
+            if base not in self.files.pieces and (reason := self._unusable(segment)):
+                self.rebuilt.append((base, reason))
+                if self._recover(segment) > 0:
+                    self.at_load.append(segment)
+            self.segments[base] = segment
+
+    def _unusable(self, segment: Segment) -> str | None:
+        """Why a segment is recovered as soon as it is loaded; None where it is not (R6.4)."""
+        base, files = segment.base_offset, self.files.by_base[segment.base_offset]
+        if Kind.OFFSET_INDEX not in files:
+            if self.broker < _INDEX_SANITY:
+                raise RefusalError("IllegalStateException: a log without its offset index")
+            return "the offset index is missing"
+        if _INDEXES_MENDED <= self.broker < _INDEXES_BELIEVED:
+            with Source(files[Kind.OFFSET_INDEX]) as source:
+                broken = OffsetIndex(source, base, slotwise=True).sanity(self.broker)
+            if broken is None and self.broker >= _TIME_INDEX and Kind.TIME_INDEX in files:
+                with Source(files[Kind.TIME_INDEX]) as source:
+                    broken = TimeIndex(source, base, slotwise=True).sanity()
+            if broken is not None:
+                return broken
+        if self.broker >= NEW_FORMAT and Kind.TRANSACTION_INDEX in files:
+            return _transaction_index(base, files[Kind.TRANSACTION_INDEX])
+        return None
+
+    def _recover(self, segment: Segment) -> int:
+        """Recover one segment with the producers' state before it."""
+        self._at = segment
+        if self.broker < NEW_FORMAT:
+            return segment.recover(None)
+        producers = Producers(self.files.snapshots)
+        self._rebuild(producers, self.stop.log_start, segment.base_offset, clean=False)
+        cut = segment.recover(producers)
+        producers.take_snapshot()
+        return cut
+
+    def _complete_swaps(self) -> None:
+        """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
+        for base, path in self.files.swaps.items():
+            swap = Segment(base, path, self.broker, self.settings)
+            self._recover(swap)
+            end = swap.next_offset()
+            old = self._values(base, end)
+            if self.broker >= _SWAP_FILTER:
+                old = [segment for segment in old if segment.next_offset() > base]
+            for segment in old:
+                del self.segments[segment.base_offset]
+                if segment.base_offset < base:
+                    self.deleted.append(segment)
+                else:
+                    self.files.replaced.append(segment.base_offset)
+            self.segments[base] = swap
+
+    def _values(self, low: int, high: int) -> list[Segment]:
+        """The segments from the one that holds `low` up to, not including, `high`."""
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= low), default=low)
+        if low == high and self.broker >= NEW_FORMAT:
+            return []
+        return [self.segments[base] for base in bases if floor <= base < high]
+
+    # Recovery ------------------------------------------------------------------------------------
+
+    def _recover_log(self) -> None:
+        if self.stop.clean:
+            return
+        self.recovered.clear()
+        unflushed = self._values(self.stop.recovery_point, 1 << 63)
+        for number, segment in enumerate(unflushed):
+            self.recovered.append(segment.base_offset)
+            try:
+                cut = self._recover(segment)
+            except InvalidOffsetError as error:
+                segment.why_cut = str(error)
+                cut = segment.truncate_to_base()
+            if cut > 0:
+                self.cut = segment
+                segment.next_offset()  # logged, and may fail
+                self._delete(unflushed[number + 1 :])
+                return
+
+    def _delete(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self.segments.pop(segment.base_offset, None)
+        self.deleted += segments
+        self.files.snapshots.forget(segment.base_offset for segment in segments)
+
+    def _mind_log_start(self) -> None:
+        """Delete everything where the log would end below its start (R5)."""
+        if not self.segments:
+            return
+        if self.segments[max(self.segments)].next_offset() < self.stop.log_start:
+            self.above_log_start = False
+            self._delete([self.segments[base] for base in sorted(self.segments)])
+
+    def _new_segment(self) -> None:
+        base = self.stop.log_start if self.broker >= _LOG_START_KEPT and self.stop.recovers else 0
+        self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
+
+    def _old_sanity(self, active: Segment) -> None:
+        """Until 0.8.2 an index that fails its check stops the broker, after recovery (I11)."""
+        if self.broker < _INDEX_SANITY:
+            return
+        for base, segment in self.segments.items():
+            if segment.rebuilt or Kind.OFFSET_INDEX not in self.files.by_base.get(base, {}):
+                continue
+            broken = segment.index.sanity(self.broker)
+            if broken is not None and not (segment is active and "multiple" in broken):
+                raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
+
+    # Producers -----------------------------------------------------------------------------------
+
+    def _replay(self, log_end: int) -> None:
+        """Build the producers' state up to the log end, as the last step of loading (R8)."""
+        bases = sorted(self.segments)
+        self.files.snapshots.remove_strays(bases)
+        log_start = max(self.stop.log_start, bases[0])
+        producers = Producers(self.files.snapshots)
+        self._rebuild(producers, log_start, log_end, clean=self.stop.clean)
+        if (first := producers.first_unstable()) is not None:
+            self._find(max(first, log_start), log_end)
+
+    def _find(self, offset: int, log_end: int) -> None:
+        """Find an offset as the broker does for the one that bounds read_committed (L7)."""
+        if offset >= log_end:
+            return
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= offset), default=None)
+        if floor is None:
+            return
+        for base in bases[bases.index(floor) :]:
+            if self.segments[base].translate(offset) is not None:
+                return
+
+    def _rebuild(self, producers: Producers, log_start: int, end: int, *, clean: bool) -> None:
+        """Rebuild producer state up to `end` from the newest snapshot below it (R8)."""
+        bases = sorted(self.segments)
+        if clean and not self.files.snapshots.kept:
+            for offset in (*bases[-2:], end):
+                producers.end_offset = max(producers.end_offset, offset)
+                producers.take_snapshot()
+            return
+        was_empty = producers.end_offset >= end
+        producers.reload(log_start, end)
+        if end > producers.end_offset and not was_empty:
+            floor = max((base for base in bases if base <= end), default=None)
+            for segment in self._values(producers.end_offset, end):
+                self._replay_segment(producers, segment, log_start, end, floor, bases[-2:])
+        producers.end_offset = end
+        producers.take_snapshot()
+
+    def _replay_segment(
+        self,
+        producers: Producers,
+        segment: Segment,
+        log_start: int,
+        end: int,
+        floor: int | None,
+        snapshot_at: list[int],
+    ) -> None:
+        start = max(segment.base_offset, producers.end_offset, log_start)
+        producers.end_offset = start
+        if segment.base_offset in snapshot_at:
+            producers.take_snapshot()
+        if segment.size_bytes == 0:
+            return
+        limit = segment.end
+        if segment.base_offset == floor and (found := segment.translate(end)) is not None:
+            limit = found[0]
+        first = segment.translate(start)
+        if first is None:
+            return
+        if limit < first[0]:
+            raise RefusalError("IllegalArgumentException: offsets so far out of order give a "
+                               "negative size to read")  # fmt: skip
+        self.replayed.append(segment.base_offset)
+        with segment.entries() as entries:
+            entries.end = limit
+            producers.replay(entries, entries.as_is(first[0]))
+
+
+def _transaction_index(base: int, path: str) -> str | None:
+    """Why a transaction index makes a start recover its segment (I22)."""
+    data = whole(path)
+    index = TransactionIndex(data, base)
+    if (broken := index.sanity()) is not None:
+        return broken
+    readable = sum(1 for _ in index.readable())
+    if readable < index.entries:
+        version = data[readable * ABORTED_TRANSACTION.size]
+        raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
+    return None

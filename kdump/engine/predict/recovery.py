@@ -1,0 +1,262 @@
+"""`verify --predict`: what the next start of a broker would do with each partition.
+
+The start is gone through as the broker goes through it, on what it would read and nothing else:
+`loading` has the steps, `segment` one segment's recovery, `read` the way
+entries are met. Here the result becomes a row.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kdump.engine.predict.loading import Loading, Stop
+from kdump.engine.predict.losses import Losses, losses
+from kdump.engine.predict.pre08 import start as start_pre08
+from kdump.engine.predict.read import MemoryRefusalError, RefusalError, UnknowableError
+from kdump.engine.predict.strays import STRAYS, set_aside
+from kdump.engine.rows import Row
+from kdump.errors import PathError
+from kdump.storage import names
+from kdump.storage.names import Retirement
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.engine.predict.read import Broker
+    from kdump.engine.predict.segment import Segment
+    from kdump.engine.settings import Settings
+    from kdump.engine.targets import Target
+    from kdump.storage.local_log import LocalLog
+    from kdump.storage.log_dir import LogDir
+
+DEFAULT_BROKER: Broker = (4, 1)
+_FIRST_WITH_OFFSETS = (0, 8)
+_RECOVERY_POINTS = (0, 8, 1)
+_LAST_SEGMENT_ONLY = (1 << 63) - 1
+_CHECKPOINTS_FORGIVEN = (0, 9)
+_LOG_STARTS = (0, 11)
+
+FIELDS = (
+    "topic", "partition", "outcome", "segments_read", "truncate_segment", "truncate_position",
+    "log_end_before", "log_end_after", "first_lost_offset", "records_lost", "segments_deleted",
+    "indexes_rebuilt", "reason", "bytes_read", "path",
+)  # fmt: skip
+_METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's log settings
+
+
+def predict_partition(
+    target: Target,
+    broker: Broker,
+    settings: Settings,
+    *,
+    directory: LogDir | None = None,
+    cluster: ClusterMetadata | None = None,
+) -> Row:
+    """Predict the start for one partition.
+
+    `directory` is the data directory around it, listed anew where it is not given.
+    `cluster` is what the metadata log says (see `cluster_of`), None where there is none: then a
+    partition counts as known to the cluster if any checkpoint of its data directory names it.
+    """
+    assert target.log is not None
+    log = target.log
+    fields: dict[str, object] = dict.fromkeys(FIELDS)
+    fields |= {
+        "topic": target.topic,
+        "partition": target.partition,
+        "segments_read": [],
+        "segments_deleted": [],
+        "indexes_rebuilt": [],
+        "records_lost": 0,
+        "path": target.path,
+    }
+    if directory is None:
+        directory = target.log_dir()
+    try:
+        stop = _stop(log, directory, broker)
+        if broker < _FIRST_WITH_OFFSETS:
+            _pre08(fields, log, clean=stop.clean)
+        else:
+            loading = loaded(log, broker, settings, stop)
+            _fill(fields, log, loading, _high_watermark(log, directory))
+            if broker >= STRAYS:
+                fields |= set_aside(log, directory, cluster)
+    except RefusalError as error:
+        memory = isinstance(error, MemoryRefusalError)
+        fields["outcome"] = "out-of-memory" if memory else "refuses-to-start"
+        fields["reason"] = f"the broker would stop at: {error}"
+    except UnknowableError as error:
+        fields["outcome"] = "unknown"
+        fields["reason"] = f"it cannot be told here what the broker would make of {error}"
+    except PathError as error:
+        fields["outcome"] = "unknown"
+        fields["reason"] = str(error)
+    return Row("recovery", fields)
+
+
+def _stop(log: LocalLog, directory: LogDir | None, broker: Broker) -> Stop:
+    """Read how the broker stopped (R1). Nothing but the mark makes a stop clean."""
+    name = log.name
+    if directory is None or name is None:
+        return Stop(clean=False)
+    partition = (name.topic, name.partition)
+    recovers = name.retirement is not Retirement.DELETE
+    marks = {os.path.basename(path) for path in directory.files}
+    if name.topic == names.CLUSTER_METADATA_TOPIC:
+        return Stop(clean=False)
+    recovery = directory.offsets(names.RECOVERY_POINT_CHECKPOINT)
+    starts = directory.offsets(names.LOG_START_CHECKPOINT)
+    if recovery is None and broker < _CHECKPOINTS_FORGIVEN:
+        raise RefusalError("IOException: the recovery point checkpoint cannot be read")
+    if broker < _RECOVERY_POINTS:
+        recovery = {partition: _LAST_SEGMENT_ONLY}
+    return Stop(
+        names.CLEAN_SHUTDOWN in marks,
+        (recovery or {}).get(partition, 0),
+        (starts or {}).get(partition, 0) if broker >= _LOG_STARTS else 0,
+        recovers,
+    )
+
+
+def loaded(log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> Loading:
+    """Go through a start with one partition; raises RefusalError where it would not succeed."""
+    if log.topic == names.CLUSTER_METADATA_TOPIC:
+        settings = settings._replace(index_interval_bytes=_METADATA_INTERVAL_BYTES)
+    loading = Loading(log, broker, settings, stop)
+    loading.run()
+    return loading
+
+
+def _pre08(fields: dict[str, object], log: LocalLog, *, clean: bool) -> None:
+    found = start_pre08(log, clean=clean)
+    fields["log_end_before"], fields["log_end_after"] = found.end_before, found.end_after
+    fields["bytes_read"] = found.bytes_read
+    if not found.recovered:
+        fields["outcome"], fields["reason"] = "clean", "the broker stopped cleanly"
+        return
+    fields["segments_read"] = [found.segment]
+    if found.end_after == found.end_before:
+        fields["outcome"], fields["reason"] = "recover", "the last file is sound to its end"
+        return
+    fields |= {
+        "outcome": "truncate",
+        "truncate_segment": found.segment,
+        "truncate_position": found.position,
+        "first_lost_offset": found.end_after,
+        "records_lost": found.records_lost,
+        "reason": f"the message at {found.position} of the last file is not whole and valid",
+    }
+
+
+def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
+    """What the checkpoint of high watermarks says (X3): the log once reached at least so far."""
+    if directory is None or log.name is None or log.name.retirement is not None:
+        return 0
+    offsets = directory.offsets(names.REPLICATION_CHECKPOINT) or {}
+    return offsets.get((log.name.topic, log.name.partition), 0)
+
+
+def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:
+    """Say what the start came to."""
+    active = loading.segments[max(loading.segments)]
+    lost, first_lost = _losses(loading, active)
+    end = max(lost.end_offset, loading.log_end)
+    in_the_log = lost
+    if high_watermark > end:
+        # What was committed and can no longer be read in the log, counted by its offsets.
+        lost = Losses(lost.records + high_watermark - end, high_watermark)
+        first_lost = end if first_lost is None else first_lost
+    recovered = [base for base, _ in loading.rebuilt] + loading.recovered
+    deleted = sorted(
+        {segment.base_offset for segment in loading.deleted} | set(loading.files.replaced)
+    )
+    cut = loading.cut or next(iter(loading.at_load), None)
+    fields |= {
+        "segments_read": sorted(set(recovered) | set(loading.replayed)),
+        "log_end_before": max(lost.end_offset, loading.log_end),
+        "log_end_after": loading.log_end,
+        "records_lost": lost.records,
+        "first_lost_offset": first_lost,
+        "segments_deleted": deleted,
+        "indexes_rebuilt": sorted(set(recovered)),
+        "bytes_read": loading.bytes_read,
+    }
+    if cut is not None:
+        fields["truncate_segment"] = cut.base_offset
+        fields["truncate_position"] = cut.size_bytes
+    fields["outcome"], reason = _outcome(loading, active, cut, in_the_log)
+    if high_watermark > end:
+        reason += f"; by its high watermark the log once reached offset {high_watermark}"
+    fields["reason"] = reason
+    if log.name is not None and log.name.retirement is Retirement.DELETE:
+        fields["outcome"] = "delete-segments"
+        fields["segments_deleted"] = sorted(loading.segments)
+        fields["log_end_after"] = fields["log_end_before"] = None
+        fields["reason"] = "the partition is being deleted; the start goes on with that"
+
+
+def _outcome(
+    loading: Loading, active: Segment, cut: Segment | None, lost: Losses
+) -> tuple[str, str]:
+    if not loading.above_log_start:
+        return "delete-segments", (
+            f"the log would end below its start, offset {loading.stop.log_start}: all segments "
+            "are deleted and an empty one begins there"
+        )
+    if loading.deleted:
+        if cut is None:
+            return "delete-segments", "a swap from an earlier cleaning displaces the one before it"
+        return "delete-segments", (
+            f"segment {cut.base_offset} is cut to {cut.size_bytes} bytes ({cut.why_cut}), and "
+            f"the {len(loading.deleted)} segments behind it are deleted"
+        )
+    if cut is not None:
+        outcome = "truncate" if cut.size_bytes else "empty"
+        return outcome, (
+            f"segment {cut.base_offset} is cut to {cut.size_bytes} bytes ({cut.why_cut})"
+        )
+    if lost.records:
+        return "empty", (
+            f"the last index entry of segment {active.base_offset} names an offset that the log "
+            "no longer reaches: the segment counts as empty, and its offsets are given again"
+        )
+    if loading.split:
+        return "recover", "a segment with offsets too far apart is split"
+    if loading.recovered or loading.rebuilt:
+        whys = [f"segment {base}: {why}" for base, why in loading.rebuilt]
+        if loading.recovered:
+            whys.append(
+                f"no mark of a clean stop: {len(loading.recovered)} segments from the recovery "
+                f"point ({loading.stop.recovery_point}) on are read, and are sound"
+            )
+        return "recover", "; ".join(whys)
+    if loading.files.swapped:
+        return "recover", "files left as .swap are put in place"
+    if not loading.stop.clean:
+        return "recover", f"there is no log: an empty one begins at {active.base_offset}"
+    return "clean", "the broker stopped cleanly"
+
+
+def _losses(loading: Loading, active: Segment) -> tuple[Losses, int | None]:
+    """Count what is lost behind the log end, and say where it begins."""
+    lost = Losses(0, loading.log_end)
+    parts = [(segment, segment.end, segment.original_end) for segment in loading.at_load]
+    if loading.cut is not None:
+        parts.append((loading.cut, loading.cut.end, loading.cut.original_end))
+    parts += [(at, at.start, at.original_end) for at in loading.deleted]
+    empty = active.size_bytes > 0 and loading.log_end == active.base_offset
+    if not parts and empty and loading.stop.recovers:
+        parts.append((active, active.start, active.end))
+    first: int | None = None
+    for segment, position, end in parts:
+        before = lost
+        if segment is not loading.cut and segment.base_offset < loading.log_end:
+            # Lost in the midst of the log: what is behind stays, so the log end says nothing.
+            offset = segment.sound_end if position > segment.start else segment.base_offset
+            before = Losses(lost.records, offset)
+        found = losses(segment, position, end, before)
+        if found.records > lost.records:
+            start = min(before.end_offset, loading.log_end)
+            first = start if first is None else min(first, start)
+        lost = Losses(found.records, max(lost.end_offset, found.end_offset))
+    return lost, first

@@ -1,0 +1,1 @@
+"""`reindex`: what recovery would write in the place of each index, and writing it."""

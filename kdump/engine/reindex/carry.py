@@ -1,0 +1,139 @@
+"""What `reindex` decides about one file, and how it carries that out."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine import replace
+from kdump.engine.reindex import refusals
+from kdump.engine.reindex.rows import (
+    CREATE,
+    DONE,
+    KEEP,
+    REBUILD,
+    REFUSE,
+    entries_of,
+    first_difference,
+    reindex_row,
+)
+from kdump.errors import Refused
+
+if TYPE_CHECKING:
+    from kdump.engine.reindex.run import ReindexOptions
+    from kdump.engine.rows import Place, Row
+    from kdump.storage.names import Kind
+
+
+class Facts(NamedTuple):
+    """What is known of one file; a file of no segment has the first one's `log`.
+
+    `wrong`: why it is not sound; `refusal`: why it is not built.
+    """
+
+    log: str
+    place: Place
+    kind: Kind
+    before: bytes | None
+    after: bytes
+    wrong: str | None
+    refusal: str | None
+    entries_before: int | None
+
+
+class Carrier:
+    """Writes the files of one partition, if asked; a context manager.
+
+    Entering it refuses what must not be written in, and clears up after a killed run. `refused`
+    are the files that were not built, one for each reason.
+    """
+
+    def __init__(self, path: str, options: ReindexOptions, utc: str) -> None:
+        self._path = path
+        self._options = options
+        self._utc = utc
+        self._stack = ExitStack()
+        self._directory: replace.Directory | None = None
+        self.refused: dict[str, Refused] = {}
+
+    def __enter__(self) -> Carrier:
+        if self._options.out is not None:
+            refusals.refuse_out(self._options.out, self._path)
+        elif self._options.write:
+            refusals.refuse_partition(self._path)
+            self._directory = self._stack.enter_context(replace.opened(self._path))
+            try:
+                self._directory.tidy()
+            except BaseException:
+                self._stack.close()
+                raise
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._stack.close()
+
+    def carry_out(self, facts: Facts, size_bytes: int) -> Row:
+        """Decide about one file, write it if asked, and make its row."""
+        action, reason = self._decide(facts)
+        backup = written = None
+        if action == REFUSE:
+            self.refused.setdefault(reason, Refused(facts.place.path, reason))
+        elif action != KEEP and self._options.write:
+            backup, written = self._write(facts)
+            action = DONE[action]
+        place, kind = facts.place, facts.kind
+        return reindex_row(
+            place,
+            kind,
+            action,
+            reason,
+            entries_before=facts.entries_before,
+            entries_after=entries_of(kind, facts.after),
+            difference=first_difference(kind, facts.before, facts.after, place.segment or 0),
+            bytes_to_read=size_bytes,
+            backup=backup,
+            written=written,
+        )
+
+    def _decide(self, facts: Facts) -> tuple[str, str]:
+        every = self._options.every
+        if facts.before == facts.after:
+            if not (every and self._options.out is not None):
+                return KEEP, "as recovery writes it"
+            action, reason = CREATE, "as recovery writes it"
+        elif facts.before is None:
+            action, reason = CREATE, "is missing"
+        elif facts.wrong is not None:
+            action, reason = REBUILD, facts.wrong
+        elif every:
+            action, reason = REBUILD, "sound, though not as recovery writes it"
+        else:
+            return KEEP, "sound, though not as recovery writes it"
+        return (action, reason) if facts.refusal is None else (REFUSE, facts.refusal)
+
+    def _write(self, facts: Facts) -> tuple[str | None, str | None]:
+        """Write one file; return the path of the backup, or the path written elsewhere."""
+        path = facts.place.path
+        name = os.path.basename(path)
+        directory = self._writer()
+        refusals.refuse_space(directory.path, len(facts.after))
+        if self._options.out is not None:
+            like = facts.log if facts.before is None else path
+            directory.create(name, facts.after, os.path.abspath(like))
+            return None, os.path.join(directory.path, name)
+        refusals.refuse_file(path, facts.log)
+        refusals.refuse_partition(self._path)  # again: a broker may have started meanwhile
+        log = os.path.basename(facts.log)
+        backup = directory.replace(name, facts.after, self._utc, log)
+        return (None if backup is None else os.path.join(self._path, backup)), None
+
+    def _writer(self) -> replace.Directory:
+        """The directory to write in; one elsewhere is made when the first file comes."""
+        if self._directory is None:
+            assert self._options.out is not None
+            target = os.path.basename(os.path.abspath(self._path))
+            target = os.path.join(self._options.out, target)
+            replace.made(target)
+            self._directory = self._stack.enter_context(replace.opened(target))
+        return self._directory

@@ -1,0 +1,131 @@
+"""The offset checkpoints of a data directory that a broker cannot read, from what is left of them.
+
+No log tells a high watermark, a recovery point, or how far records were deleted. What the logs do
+tell is which lines cannot be true. So a file is written anew from its good lines: those of
+partitions that are here, with an offset from 0 to the log's end. A broker takes what is left out
+for 0, or for the start of the log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from kdump.engine import replace
+from kdump.engine.reindex import refusals
+from kdump.engine.reindex.rows import DONE, REBUILD, first_difference, reindex_row
+from kdump.engine.rows import Place
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage import checkpoints, names
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.reindex.run import Item, ReindexOptions
+    from kdump.storage.checkpoints import PartitionOffset
+
+_LEFT_OUT = {
+    names.REPLICATION_CHECKPOINT: "has its high watermark at the log start until replicas report",
+    names.RECOVERY_POINT_CHECKPOINT: "is recovered whole at the next start without a clean mark",
+    names.LOG_START_CHECKPOINT: "starts at its first segment: deleted records may come back",
+    names.CLEANER_CHECKPOINT: "is cleaned from its start again",
+}
+
+
+def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator[Item]:
+    """Yield a row for each offset checkpoint of a data directory that a broker cannot read."""
+    directory = LogDir.open(path)
+    ends: dict[tuple[str, int], int] | None = None
+    with ExitStack() as stack:
+        writer: replace.Directory | None = None
+        for at in directory.files:
+            name = os.path.basename(at)
+            if name not in _LEFT_OUT:
+                continue
+            before = whole(at, checkpoints.SIZE_LIMIT)
+            found = checkpoints.parse_offsets(before)
+            if not found.problems:
+                continue
+            if ends is None:
+                ends = dict(_log_ends(path))
+                writer = _writer(path, options, stack)
+            kept = _believable(found.entries, ends)
+            after = _text_of(kept)
+            problem = found.problems[0]
+            reason = (
+                f"{problem.actual!r} where {problem.expected} is expected; {len(kept)} of "
+                f"{len(ends)} partitions can be told. What was said of the others cannot be known: "
+                f"each {_LEFT_OUT[name]}"
+            )
+            action, backup, written = REBUILD, None, None
+            if writer is not None:
+                refusals.refuse_space(writer.path, len(after))
+                if options.out is None:
+                    refusals.refuse_file(at, at)
+                    refusals.refuse_locked(os.path.realpath(path))
+                    backup = writer.replace(name, after, utc, name)
+                else:
+                    writer.create(name, after, os.path.abspath(at))
+                    written = os.path.join(writer.path, name)
+                action = DONE[action]
+            yield reindex_row(
+                Place(None, None, None, at),
+                Kind.OFFSET_CHECKPOINT,
+                action,
+                reason,
+                entries_before=len(found.entries),
+                entries_after=len(kept),
+                difference=first_difference(Kind.OFFSET_CHECKPOINT, before, after, 0),
+                backup=None if backup is None else os.path.join(path, backup),
+                written=written,
+            )
+
+
+def _writer(path: str, options: ReindexOptions, stack: ExitStack) -> replace.Directory | None:
+    if not options.write:
+        return None
+    if options.out is not None:
+        refusals.refuse_out(options.out, os.path.join(path, "."))
+        replace.made(options.out)
+        return stack.enter_context(replace.opened(options.out))
+    refusals.refuse_locked(os.path.realpath(path))
+    writer = stack.enter_context(replace.opened(path))
+    writer.tidy()
+    return writer
+
+
+def _log_ends(path: str) -> Iterator[tuple[tuple[str, int], int]]:
+    """Give the log end of each live partition that can be read."""
+    from kdump.engine.lookup import BrokerError, PartitionView
+
+    for target in resolve([path], Selection(), listed=False):
+        if not isinstance(target, Target) or target.log is None or target.log.name is None:
+            continue
+        view = PartitionView(target)
+        try:
+            yield (target.log.name.topic, target.log.name.partition), view.log_end
+        except (PathError, BrokerError, KdumpError):
+            continue
+        finally:
+            view.close()
+
+
+def _believable(
+    entries: list[PartitionOffset], ends: dict[tuple[str, int], int]
+) -> list[PartitionOffset]:
+    """Keep of each partition the last line that can be true."""
+    kept: dict[tuple[str, int], PartitionOffset] = {}
+    for entry in entries:
+        key = (entry.topic, entry.partition)
+        if 0 <= entry.offset <= ends.get(key, -1):
+            kept[key] = entry
+    return list(kept.values())
+
+
+def _text_of(entries: list[PartitionOffset]) -> bytes:
+    lines = ["0", str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
+    return ("\n".join(lines) + "\n").encode()

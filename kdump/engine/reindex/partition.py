@@ -1,0 +1,208 @@
+"""One partition under `reindex`: its segments in order, each planned and, if asked, written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.producer_state import ProducerStates
+from kdump.engine.reindex.carry import Carrier, Facts
+from kdump.engine.reindex.epochs import EpochBuilder, text_of, wrong_epochs
+from kdump.engine.reindex.judge import wrong_transactions
+from kdump.engine.reindex.read import read_segment, states_of_snapshot, states_replayed
+from kdump.engine.reindex.rows import entries_of
+from kdump.engine.rows import Place
+from kdump.errors import PathError
+from kdump.storage import checkpoints, lock, names
+from kdump.storage.names import Kind
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.reindex.build import Rules
+    from kdump.engine.reindex.read import Reading
+    from kdump.engine.reindex.run import Item, Job, ReindexOptions
+    from kdump.engine.rows import Row
+    from kdump.storage.segment import LogSegment
+
+_UNKNOWN = (
+    "which transactions were open at its start cannot be known: no producer snapshot is there, and "
+    "the log before it is damaged"
+)
+_UP_TO_DAMAGE = "; --up-to-damage builds it for what lies before"
+
+
+class Partition:
+    """Plans the files of one partition, and writes them if asked."""
+
+    def __init__(self, job: Job, options: ReindexOptions, rules: Rules, utc: str) -> None:
+        log = job.target.log
+        assert log is not None
+        self.job = job
+        self.log = log
+        self.options = options
+        self.rules = rules
+        self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
+        self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
+        self._carrier = Carrier(log.path, options, utc)
+        self._epochs = EpochBuilder() if Kind.LEADER_EPOCHS in job.kinds else None
+        self._carried: ProducerStates | None = None
+        self._damage: str | None = None  # the first, for what is built from the whole log
+
+    def items(self) -> Iterator[Item]:
+        """Yield a row for each file, and findings about the logs."""
+        if not self.logs:
+            raise PathError(self.log.path, "has no log of 0.8 or later, so no index to rebuild")
+        with self._carrier:
+            for number, segment in enumerate(self.logs):
+                if self.job.bases is None or segment.base_offset in self.job.bases:
+                    yield from self._segment(number)
+                else:
+                    self._carried = None
+            if self._epochs is not None:
+                yield self._leader_epochs(self._epochs)
+        if self.options.write:
+            yield from self._carrier.refused.values()
+
+    def _segment(self, number: int) -> Iterator[Item]:
+        reading, known = self._read(number)
+        if reading.finding is not None:
+            yield reading.finding
+        loss = reading.loss(len(self.logs) - number - 1)
+        self._damage = self._damage or loss
+        size_bytes = reading.size_bytes
+        for facts in self._facts(self.logs[number], reading, loss, known=known):
+            yield self._carrier.carry_out(facts, size_bytes)
+            size_bytes = 0  # the log is read once
+
+    def _read(self, number: int) -> tuple[Reading, bool]:
+        """Walk a segment's log; say also whether the transactions open at its start were known."""
+        wanted = self.rules.has_transactions and Kind.TRANSACTION_INDEX in self.job.kinds
+        states = self._states(number) if wanted else None
+        first = states
+        if first is None and self.rules.has_transactions:
+            first = ProducerStates()  # a marker that no broker can read is one from any state
+        reading = self._walk(number, first, self._epochs)
+        known = states is not None
+        if wanted and not known and reading.builder.abort_markers:
+            states = states_replayed(self.logs[:number], self.rules)
+            known = states is not None
+            if known:
+                reading = self._walk(number, states, None)
+        elif not known:
+            known = True  # without an ABORT marker nothing hangs on it
+            states = None
+        self._carried = states if reading.stop is None else None
+        return reading, known
+
+    def _states(self, number: int) -> ProducerStates | None:
+        if number == 0:
+            return ProducerStates()
+        if self._carried is not None:
+            return self._carried
+        return states_of_snapshot(self.log, self.logs[number].base_offset)
+
+    def _walk(
+        self, number: int, states: ProducerStates | None, epochs: EpochBuilder | None
+    ) -> Reading:
+        segment = self.logs[number]
+        following = self.logs[number + 1].base_offset if number + 1 < len(self.logs) else None
+        return read_segment(
+            segment,
+            self._place(segment, Kind.LOG),
+            self.rules,
+            states,
+            next_base=following,
+            live=self._live,
+            epochs=epochs,
+        )
+
+    def _facts(
+        self, segment: LogSegment, reading: Reading, loss: str | None, *, known: bool
+    ) -> Iterator[Facts]:
+        """Hold what is there against what was built, for each index asked for."""
+        builder, judge = reading.builder, reading.judge
+        log = segment.files[Kind.LOG]
+        refusal = self._refusal(loss) or builder.over_limit()
+        built = {Kind.OFFSET_INDEX: bytes(builder.offsets)}
+        if self.rules.has_time_index:
+            built[Kind.TIME_INDEX] = bytes(builder.times)
+        for kind, after in built.items():
+            if kind in self.job.kinds:
+                before = judge.contents.get(kind)
+                if kind is Kind.TIME_INDEX and not after and self._needs_none(segment):
+                    continue
+                wrong = None if before is None else judge.wrong(kind)
+                yield Facts(
+                    log, self._place(segment, kind), kind, before, after, wrong, refusal,
+                    judge.written.get(kind),
+                )  # fmt: skip
+        if Kind.TRANSACTION_INDEX not in self.job.kinds or not self.rules.has_transactions:
+            return
+        place = self._place(segment, Kind.TRANSACTION_INDEX)
+        before = _content(segment.files.get(Kind.TRANSACTION_INDEX))
+        after = bytes(builder.aborted)
+        if before is None and not after and known:
+            return  # no file and an empty one are the same (I21)
+        wrong = None if before is None else wrong_transactions(before, builder)
+        entries = None if before is None else entries_of(Kind.TRANSACTION_INDEX, before)
+        refusal = refusal or (None if known else _UNKNOWN)
+        yield Facts(log, place, Kind.TRANSACTION_INDEX, before, after, wrong, refusal, entries)
+
+    def _needs_none(self, segment: LogSegment) -> bool:
+        """Whether no time index is missing: brokers before 0.10.1 wrote the partition.
+
+        One that comes later starts with an empty one beside an `.index` that is there.
+        """
+        return (
+            not self.options.every
+            and Kind.OFFSET_INDEX in segment.files
+            and not any(Kind.TIME_INDEX in one.files for one in self.logs)
+        )
+
+    def _refusal(self, loss: str | None) -> str | None:
+        if loss is None or self.options.up_to_damage:
+            return None
+        return loss + _UP_TO_DAMAGE
+
+    def _leader_epochs(self, epochs: EpochBuilder) -> Row:
+        log_start = self._log_start()
+        path = os.path.join(self.log.path, names.LEADER_EPOCH_CHECKPOINT)
+        before = _content(path if os.path.lexists(path) else None, checkpoints.SIZE_LIMIT)
+        facts = Facts(
+            self.logs[0].files[Kind.LOG],
+            Place(self.log.topic, self.log.partition, None, path),
+            Kind.LEADER_EPOCHS,
+            before,
+            text_of(epochs.entries(log_start)),
+            None if before is None else wrong_epochs(before, epochs, log_start),
+            self._refusal(self._damage),
+            None if before is None else len(checkpoints.parse_leader_epochs(before).entries),
+        )
+        return self._carrier.carry_out(facts, sum(_size(log.files[Kind.LOG]) for log in self.logs))
+
+    def _log_start(self) -> int:
+        """Where the log starts: the data directory's checkpoint, or the first segment."""
+        first = self.logs[0].base_offset
+        directory = self.job.target.log_dir()
+        if directory is None or self.log.name is None:
+            return first
+        offsets = directory.offsets(names.LOG_START_CHECKPOINT) or {}
+        return max(first, offsets.get((self.log.name.topic, self.log.name.partition), first))
+
+    def _place(self, segment: LogSegment, kind: Kind) -> Place:
+        path = segment.files.get(kind)
+        if path is None:
+            path = os.path.join(self.log.path, names.file_name(kind, segment.base_offset))
+        return Place(self.log.topic, self.log.partition, segment.base_offset, path)
+
+
+def _content(path: str | None, limit: int = 64 << 20) -> bytes | None:
+    return None if path is None else whole(path, limit)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

@@ -1,0 +1,162 @@
+"""One walk over a segment's log: what recovery would write, what is there, and where it stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.engine.damage import first_offset, gap_finding
+from kdump.engine.producer_state import ProducerStates
+from kdump.engine.reindex.build import IndexBuilder
+from kdump.engine.reindex.judge import Judge
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.record.frames import Gap, Run
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.source import Source, whole
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.reindex.build import Rules, Stop
+    from kdump.engine.reindex.epochs import EpochBuilder
+    from kdump.engine.rows import Place
+    from kdump.record.frames import Oversize
+    from kdump.storage.local_log import LocalLog
+    from kdump.storage.segment import LogSegment
+
+_BEING_WRITTEN = "tail-being-written"
+
+
+class Reading:
+    """What one walk came to. `finding` is about the damage at which recovery stops, if it is one.
+
+    `lost_batches` are sound ones behind the stop; the last of them ends at `lost_last`.
+    """
+
+    def __init__(self, builder: IndexBuilder, judge: Judge, size_bytes: int, *, live: bool) -> None:
+        self.builder = builder
+        self.judge = judge
+        self.size_bytes = size_bytes
+        self.live = live  # a broker may be at work
+        self.finding: Finding | None = None
+        self.lost_batches = 0
+        self.lost_last = -1
+
+    @property
+    def stop(self) -> Stop | None:
+        """Where recovery ends before the log does; not at a batch a broker is just writing."""
+        if self.live and self.finding is not None and self.finding.code == _BEING_WRITTEN:
+            return None
+        return self.builder.stop
+
+    def loss(self, later: int) -> str | None:
+        """Say what a broker would do at the stop, `later` segments being behind this one."""
+        stop = self.stop
+        if stop is None:
+            return None
+        told = f"{stop.what} at position {stop.position}: a broker that recovers the segment "
+        if stop.outcome == "split":
+            return told + "splits it at the next start"
+        if stop.outcome == "fail":
+            return told + "fails, and does not start"
+        if stop.outcome == "empty":
+            told += "empties it, and loses offset " + str(self.builder.base_offset)
+        else:
+            told += f"cuts it there, and loses offset {stop.offset}"
+        if self.lost_batches:
+            batches = "1 sound batch" if self.lost_batches == 1 else (
+                f"{self.lost_batches:,} sound batches"
+            )  # fmt: skip
+            told += f" up to {self.lost_last}, {batches} among them"
+        else:
+            told += " on"
+        if later:
+            told += f"; it deletes the {later} behind it" if later > 1 else "; it deletes the next"
+        return told
+
+
+def read_segment(
+    segment: LogSegment,
+    place: Place,
+    rules: Rules,
+    states: ProducerStates | None,
+    *,
+    next_base: int | None,
+    live: bool = False,
+    epochs: EpochBuilder | None = None,
+) -> Reading:
+    """Walk the log once, for the builder up to where recovery stops, for the judge to its end."""
+    base = segment.base_offset
+    active = next_base is None
+    judge = Judge(base, segment.files, active=active)
+    with Source(segment.files[Kind.LOG]) as source:
+        source.advise_sequential()
+        builder = IndexBuilder(base, rules, states)
+        reading = Reading(builder, judge, source.size, live=live)
+        records = FileRecords(source, limit=rules.limit, next_base=next_base)
+        going = True
+        gap: Gap | None = None
+        following: int | None = None
+        for item in records.walk(last_offset=base - 1):
+            if going:
+                going = builder.take(item)
+                if not isinstance(item, Gap):
+                    reading.lost_batches, reading.lost_last = builder.lost
+                    if epochs is not None:
+                        epochs.feed(item.batches)
+                elif builder.stop is not None:
+                    gap = item
+            elif not isinstance(item, Gap):
+                if not reading.lost_batches and gap is not None:
+                    following = _first_of(item, rules.limit)
+                reading.lost_batches += item.batches.count
+                reading.lost_last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+            if not isinstance(item, Gap):
+                judge.feed(item.batches)
+        builder.finish()
+        if gap is not None:
+            reading.finding = gap_finding(
+                gap,
+                place,
+                source,
+                last_offset=builder.next_offset - 1,
+                next_offset=following,
+                active=active,
+            )
+    return reading
+
+
+def _first_of(item: Run | Oversize, limit: int) -> int:
+    if isinstance(item, Run):
+        return first_offset(item, limit)
+    return item.batches.value(c.B_BASE_OFFSET, 0)
+
+
+def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:
+    """What the producer snapshot at a segment's base offset says; None without a sound one."""
+    for offset, path in log.snapshots():
+        if offset == base_offset:
+            try:
+                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+            except PathError:
+                return None
+            if not snapshot.problems():
+                return ProducerStates.from_snapshot(snapshot)
+    return None
+
+
+def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
+    """What replaying these segments from their first on says; None where one of them is damaged."""
+    states = ProducerStates()
+    for number, segment in enumerate(logs):
+        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+        with Source(segment.files[Kind.LOG]) as source:
+            source.advise_sequential()
+            records = FileRecords(source, limit=rules.limit, next_base=following)
+            for item in records.walk(last_offset=segment.base_offset - 1):
+                if not isinstance(item, Gap):
+                    states.replay(item)
+                elif item.reason != "zeros":
+                    return None
+    return states

@@ -1,0 +1,185 @@
+"""`reindex`: what recovery would write in the place of each index, and, if asked, writing it.
+
+One walk over each segment's log builds what a broker's recovery would write and holds what is
+there against the log. Sound files are left alone. Where the log itself is damaged so that a broker
+would cut it, nothing is built unless asked for: an index of the sound part hides the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.reindex.build import Rules, Version
+from kdump.engine.reindex.rows import WORDS
+from kdump.engine.settings import read_settings
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import Kind
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.rows import Row
+
+    Item = Row | Finding | KdumpError
+
+DEFAULT_ONLY = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
+NEWEST: Version = (1 << 15,)  # above any there is: whose rules have not changed since
+_KIND_OF = {word: kind for kind, word in WORDS.items()}
+
+
+class ReindexOptions(NamedTuple):
+    """What is asked for; the names are those of the command line, sizes in bytes.
+
+    `every`: also files that are sound but not as recovery writes them.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    broker_version: Version = NEWEST
+    only: frozenset[Kind] = DEFAULT_ONLY
+    index_interval_bytes: int | None = None
+    max_index_bytes: int | None = None
+    every: bool = False
+    up_to_damage: bool = False
+    write: bool = False
+    out: str | None = None
+    undo: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def changes(self) -> bool:
+        """Whether files beside the logs are changed."""
+        return self.write and self.out is None
+
+
+class Job(NamedTuple):
+    """One partition; `bases` are the segments asked for, None for all."""
+
+    target: Target
+    bases: frozenset[int] | None
+    kinds: frozenset[Kind]
+
+
+def kinds_of(words: str) -> frozenset[Kind]:
+    """Read the words of `--only`; ValueError with the end of a sentence for another word."""
+    kinds = set()
+    for word in filter(None, (word.strip() for word in words.split(","))):
+        if word not in _KIND_OF:
+            raise ValueError(f"has {word!r}, which is none of {', '.join(_KIND_OF)}")
+        kinds.add(_KIND_OF[word])
+    if not kinds:
+        raise ValueError(f"names none of {', '.join(_KIND_OF)}")
+    return frozenset(kinds)
+
+
+def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
+    """Yield a `reindex` row for each file looked at, findings about the logs, and errors."""
+    settings = read_settings(options.server_properties)
+    rules = Rules(
+        options.broker_version,
+        _given(options.index_interval_bytes, settings.index_interval_bytes),
+        _given(options.max_index_bytes, settings.index_size_max_bytes),
+        options.decompress_limit,
+    )
+    utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    directories: dict[str, None] = {}
+    for job in _jobs(paths, options):
+        if isinstance(job, KdumpError):
+            yield job
+            continue
+        directories[os.path.dirname(os.path.abspath(job.target.path))] = None
+        yield from _until_an_error(_of_partition(job, options, rules, utc))
+    if Kind.OFFSET_CHECKPOINT in options.only:
+        for directory in directories:
+            yield from _until_an_error(_of_directory(directory, options, utc))
+
+
+def _until_an_error(items: Iterator[Item]) -> Iterator[Item]:
+    try:
+        yield from items
+    except PathError as error:
+        yield error
+
+
+def _of_partition(job: Job, options: ReindexOptions, rules: Rules, utc: str) -> Iterator[Item]:
+    if options.undo:
+        from kdump.engine.reindex.undo import undo
+
+        return undo(job, options)
+    if not job.kinds - {Kind.OFFSET_CHECKPOINT}:
+        return iter(())
+    from kdump.engine.reindex.partition import Partition
+
+    return Partition(job, options, rules, utc).items()
+
+
+def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator[Item]:
+    if options.undo:
+        from kdump.engine.reindex.undo import undo_in
+
+        return undo_in(directory, None, None, options)
+    from kdump.engine.reindex.checkpoints import offset_checkpoints
+
+    return offset_checkpoints(directory, options, utc)
+
+
+def _given(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def _jobs(paths: Iterable[str], options: ReindexOptions) -> Iterator[Job | KdumpError]:
+    """Gather the files named of one partition; each partition is worked on once."""
+    selection = Selection(options.topic, options.partition, options.retired)
+    resolved = resolve(paths, selection, options.server_properties, listed=False)
+    seen: set[str] = set()
+    for place, group in groupby(resolved, _place_of):
+        targets = []
+        for item in group:
+            if isinstance(item, Target):
+                targets.append(item)
+            else:
+                yield item
+        if not targets:
+            continue
+        if targets[0].log is None or not (targets[0].whole or _is_of_segment(targets[0])):
+            yield PathError(targets[0].path, "is no partition and no segment of one")
+        elif place not in seen or not targets[0].whole:
+            seen.add(place)
+            yield _job(targets, options)
+
+
+def _place_of(item: Target | KdumpError) -> str:
+    if isinstance(item, KdumpError) or item.log is None:
+        return ""
+    return os.path.realpath(item.log.path)
+
+
+def _is_of_segment(target: Target) -> bool:
+    name = target.files[0].name
+    return not name.retired and (name.kind is Kind.LOG or name.kind in WORDS)
+
+
+def _job(targets: list[Target], options: ReindexOptions) -> Job:
+    """Make one job of files of a partition: a log stands for its indexes, an index for itself."""
+    target = targets[0]
+    assert target.log is not None
+    whole = target._replace(path=target.log.path, whole=True)
+    if any(one.whole for one in targets):
+        return Job(whole, None, options.only)
+    files = [file.name for one in targets for file in one.files]
+    kinds = {file.kind for file in files}
+    bases = frozenset(file.base_offset for file in files if file.base_offset is not None)
+    asked = options.only if Kind.LOG in kinds else options.only & kinds
+    if Kind.LEADER_EPOCHS in kinds:
+        return Job(whole, None, asked | {Kind.LEADER_EPOCHS})
+    return Job(whole, bases, asked - {Kind.LEADER_EPOCHS})
+
+
+__all__ = ["DEFAULT_ONLY", "Job", "ReindexOptions", "kinds_of", "reindex"]

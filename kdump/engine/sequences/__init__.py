@@ -1,0 +1,1 @@
+"""`sequences`: gaps and repeats in the sequence numbers of producers."""

@@ -1,0 +1,276 @@
+"""Following the producers of one partition: each batch's sequence number against the one before."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Check, Reported
+from kdump.engine.checks.framing import Framing
+from kdump.engine.checks.ordering import in_order, out_of_order
+from kdump.engine.findings import CATALOGUE
+from kdump.engine.producer_events import Unjoined
+from kdump.engine.producer_state import ProducerStates, no_producers
+from kdump.engine.rows import Row
+from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.sequences.rules import (
+    COORDINATED,
+    DUPLICATE,
+    EXPIRED,
+    GAP,
+    REMOVED,
+    RESTARTED,
+    ahead,
+    is_behind,
+    is_repeat,
+    judge,
+    repeated,
+)
+from kdump.engine.verify.folding import fold
+from kdump.kernels import columns as c
+from kdump.record.batch import last_sequence
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.pace import Pace
+    from kdump.engine.scan import SegmentScan
+    from kdump.engine.settings import Settings
+    from kdump.engine.targets import Target
+    from kdump.errors import KdumpError
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Gap, Oversize, Run
+
+_ROWS_KEPT = 10_000  # of one partition
+_EPOCHS_KEPT = 200_000
+
+
+class SequenceSums(NamedTuple):
+    """What the summary adds up. `producers` are ids, `epochs` ids with epochs, by partition.
+
+    Coordinators write 0 each time, so that nothing follows from their numbers. Not followed are
+    partitions with too many producers at once.
+    """
+
+    partitions: int = 0
+    producers: int = 0
+    epochs: int = 0
+    batches: int = 0
+    batches_with_sequences: int = 0
+    gaps: int = 0
+    missing_count: int = 0
+    duplicates: int = 0
+    repeated_count: int = 0
+    removed: int = 0
+    expired: int = 0
+    restarted: int = 0
+    rows_not_listed: int = 0
+    partitions_damaged: int = 0
+    partitions_of_coordinators: int = 0
+    partitions_not_followed: int = 0
+
+    def plus(self, other: SequenceSums) -> SequenceSums:
+        """Add two of them."""
+        return SequenceSums(*map(sum, zip(self, other, strict=True)))
+
+
+def follow(
+    target: Target, settings: Settings, *, segment: int | None, explained: bool, pace: Pace
+) -> tuple[tuple[Row, ...], tuple[Finding | KdumpError, ...], SequenceSums]:
+    """Read a partition, or one segment of it; return rows, findings and errors, and sums.
+
+    `explained`: rows also for what has an innocent explanation.
+    """
+
+    def leave_out(base_offset: int, path: str) -> tuple[Finding, ...] | None:
+        return None if segment in (None, base_offset) else ()
+
+    partition = PartitionScan(
+        target, directory=None, settings=settings, pace=pace, leave_out=leave_out
+    )
+    check = SequenceCheck(partition, explained=explained)
+    findings = fold(scan(partition, [Framing(partition), check]))
+    return tuple(check.rows), (*findings, *partition.errors), check.sums()
+
+
+class SequenceCheck(Check):
+    """Replays producers' sequence numbers; what does not join becomes a row."""
+
+    def __init__(self, partition: PartitionScan, *, explained: bool) -> None:
+        super().__init__(partition)
+        self.rows: list[Row] = []
+        self._explained = explained
+        self._expiration_ms = partition.settings.producer_id_expiration_ms
+        self._states = ProducerStates(
+            is_repeat=partial(is_repeat, expiration_ms=self._expiration_ms)
+        )
+        self._followed = partition.target.topic not in COORDINATED
+        self._counts: Counter[str] = Counter()
+        self._epochs: set[tuple[int, int]] = set()
+        self._batches = self._with_sequences = 0
+        self._missing = self._repeated = self._not_listed = 0
+        self._damaged = False
+
+    def sums(self) -> SequenceSums:
+        """What this partition adds to the summary."""
+        states = self._states
+        lost_sight = states.dropped or states.overflowed or len(self._epochs) >= _EPOCHS_KEPT
+        counts = self._counts
+        return SequenceSums(
+            partitions=1,
+            producers=len({producer_id for producer_id, _ in self._epochs}),
+            epochs=len(self._epochs),
+            batches=self._batches,
+            batches_with_sequences=self._with_sequences,
+            gaps=counts[GAP],
+            missing_count=self._missing,
+            duplicates=counts[DUPLICATE],
+            repeated_count=self._repeated,
+            removed=counts[REMOVED],
+            expired=counts[EXPIRED],
+            restarted=counts[RESTARTED],
+            rows_not_listed=self._not_listed,
+            partitions_damaged=int(self._damaged),
+            partitions_of_coordinators=int(not self._followed),
+            partitions_not_followed=int(lost_sight),
+        )
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+        """Follow the producers of a run; batches out of order have some other place in truth."""
+        batches = run.batches
+        self._batches += batches.count
+        if not self._followed:
+            return ()
+        self._count_producers(batches)
+        if in_order(segment, batches):
+            self._replay(segment, run)
+            return ()
+        start = 0
+        for first, end in out_of_order(segment, batches):
+            if start < first:
+                self._replay(segment, run._replace(batches=batches.slice(start, first)))
+            self._forget()
+            start = end
+        if start < batches.count:
+            self._replay(segment, run._replace(batches=batches.slice(start, batches.count)))
+        return ()
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+        """Follow a batch that is too large to be held."""
+        self._batches += 1
+        if not self._followed:
+            return ()
+        self._count_producers(one.batches)
+        if in_order(segment, one.batches):
+            self._replay(segment, one)
+        else:
+            self._forget()
+        return ()
+
+    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+        """Forget: batches were in it. What ends the log has nothing behind it."""
+        if not (gap.to_end and segment.active):
+            self._forget()
+        return ()
+
+    def skip(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Forget: this segment is not read."""
+        self._states.forget()
+        return ()
+
+    def _forget(self) -> None:
+        self._states.forget()
+        self._damaged = True
+
+    def _count_producers(self, batches: Columns) -> None:
+        if no_producers(batches, 0, batches.count):
+            return
+        columns = (c.B_PRODUCER_ID, c.B_PRODUCER_EPOCH, c.B_BASE_SEQUENCE)
+        ids, epochs, numbers = (batches.column(column) for column in columns)
+        self._with_sequences += sum(map((-1).__lt__, numbers))
+        if len(self._epochs) < _EPOCHS_KEPT:
+            pairs = zip(ids, epochs, numbers, strict=True)
+            self._epochs |= {(one, epoch) for one, epoch, number in pairs if number >= 0}
+
+    def _replay(self, segment: SegmentScan, item: Run | Oversize) -> None:
+        for event in self._states.replay(item):
+            if isinstance(event, Unjoined):
+                self._unjoined(segment, item.batches, event)
+
+    def _unjoined(self, segment: SegmentScan, batches: Columns, event: Unjoined) -> None:
+        kind = judge(event, batches, self._expiration_ms)
+        self._counts[kind] += 1
+        if kind == GAP:
+            self._missing += ahead(event)
+        elif kind == DUPLICATE:
+            self._repeated += repeated(event, batches)
+        elif not self._explained:
+            return
+        if len(self.rows) >= _ROWS_KEPT:
+            self._not_listed += 1
+            return
+        self.rows.append(_row(segment, batches, event, kind))
+
+
+def _row(segment: SegmentScan, batches: Columns, event: Unjoined, kind: str) -> Row:
+    row, place = event.row, segment.place
+    base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+    name = f"sequence-{kind}" if kind in (GAP, DUPLICATE) else "sequence-gap"
+    count: int | None = None
+    if kind == DUPLICATE:
+        count = repeated(event, batches)
+    elif kind != RESTARTED and not is_behind(event):
+        count = ahead(event)
+    return Row(
+        name,
+        {
+            "topic": place.topic,
+            "partition": place.partition,
+            "segment": place.segment,
+            "kind": kind,
+            "severity": CATALOGUE[name].severity.value if kind in (GAP, DUPLICATE) else None,
+            "producer_id": event.producer_id,
+            "producer_epoch": event.producer_epoch,
+            "expected_sequence": event.expected,
+            "base_sequence": event.base_sequence,
+            "last_sequence": last_sequence(event.base_sequence, last - base),
+            "sequences_count": count,
+            "previous_offset": event.previous.last_offset,
+            "offset": base,
+            "last_offset": last,
+            "position": batches.value(c.B_POSITION, row),
+            "size_bytes": batches.value(c.B_SIZE, row),
+            "previous_timestamp_ms": event.previous.last_timestamp_ms,
+            "timestamp_ms": batches.value(c.B_MAX_TIMESTAMP, row),
+            "explanation": _explanation(event, batches, kind),
+            "path": place.path,
+        },
+    )
+
+
+def _explanation(event: Unjoined, batches: Columns, kind: str) -> str:
+    before = event.previous.last_offset
+    base = batches.value(c.B_BASE_OFFSET, event.row)
+    if kind == GAP:
+        return (
+            f"{ahead(event):,} numbers are missing between offset {before:,} and {base:,}, and no "
+            "offset is: what the producer sent in between was not stored."
+        )
+    if kind == DUPLICATE:
+        again = "the first batch of this epoch" if event.known_first else "numbers used before"
+        return f"{again} again: readers are handed {repeated(event, batches):,} records twice."
+    if kind == REMOVED:
+        return (
+            f"offsets are missing too between {before:,} and {base:,}: the cleaner took them, or a "
+            "segment is gone, which verify would tell."
+        )
+    if kind == EXPIRED:
+        return (
+            "the producer was idle for so long that the broker may have forgotten it, and then "
+            "takes any number."
+        )
+    return "began at 0 again: clients before 2.5 do when the broker has forgotten them."
+
+
+__all__ = ["SequenceCheck", "SequenceSums", "follow"]

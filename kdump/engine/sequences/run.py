@@ -1,0 +1,144 @@
+"""Gaps and repeats in the sequence numbers of producers, told by the headers of batches.
+
+A partition is one item: numbers are followed from segment to segment. The rules are those of
+`rules.py`, the state is that of `producer_state.py`, and the log is read as `verify` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.findings import Finding, finding
+from kdump.engine.pace import Pace, Progress
+from kdump.engine.pipeline import run
+from kdump.engine.rows import Row
+from kdump.engine.sequences.check import SequenceSums, follow
+from kdump.engine.settings import Settings, read_settings
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog
+
+if TYPE_CHECKING:
+    Driver = Callable[..., Iterator[tuple["Item", "Followed | KdumpError"]]]
+
+
+class SequenceOptions(NamedTuple):
+    """What is asked for; `explained`: rows also for what has an innocent explanation."""
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    explained: bool = False
+
+
+class Item(NamedTuple):
+    """One partition, or the one segment of it that was named; `bytes` are those of its logs."""
+
+    path: str
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    bytes: int
+
+
+class Followed(NamedTuple):
+    """What came of one partition: rows, findings and errors met on the way, sums."""
+
+    rows: tuple[Row, ...]
+    told: tuple[Finding | KdumpError, ...]
+    sums: SequenceSums
+
+
+def sequences(
+    paths: Iterable[str],
+    options: SequenceOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver = run,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield `sequence-gap` and `sequence-duplicate` rows in the order of the paths and of the log,
+    findings and errors in between, and last a `sequence-summary`.
+
+    They are the same for any number of workers, and for any driver.
+    """
+    progress = progress or Progress()
+    settings = read_settings(options.server_properties)
+    items: list[Item] = []
+    unfinished = 0
+    for planned in plan(paths, options):
+        if isinstance(planned, KdumpError):
+            unfinished += 1
+            yield planned
+        else:
+            items.append(planned)
+    progress.planned_items = len(items)
+    progress.planned_bytes = sum(item.bytes for item in items)
+    sums = SequenceSums()
+    step = partial(follow_item, options=options, settings=settings)
+    results = driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
+    for _, result in results:
+        if isinstance(result, KdumpError):
+            unfinished += 1
+            yield result
+            continue
+        unfinished += sum(isinstance(told, KdumpError) for told in result.told)
+        sums = sums.plus(result.sums)
+        yield from result.told
+        yield from result.rows
+    yield Row("sequence-summary", {**sums._asdict(), "paths_unfinished": unfinished})
+
+
+def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | KdumpError]:
+    """Yield an item for each partition under the paths, and an error for each that is none."""
+    selection = Selection(options.topic, options.partition, options.retired)
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            yield target
+            continue
+        log = target.log
+        if log is None:
+            yield PathError(target.path, "is no partition and no segment of one")
+            continue
+        segment = None
+        if not target.whole:
+            name = target.files[0].name
+            if name.kind not in names.SEGMENT_KINDS or name.retired:
+                yield PathError(target.path, "is no partition and no segment of one")
+                continue
+            segment = name.base_offset
+        logs = [one for one in log.logs if segment in (None, one.base_offset)]
+        size = sum(_size(str(one.log)) for one in logs)
+        yield Item(log.path, target.topic, target.partition, segment, size)
+
+
+def _size(path: str) -> int:
+    try:
+        return places.getsize(path)
+    except OSError:
+        return 0  # reading it will say what is wrong
+
+
+def follow_item(
+    item: Item, pace: Pace, *, options: SequenceOptions, settings: Settings
+) -> Followed:
+    """Follow the producers of one partition, which is listed again."""
+    try:
+        log = LocalLog.open(item.path)
+    except PathError as error:
+        if places.lexists(item.path):
+            return Followed((), (error,), SequenceSums())
+        gone = finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
+        return Followed((), (gone,), SequenceSums())
+    target = Target(item.topic, item.partition, item.path, log, (), whole=True)
+    rows, told, sums = follow(
+        target, settings, segment=item.segment, explained=options.explained, pace=pace
+    )
+    return Followed(rows, told, sums)
+
+
+__all__ = ["Followed", "Item", "SequenceOptions", "follow_item", "plan", "sequences"]

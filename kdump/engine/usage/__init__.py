@@ -1,0 +1,1 @@
+"""`usage`: what takes up the bytes of logs."""

@@ -1,0 +1,280 @@
+"""Counting one split: the step of `usage`, pure and alike in every driver."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.engine.dump import DumpOptions
+from kdump.engine.findings import Finding
+from kdump.engine.pieces import SplitReader
+from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
+from kdump.engine.usage.totals import WIDTH, Packed, Totals
+from kdump.errors import KdumpError
+from kdump.kernels import columns as c
+from kdump.record.batch import codec_name
+from kdump.storage.file_records import DEFAULT_LIMIT
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+    from kdump.engine.pace import Pace
+    from kdump.engine.splits import Seam, Split
+
+#: Keys longer than this are held as their start, size and digest.
+LONGEST_KEY = 512
+_START_BYTES = 256
+_BROKEN = c.CRC_BAD | c.TOO_SMALL
+
+# Findings about bytes in which no batch was counted, and about records that were not.
+_LOST_BATCHES = frozenset(
+    "batch-cut-short batch-length batch-too-small crc-mismatch preallocated-tail search-given-up"
+    " tail-being-written torn-tail unreadable zero-tail".split()
+)
+_LOST_RECORDS = frozenset(
+    "codec-missing codec-unknown inner-cut-short over-decompress-limit records-undecodable".split()
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageOptions:
+    """What is asked for; `top` 0 means all rows.
+
+    `by` holds topic, partition, producer, codec, key, as many as are asked for, in that order.
+    """
+
+    by: tuple[str, ...] = ("topic",)
+    top: int = 0
+    deep: bool = False
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def wants_records(self) -> bool:
+        """Whether headers are not enough."""
+        return "key" in self.by
+
+    @property
+    def of_dump(self) -> DumpOptions:
+        """How the logs are read."""
+        return DumpOptions(
+            mode="records" if self.wants_records else "batches",
+            topic=self.topic,
+            partition=self.partition,
+            retired=self.retired,
+            server_properties=self.server_properties,
+            deep=self.deep,
+            decompress_limit=self.decompress_limit,
+        )
+
+    def place_of(self, topic: str | None, partition: int | None) -> tuple[object, ...]:
+        """Give what of a group is the same for all of a partition."""
+        if "partition" in self.by:
+            return topic, partition
+        return (topic,) if "topic" in self.by else ()
+
+
+class LongKey(NamedTuple):
+    """A key too long to be held."""
+
+    start: bytes
+    size_bytes: int
+    digest: bytes
+
+
+class Counted(NamedTuple):
+    """What came of one split: totals, and findings and errors in `told`.
+
+    `sums` are the numbers of all groups together, also of those that were dropped; `bytes_lost`
+    those that findings name and that were not counted; `control_records` those that were left out.
+    """
+
+    totals: Packed
+    sums: tuple[int, ...]
+    told: tuple[Finding | KdumpError, ...]
+    seam: Seam | None
+    bytes_lost: int
+    control_records: int
+
+
+def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -> Counted:
+    """Count what lies in a split by the groups asked for, of which at most so many are held."""
+    reader = SplitReader(split, options.of_dump)
+    counter = _Counter(options, most)
+    told: list[Finding | KdumpError] = []
+    lost = _Lost(options)
+    going = _Going(split, pace)
+    for item in reader.items():
+        if isinstance(item, (RecordChunk, BatchChunk)):
+            going.reached(item)
+            if isinstance(item, RecordChunk):
+                counter.records(item)
+            elif not (options.wants_records or item.batches.flags & _BROKEN):
+                counter.batches(item)
+        elif isinstance(item, Finding):
+            told.append(item)
+            lost.take(item)
+        elif isinstance(item, KdumpError):
+            told.append(item)
+        elif isinstance(item, Pre08Row):
+            counter.message(item)
+        elif isinstance(item, BatchRow) and item.crc_valid and not options.wants_records:
+            counter.batch(item)
+    going.end()
+    return Counted(
+        counter.totals.pack(),
+        counter.totals.sum(),
+        tuple(told),
+        reader.seam,
+        lost.size_bytes,
+        counter.control_records,
+    )
+
+
+class _Lost:
+    """Adds up the bytes that findings name, each once: of a batch there may be two."""
+
+    def __init__(self, options: UsageOptions) -> None:
+        self.size_bytes = 0
+        self._codes = _LOST_BATCHES | _LOST_RECORDS if options.wants_records else _LOST_BATCHES
+        self._last: tuple[str, int | None] | None = None
+
+    def take(self, finding: Finding) -> None:
+        place = finding.path, finding.position
+        if finding.code in self._codes and place != self._last:
+            self._last = place
+            self.size_bytes += finding.size_bytes or 0
+
+
+class _Going:
+    """Tells the pace how far a split was read."""
+
+    def __init__(self, split: Split, pace: Pace) -> None:
+        self._left = split.size_bytes
+        self._pace = pace
+        self._path = ""
+        self._position = split.start
+
+    def reached(self, chunk: RecordChunk | BatchChunk) -> None:
+        if chunk.place.path != self._path:
+            if self._path:
+                self._position = 0
+            self._path = chunk.place.path
+        batches = chunk.batches
+        last = batches.count - 1
+        position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+        done = min(max(position - self._position, 0), self._left)
+        if done:
+            self._position = position
+            self._left -= done
+            self._pace(done)
+
+    def end(self) -> None:
+        self._pace(self._left)
+
+
+class _Counter:
+    """Adds up what a reader yields, by group."""
+
+    def __init__(self, options: UsageOptions, most: int) -> None:
+        self.totals = Totals(most)
+        self.control_records = 0
+        self._by_producer = "producer" in options.by
+        self._by_codec = "codec" in options.by
+        self._segment = 0
+        self._path = ""
+
+    def batches(self, chunk: BatchChunk) -> None:
+        """Add batches by their headers."""
+        batches, totals = chunk.batches, self.totals
+        self._enter(chunk.place.path)
+        row = 0
+        while row < batches.count:
+            slot = totals.slot(
+                self._group(batches.value(c.B_PRODUCER_ID, row), batches.value(c.B_ATTRIBUTES, row))
+            )
+            self._seen_in_segment(slot)
+            row = kernels.sum_batches(
+                batches, row, self._by_producer, self._by_codec, totals.sums, slot
+            )
+
+    def batch(self, row: BatchRow) -> None:
+        """Add an entry of 0.6 or 0.7."""
+        self._enter(str(row.segment))
+        totals = self.totals
+        slot = totals.slot(
+            (*((-1,) if self._by_producer else ()), *((row.codec,) if self._by_codec else ()))
+        )
+        self._seen_in_segment(slot)
+        at = slot * WIDTH
+        totals.sums[at + c.T_BATCHES] += 1
+        totals.sums[at + c.T_RECORDS] += row.records_count or 0
+        totals.sums[at + c.T_UNOPENED] += row.records_count is None
+        totals.sums[at + c.T_BYTES] += row.size_bytes
+
+    def records(self, chunk: RecordChunk) -> None:
+        """Add records by their keys; control records have none in that sense."""
+        if chunk.controls is not None:
+            self.control_records += chunk.records.count
+            return
+        totals, records = self.totals, chunk.records
+        row = 0
+        while True:
+            row = kernels.sum_keys(
+                chunk.data, records, row, totals.slots, totals.sums, totals.floor,
+                totals.room, LONGEST_KEY,
+            )  # fmt: skip
+            if row >= records.count:
+                return
+            if records.value(c.R_KEY_SIZE, row) > LONGEST_KEY:
+                self._long_key(chunk, row)
+                row += 1
+            else:
+                totals.make_room()
+
+    def _long_key(self, chunk: RecordChunk, row: int) -> None:
+        """Add one record under its key's digest."""
+        from hashlib import blake2b
+
+        records = chunk.records
+        size = records.value(c.R_KEY_SIZE, row)
+        start = records.value(c.R_KEY, row)
+        key = memoryview(chunk.data)[start : start + size]
+        long = LongKey(bytes(key[:_START_BYTES]), size, blake2b(key, digest_size=16).digest())
+        alone = records.slice(row, row + 1)
+        alone.block[c.R_KEY_SIZE * alone.stride] = -1
+        sums = array("q", bytes(8 * WIDTH))
+        slots: dict[Hashable, int] = {}
+        kernels.sum_keys(chunk.data, alone, 0, slots, sums, 0, 1, 0)
+        sums[c.T_BYTES] += size
+        self.totals.add(long, sums)
+
+    def message(self, row: Pre08Row) -> None:
+        """Add a message of 0.6 or 0.7, which has no key."""
+        sums = array("q", bytes(8 * WIDTH))
+        sums[c.T_RECORDS] = 1
+        sums[c.T_BYTES] = len(row.value or b"")
+        sums[c.T_FIRST] = sums[c.T_LAST] = -1
+        self.totals.add(None, sums)
+
+    def _group(self, producer_id: int, attributes: int) -> tuple[object, ...]:
+        if self._by_codec:
+            codec = codec_name(attributes)
+            return (producer_id, codec) if self._by_producer else (codec,)
+        return (producer_id,) if self._by_producer else ()
+
+    def _enter(self, path: str) -> None:
+        if path != self._path:
+            self._path = path
+            self._segment += 1
+
+    def _seen_in_segment(self, slot: int) -> None:
+        sums, at = self.totals.sums, slot * WIDTH
+        if sums[at + c.T_SEEN] != self._segment:
+            sums[at + c.T_SEEN] = self._segment
+            sums[at + c.T_SEGMENTS] += 1

@@ -1,0 +1,91 @@
+"""What verify found in many data directories, summed up by broker, by topic, or by both."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.findings import Severity
+from kdump.engine.rows import Row
+from kdump.storage import places
+
+if TYPE_CHECKING:
+    from kdump.engine.about import DirectoryFacts
+    from kdump.engine.findings import Finding
+    from kdump.engine.verify.partition import Result
+    from kdump.engine.verify.plan import Item
+
+WORDS = ("broker", "topic")
+_COUNTS = ("segments", "batches", "records_count", "bytes")
+
+
+class Groups:
+    """Adds up results by the words asked for; a broker is one of its data directories."""
+
+    def __init__(self, by: tuple[str, ...], directories: Iterable[DirectoryFacts]) -> None:
+        self._by = by
+        self._nodes = {facts.path: facts.node_id for facts in directories}
+        self._groups: dict[tuple[str | None, ...], _Group] = {}
+
+    def add(self, item: Item, result: Result) -> None:
+        """Add what one partition came to."""
+        partition = item.path if item.whole else places.parent(item.path)
+        group = self._group(places.parent(partition), item.topic)
+        group.partitions += 1
+        for name in _COUNTS:
+            group.counts[name] += getattr(result.counts, name)
+        for found in result.findings:
+            group.found(found)
+
+    def found(self, finding: Finding) -> None:
+        """Add a finding about a data directory, or about several of its partitions."""
+        path = finding.path
+        if path not in self._nodes and places.parent(path) not in self._nodes:
+            path = places.parent(path)
+        broker = path if path in self._nodes else places.parent(path)
+        self._group(broker, finding.topic).found(finding)
+
+    def _group(self, broker: str, topic: str | None) -> _Group:
+        values = {"broker": broker, "topic": topic}
+        key = tuple(values[word] for word in self._by)
+        return self._groups.setdefault(key, _Group())
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a `summary-by` row for each group, by name."""
+        for key in sorted(self._groups, key=lambda key: [part or "" for part in key]):
+            group = self._groups[key]
+            names: dict[str, object] = dict(zip(self._by, key, strict=True))
+            if "broker" in names:
+                broker = names["broker"]
+                named: dict[str, object] = {"broker": broker}
+                named["node_id"] = self._nodes.get(os.fspath(str(broker)))
+                names = named | names
+            yield Row(
+                "summary-by",
+                {
+                    "by": ",".join(self._by),
+                    **names,
+                    "partitions": group.partitions,
+                    **{name: group.counts[name] for name in _COUNTS},
+                    "findings": {
+                        word.value: group.severities[word.value] for word in reversed(Severity)
+                    },
+                    "codes": dict(sorted(group.codes.items())),
+                },
+            )
+
+
+class _Group:
+    """One group's sums."""
+
+    def __init__(self) -> None:
+        self.partitions = 0
+        self.counts: Counter[str] = Counter()
+        self.severities: Counter[str] = Counter()
+        self.codes: Counter[str] = Counter()
+
+    def found(self, finding: Finding) -> None:
+        self.severities[finding.severity.value] += 1
+        self.codes[finding.code] += 1

@@ -1,0 +1,204 @@
+"""`verify`: what is wrong in partitions and data directories, each thing once.
+
+One partition is one unit of work: `verify_partition` is pure, takes what a plan says and gives a
+picklable result, so that drivers may run many at once. Of a huge one the closed logs may have been
+read in pieces before, by many (`pieces`). What concerns several partitions, or the data
+directory itself, is looked at when all results are in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks.files import Files
+from kdump.engine.checks.framing import Framing
+from kdump.engine.checks.index_proof import IndexProof
+from kdump.engine.checks.leader_epochs import LeaderEpochs
+from kdump.engine.checks.limits import Limits
+from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
+from kdump.engine.checks.producers import Producers
+from kdump.engine.checks.records import Records
+from kdump.engine.checks.rolling import Rolling
+from kdump.engine.checks.survey import Survey
+from kdump.engine.checks.transactions import ControlBatches
+from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.verify.folding import fold
+from kdump.engine.verify.looks import Listing, listing_of, settled
+from kdump.errors import KdumpError
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.local_log import LocalLog
+
+if TYPE_CHECKING:
+    from kdump.engine.checks import Check, Reported
+    from kdump.engine.checks.survey import PartitionFacts
+    from kdump.engine.courtesy import Pace
+    from kdump.engine.findings import Finding
+    from kdump.engine.rows import Row
+    from kdump.engine.scan import LeaveOut
+    from kdump.engine.settings import Settings
+    from kdump.engine.targets import Target
+    from kdump.engine.verify.plan import LeftOut
+    from kdump.engine.verify.walked import Walked
+    from kdump.storage.log_dir import LogDir
+
+
+class VerifyOptions(NamedTuple):
+    """What is asked for; sizes in bytes."""
+
+    topic: str | None = None
+    partition: int | None = None
+    server_properties: str | None = None
+    deep: bool = False
+    quick: bool = False
+    limit: int = DEFAULT_LIMIT
+    jobs: int = 1
+    bytes_per_second: int | None = None
+    max_duration_s: float | None = None
+    subset: tuple[int, int] | None = None
+    recheck_s: float | None = None  # what a state says was seen longer ago is read again
+    predict: bool = False
+    broker_version: tuple[int, ...] | None = None  # None: the newest
+    summary_by: tuple[str, ...] = ()  # broker, topic, or both
+
+
+class Counts(NamedTuple):
+    """What was looked at; `not_checked` says what was not, and how much of it."""
+
+    segments: int = 0
+    batches: int = 0
+    records_count: int = 0
+    bytes: int = 0
+    not_checked: tuple[tuple[str, int], ...] = ()
+
+
+class Result(NamedTuple):
+    """What one partition came to."""
+
+    findings: tuple[Finding, ...]
+    counts: Counts
+    errors: tuple[KdumpError, ...] = ()
+    verified: frozenset[int] = frozenset()  # base offsets of logs that were read to their end
+    facts: PartitionFacts | None = None  # for what is looked at when all results are in
+    recovery: Row | None = None  # what the next start would do
+    replayed: int = 0  # logs that others had read in pieces
+
+
+def verify_partition(
+    target: Target,
+    options: VerifyOptions,
+    settings: Settings,
+    *,
+    directory: LogDir | None = None,
+    now_ms: int | None = None,
+    pace: Pace | None = None,
+    leave_out: LeftOut | None = None,
+    walked: Mapping[int, Sequence[Walked]] | None = None,
+) -> Result:
+    """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
+
+    `walked` is what is left of logs that were read in pieces; further looks read the files.
+    """
+    assert target.log is not None
+    path = target.log.path
+
+    def look(
+        listing: Listing,
+        leave: LeaveOut | None,
+        walked: Mapping[int, Sequence[Walked]] | None = None,
+    ) -> Result:
+        partition = PartitionScan(
+            target._replace(log=LocalLog(path, list(listing))),
+            directory=directory if directory is not None else target.log_dir(),
+            settings=settings,
+            deep=options.deep,
+            quick=options.quick,
+            limit=options.limit,
+            now_ms=now_ms,
+            pace=pace,
+            leave_out=leave,
+            walked=walked,
+        )
+        return _once(partition)
+
+    def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
+        kept = frozenset() if leave_out is None else leave_out.planned
+        leave = partial(_unless, bases - kept)
+        return look(listing_of(path), leave).findings
+
+    before = listing_of(path)
+    result = look(before, leave_out, walked)
+    result = result._replace(findings=settled(target, path, before, result.findings, look_again))
+    if leave_out is not None:
+        not_checked = (*result.counts.not_checked, *leave_out.counts.items())
+        result = result._replace(counts=result.counts._replace(not_checked=not_checked))
+    return result
+
+
+def _unless(bases: frozenset[int], base_offset: int, path: str) -> tuple[Finding, ...] | None:
+    """Leave out every segment but some."""
+    return None if base_offset in bases else ()
+
+
+def _once(partition: PartitionScan) -> Result:
+    old = Pre08Counts()
+    survey = Survey(partition)
+    checks = [*checks_of(partition), survey]
+    findings = fold(_reported(partition, checks, old))
+    complete = {log.base_offset for log in partition.segments if log.complete}
+    return Result(
+        findings,
+        _counts(partition, checks, old),
+        tuple(partition.errors),
+        frozenset(complete | old.complete),
+        survey.facts(findings),
+        replayed=partition.replayed,
+    )
+
+
+def _reported(
+    partition: PartitionScan, checks: list[Check], old: Pre08Counts
+) -> Iterator[Reported]:
+    yield from scan_pre08(partition, old)
+    yield from scan(partition, checks)
+
+
+def checks_of(partition: PartitionScan) -> list[Check]:
+    """Make the checks for one scan, those first whose findings others follow from."""
+    deep: list[Check] = [Records(partition)] if partition.deep else []
+    return [
+        Framing(partition),
+        *deep,
+        IndexProof(partition),
+        ControlBatches(partition),
+        Producers(partition),
+        LeaderEpochs(partition),
+        Files(partition),
+        Rolling(partition),
+        Limits(partition),
+    ]
+
+
+def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
+    logs = [*partition.segments, *partition.snapshots]
+    compressed = old.wrappers + sum(log.compressed for log in logs)
+    not_checked = {
+        "compressed_batches": 0 if partition.deep else compressed,
+        "segments_not_read": sum(
+            not log.complete and log.base_offset not in partition.left_out for log in logs
+        ),
+    }
+    for check in checks:
+        for what, count in check.not_checked.items():
+            not_checked[what] = not_checked.get(what, 0) + count
+    return Counts(
+        old.segments + sum(log.complete for log in partition.segments),
+        old.batches + sum(log.batches for log in logs),
+        old.records_count + sum(log.records_count for log in logs),
+        old.bytes + sum(log.end_position - log.start_position for log in logs),
+        tuple((what, count) for what, count in not_checked.items() if count),
+    )
+
+
+__all__ = ["Counts", "Result", "VerifyOptions", "checks_of", "verify_partition"]

@@ -1,0 +1,184 @@
+"""What a run of verify is to look at: one item a partition, and the segments it leaves out.
+
+The plan only lists. A partition is listed again when its turn comes, so that a long run judges
+what is there then, and an item stays small.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.state import VerifyState
+    from kdump.engine.verify.walked import Walked
+
+# Why a segment's log is not read.
+NOT_NAMED = "not-named"  # another file of the partition was
+VERIFIED_BEFORE = "segments_verified_before"
+OUTSIDE_SUBSET = "segments_outside_subset"
+OUT_OF_TIME = "segments_out_of_time"
+OUT_OF_TIME_BYTES = "bytes_out_of_time"
+
+#: Log bytes of a piece, at least and at most: some tenths of a second of work, and some seconds.
+_LEAST_SPLIT_BYTES = 256 << 20
+_MOST_SPLIT_BYTES = 1 << 30
+_PIECES_A_JOB = 4  # so that no worker is long idle at the end
+
+
+class Skip(NamedTuple):
+    """Why a segment is left out, and what is known of it from an earlier run."""
+
+    why: str
+    known: tuple[Finding, ...] = ()
+
+
+class Item(NamedTuple):
+    """One partition, or the file of it that was named.
+
+    `sizes` has the bytes of each log to be read, by base offset; `skips` says which others there
+    are and why they are left out. `identities` tell a segment's files from what they may become.
+    `verified_s` is when the one longest unseen was last verified; 0: never. `walked` has what is
+    left of logs that were read in pieces, by base offset.
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    whole: bool
+    sizes: dict[int, int]
+    skips: dict[int, Skip]
+    identities: dict[int, str]
+    verified_s: int = 0
+    walked: Mapping[int, Sequence[Walked]] = {}
+
+    @property
+    def bytes(self) -> int:
+        """What is to be read, in bytes of logs."""
+        return sum(self.sizes.values())
+
+
+def plan(
+    paths: Iterable[str], options: VerifyOptions, state: VerifyState | None
+) -> Iterator[Item | KdumpError]:
+    """Yield an item for each partition under the paths, and an error for each that is none."""
+    selection = Selection(options.topic, options.partition, retired=True)
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        yield target if isinstance(target, KdumpError) else _item(target, options, state)
+
+
+def split_bytes_for(
+    items: Collection[Item], options: VerifyOptions, *, in_process: bool
+) -> int | None:
+    """Say from which size on a partition is read in pieces, of that size; None: none is.
+
+    What pieces leave is read once more, so it has to be worth it: one partition must be so large
+    that the other workers would wait for it. With a rate or a time to keep there is nothing to
+    gain, and the time would go into pieces of what is then not finished.
+    """
+    if options.max_duration_s is not None or options.bytes_per_second is not None:
+        return None
+    if options.jobs <= 1 and in_process:
+        return None
+    size = _MOST_SPLIT_BYTES
+    if options.jobs > 1:
+        even = sum(item.bytes for item in items) // (options.jobs * _PIECES_A_JOB)
+        size = min(max(even, _LEAST_SPLIT_BYTES), size)
+    return size if any(item.bytes > 2 * size for item in items) else None
+
+
+def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> Item:
+    named = None
+    if not target.whole:
+        name = target.files[0].name
+        of_a_segment = name.kind in names.SEGMENT_KINDS and not name.retired
+        named = name.base_offset if of_a_segment else -1
+    sizes: dict[int, int] = {}
+    skips: dict[int, Skip] = {}
+    segments = target.log.logs if target.log is not None else []
+    for segment in segments:
+        base = segment.base_offset
+        if named is not None and base != named:
+            skips[base] = Skip(NOT_NAMED)
+        elif not in_subset(target.topic, target.partition, base, options.subset):
+            skips[base] = Skip(OUTSIDE_SUBSET)
+        else:
+            sizes[base] = _size(str(segment.log))
+    item = Item(target.path, target.topic, target.partition, target.whole, sizes, skips, {})
+    if state is None or not target.whole or target.log is None:
+        return item
+    return state.narrow(item, target.log, deep=options.deep, recheck_s=options.recheck_s)
+
+
+def in_subset(
+    topic: str | None, partition: int | None, base: int, subset: tuple[int, int] | None
+) -> bool:
+    """Whether a segment is in slice N of T: always the same one, on whichever broker it lies."""
+    if subset is None:
+        return True
+    number, slices = subset
+    name = f"{topic}-{partition}-{base}".encode("utf-8", "surrogateescape")
+    return zlib.crc32(name) % slices == number - 1
+
+
+def _size(path: str) -> int:
+    try:
+        return places.getsize(path)
+    except OSError:
+        return 0  # reading it will say what is wrong, if it is still there then
+
+
+def target_of(item: Item) -> Target | KdumpError:
+    """List an item's partition again."""
+    if item.whole:
+        try:
+            log = LocalLog.open(item.path)
+        except PathError as error:
+            return error
+        return Target(item.topic, item.partition, item.path, log, (), whole=True)
+    return next(resolve([item.path], Selection(retired=True), listed=False))
+
+
+class LeftOut:
+    """Asked before each segment: gives what is known of it, or None if it is to be read.
+
+    `deadline` is a moment of the monotonic clock; a segment that was begun is read to its end.
+    """
+
+    def __init__(self, skips: Mapping[int, Skip], deadline: float | None) -> None:
+        self._skips = skips
+        self._deadline = deadline
+        self.counts: Counter[str] = Counter()
+
+    @property
+    def planned(self) -> frozenset[int]:
+        """The base offsets that were not to be read from the start."""
+        return frozenset(self._skips)
+
+    @property
+    def late(self) -> bool:
+        """Whether there is no time left."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
+    def __call__(self, base_offset: int, path: str) -> Iterable[Finding] | None:
+        """Say whether to leave a segment out."""
+        skip = self._skips.get(base_offset)
+        if skip is not None:
+            if skip.why != NOT_NAMED:
+                self.counts[skip.why] += 1
+            return skip.known
+        if self.late:
+            self.counts[OUT_OF_TIME] += 1
+            self.counts[OUT_OF_TIME_BYTES] += _size(path)
+            return ()
+        return None

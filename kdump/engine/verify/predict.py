@@ -1,0 +1,77 @@
+"""`verify --predict`: the prediction for each partition, and what only all of a broker's show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.predict.directory import REFUSALS, predict_directory
+from kdump.engine.predict.recovery import DEFAULT_BROKER, predict_partition
+from kdump.engine.predict.strays import cluster_of
+from kdump.errors import PathError
+from kdump.storage.log_dir import LogDir
+
+if TYPE_CHECKING:
+    from kdump.engine.about import DirectoryFacts
+    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.engine.rows import Row
+    from kdump.engine.settings import Settings
+    from kdump.engine.targets import Target
+
+
+class Predictor(NamedTuple):
+    """What a prediction needs to know beside the partition; it goes to every worker.
+
+    `clusters` has what the metadata log of a directory's broker says, by data directory.
+    """
+
+    broker: tuple[int, ...]
+    settings: Settings
+    clusters: dict[str, ClusterMetadata | None]
+
+    def partition(self, target: Target, directory: LogDir | None) -> Row:
+        """Predict the start for one partition."""
+        cluster = None if directory is None else self.clusters.get(directory.path)
+        return predict_partition(
+            target, self.broker, self.settings, directory=directory, cluster=cluster
+        )
+
+
+def predictor(
+    directories: Iterable[DirectoryFacts], broker: tuple[int, ...] | None, settings: Settings
+) -> Predictor:
+    """Read the metadata log of each broker among the directories."""
+    clusters: dict[str, ClusterMetadata | None] = {}
+    for group in _nodes(directories):
+        cluster = cluster_of(group)
+        clusters.update({directory.path: cluster for directory in group})
+    return Predictor(broker or DEFAULT_BROKER, settings, clusters)
+
+
+def refused(
+    directories: Iterable[DirectoryFacts], rows: list[Row], broker: tuple[int, ...]
+) -> Iterator[Row]:
+    """Yield a row for each data directory with which the whole broker would not start."""
+    for group in _nodes(directories):
+        for directory in group:
+            row = predict_directory(directory, rows, broker, others=group)
+            if row is not None:
+                yield row
+
+
+def is_refused(row: Row) -> bool:
+    """Whether a partition's row says that the broker would not start."""
+    return row.fields["outcome"] in REFUSALS
+
+
+def _nodes(directories: Iterable[DirectoryFacts]) -> list[list[LogDir]]:
+    """Group data directories by whose they are; one that says nothing stands alone."""
+    groups: dict[object, list[LogDir]] = {}
+    for facts in directories:
+        known = facts.node_id is not None
+        whose = (facts.cluster_id, facts.node_id) if known else facts.path
+        try:
+            groups.setdefault(whose, []).append(LogDir.open(facts.path))
+        except PathError:
+            continue
+    return list(groups.values())

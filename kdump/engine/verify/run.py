@@ -1,0 +1,289 @@
+"""A whole run of verify: plan, one step for each partition, and what they come to together."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kdump.engine.about import facts_of
+from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.findings import Finding, Severity, finding
+from kdump.engine.pace import Progress
+from kdump.engine.pipeline import run
+from kdump.engine.rows import Row
+from kdump.engine.settings import read_settings
+from kdump.engine.targets import Selection, data_directories
+from kdump.engine.verify.groups import Groups
+from kdump.engine.verify.partition import Counts, Result, verify_partition
+from kdump.engine.verify.plan import (
+    OUT_OF_TIME,
+    OUT_OF_TIME_BYTES,
+    Item,
+    LeftOut,
+    plan,
+    split_bytes_for,
+    target_of,
+)
+from kdump.errors import KdumpError, PathError, StoreError
+from kdump.kernels import NAME as KERNEL
+from kdump.storage import places
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import CLEAN_SHUTDOWN
+
+if TYPE_CHECKING:
+    from kdump.engine.checks.survey import PartitionFacts
+    from kdump.engine.pace import Pace
+    from kdump.engine.settings import Settings
+    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.predict import Predictor
+    from kdump.engine.verify.state import VerifyState
+
+#: A data directory is listed again after so many seconds: checkpoints change under a broker.
+_DIRECTORY_SECONDS = 30.0
+
+
+def verify(
+    paths: Iterable[str],
+    options: VerifyOptions,
+    *,
+    progress: Progress | None = None,
+    state: VerifyState | None = None,
+    driver: Callable[..., Iterator[tuple[Any, Any]]] = run,
+    split_bytes: int | None = None,
+) -> Iterator[Finding | Row | KdumpError]:
+    """Yield findings and errors in the order of the paths, and one last `summary` row.
+
+    The order is the same for any number of workers, and for any driver. With `state`, what was
+    seen before is left out, its findings are reported again, and under a time limit what was
+    unseen longest comes first. What `options.summary_by` asks for comes as `summary-by` rows before
+    the `summary`. `split_bytes`: partitions with more to read are read in pieces of
+    that size (1: of one batch); None: as many workers as there are make it worth while.
+    """
+    global _listed
+    _listed = None  # what an earlier run saw may be long past
+    started = time.monotonic()
+    deadline = None if options.max_duration_s is None else started + options.max_duration_s
+    progress = progress or Progress()
+    settings = read_settings(options.server_properties)
+    sums = _Sums()
+    items: list[Item] = []
+    named = list(paths)
+    surveyed: list[PartitionFacts] = []
+    for planned in plan(named, options, state):
+        if isinstance(planned, KdumpError):
+            yield sums.error(planned)
+        else:
+            items.append(planned)
+    if state is not None and deadline is not None:
+        items.sort(key=lambda item: item.verified_s)
+    progress.planned_bytes = sum(item.bytes for item in items)
+    progress.planned_items = len(items)
+    around = {places.parent(item.path): None for item in items if item.whole}
+    progress.directories = [facts_of(path) for path in around]
+    predict = None
+    if options.predict:
+        from kdump.engine.verify.predict import is_refused, predictor, refused
+
+        predict = predictor(progress.directories, options.broker_version, settings)
+    step = partial(
+        verify_item, options=options, settings=settings, deadline=deadline, predict=predict
+    )
+    if split_bytes is None:
+        split_bytes = split_bytes_for(items, options, in_process=driver is run)
+    if split_bytes is not None and any(item.bytes > split_bytes for item in items):
+        from kdump.engine.verify.pieces import read_in_pieces
+
+        items = read_in_pieces(
+            items, options, settings, driver=driver, progress=progress, split_bytes=split_bytes
+        )
+    groups = Groups(options.summary_by, progress.directories)
+    stopping: list[Row] = []
+    results = driver(
+        items,
+        step,
+        jobs=options.jobs,
+        bytes_per_second=options.bytes_per_second,
+        progress=progress,
+    )
+    for item, result in results:
+        if isinstance(result, KdumpError):
+            yield sums.error(result)
+            continue
+        if state is not None:
+            state.record(item, result, deep=options.deep)
+        sums.add(result)
+        groups.add(item, result)
+        progress.findings = sums.by_severity()
+        if result.facts is not None:
+            surveyed.append(result.facts)
+        yield from map(sums.error, result.errors)
+        yield from result.findings
+        if result.recovery is not None:
+            yield result.recovery
+            if is_refused(result.recovery):
+                stopping.append(result.recovery)
+    whole = len(surveyed) == sum(item.whole for item in items)
+    try:
+        for told in _directories(named, options, surveyed, whole=whole):
+            sums.found(told)
+            groups.found(told)
+            yield told
+    except StoreError as error:
+        yield sums.error(error)
+    if predict is not None:
+        yield from refused(progress.directories, stopping, predict.broker)
+    progress.findings = sums.by_severity()
+    if options.summary_by:
+        yield from groups.rows()
+    yield sums.row(options, time.monotonic() - started)
+
+
+def _directories(
+    named: list[str], options: VerifyOptions, facts: list[PartitionFacts], *, whole: bool
+) -> Iterator[Finding]:
+    """Look at the data directories that were named, when their partitions were looked at.
+
+    `whole`: all of them were, so that what is not among the facts is not there.
+    """
+    settings = options.server_properties
+    own = [] if settings is None else data_directories(settings)
+    whole = whole and options.topic is None and options.partition is None
+    selection = Selection(options.topic, options.partition)
+    for paths, one_node in ((named, False), (own, True)):
+        surveyed = surveyed_under(paths, facts, whole=whole)
+        for told in check_directories(surveyed, one_node=one_node, limit=options.limit):
+            if told.topic is None or selection.admits(told.topic, told.partition):
+                yield told
+
+
+def verify_item(
+    item: Item,
+    pace: Pace,
+    *,
+    options: VerifyOptions,
+    settings: Settings,
+    deadline: float | None,
+    predict: Predictor | None = None,
+) -> Result:
+    """Look at one item of a plan: its partition is listed again, then read."""
+    left_out = LeftOut(item.skips, deadline)
+    if left_out.late:
+        late = ((OUT_OF_TIME, len(item.sizes)), (OUT_OF_TIME_BYTES, item.bytes))
+        kept = tuple(known for skip in item.skips.values() for known in skip.known)
+        return Result(kept, Counts(not_checked=late))
+    target = target_of(item)
+    if isinstance(target, KdumpError):
+        if places.lexists(item.path):
+            return Result((), Counts(), (target,))
+        gone = finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
+        return Result((gone,), Counts())
+    if target.log is None:
+        reason = "belongs to no partition: name a partition's directory or a data directory"
+        return Result((), Counts(), (PathError(item.path, reason),))
+    result = verify_partition(
+        target,
+        options,
+        settings,
+        directory=_directory_of(target.log.path),
+        pace=pace,
+        leave_out=left_out,
+        walked=item.walked,
+    )
+    if predict is None or not target.whole:
+        return result
+    return result._replace(recovery=predict.partition(target, _directory_of(target.log.path)))
+
+
+#: The data directory listed last: path, listing, when. One partition after another asks for it.
+_listed: tuple[str, LogDir | None, float] | None = None
+
+
+def _directory_of(partition: str) -> LogDir | None:
+    global _listed  # in each worker its own; a directory may hold many thousands of entries
+    path = places.parent(partition)
+    now = time.monotonic()
+    if (
+        _listed is None
+        or _listed[0] != path
+        or now - _listed[2] > _DIRECTORY_SECONDS
+        or not _still_so(_listed[1])
+    ):
+        try:
+            _listed = (path, LogDir.open(path), now)
+        except PathError:
+            _listed = (path, None, now)
+    return _listed[1]
+
+
+def _still_so(directory: LogDir | None) -> bool:
+    """Whether the mark of a clean stop is as it was listed: a start ends all that it says."""
+    if directory is None:
+        return True
+    marked = any(os.path.basename(path) == CLEAN_SHUTDOWN for path in directory.files)
+    return marked == places.lexists(os.path.join(directory.path, CLEAN_SHUTDOWN))
+
+
+class _Sums:
+    """What the summary adds up."""
+
+    def __init__(self) -> None:
+        self._paths = 0
+        self._counts = Counts()
+        self._findings: Counter[str] = Counter()
+        self._codes: Counter[str] = Counter()
+        self._not_checked: Counter[str] = Counter()
+        self._errors = 0
+
+    def error(self, error: KdumpError) -> KdumpError:
+        """Count a path that was not finished."""
+        self._errors += 1
+        return error
+
+    def add(self, result: Result) -> None:
+        """Add what one partition came to."""
+        counts, more = self._counts, result.counts
+        self._paths += 1
+        self._counts = Counts(
+            counts.segments + more.segments,
+            counts.batches + more.batches,
+            counts.records_count + more.records_count,
+            counts.bytes + more.bytes,
+        )
+        self._not_checked.update(dict(more.not_checked))
+        for found in result.findings:
+            self.found(found)
+
+    def found(self, finding: Finding) -> None:
+        """Count a finding."""
+        self._findings[finding.severity.value] += 1
+        self._codes[finding.code] += 1
+
+    def by_severity(self) -> dict[str, int]:
+        """Give the counts, the worst first."""
+        return {word.value: self._findings[word.value] for word in reversed(Severity)}
+
+    def row(self, options: VerifyOptions, seconds: float) -> Row:
+        """Make the summary row."""
+        counts = self._counts
+        return Row(
+            "summary",
+            {
+                "paths": self._paths,
+                "segments": counts.segments,
+                "batches": counts.batches,
+                "records_count": counts.records_count,
+                "bytes": counts.bytes,
+                "findings": self.by_severity(),
+                "codes": dict(sorted(self._codes.items())),
+                "not_checked": dict(sorted(self._not_checked.items())),
+                "paths_unfinished": self._errors,
+                "finished": not self._errors and not self._not_checked[OUT_OF_TIME],
+                "mode": "deep" if options.deep else "quick" if options.quick else "default",
+                "seconds": round(seconds, 3),
+                "kernel": KERNEL,
+            },
+        )
