@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import VERIFY_FORMATS, compare_output_options, spark_path_options
+from kdump.cli.options import plain_output_options, spark_path_options
 from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from kdump.cli.asked import Engine, Writing
 
 
 @click.command(short_help="Compare replicas of partitions, and say what differs and who lost what.")
@@ -23,18 +25,12 @@ from kdump.errors import UsageError
     help="Differences told of each partition, the worst first; the others are counted.",
 )
 @spark_path_options
-@compare_output_options
+@plain_output_options
 def compare(
     paths: tuple[str, ...],
     *,
-    form: str | None,
-    output: str | None,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Compare the replicas of every partition that lies under two or more of the directories:
@@ -56,6 +52,7 @@ def compare(
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
     """
+    from kdump.cli.asked import wrong_usage
     from kdump.cli.compare_results import CompareResults
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import form_of
@@ -63,21 +60,12 @@ def compare(
     from kdump.engine.compare.run import compare as compare_items
     from kdump.engine.pace import Progress
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give two directories or more")
     progress = Progress()
-    try:
-        refuse_without_spark(engine, master, remote)
-        results = CompareResults(
-            form_of(form, output, VERIFY_FORMATS),
-            progress,
-            output=output,
-            inputs=paths,
-            quiet=quiet,
-            fail_on=fail_on,
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+    with wrong_usage():
+        if not paths and asked["server_properties"] is None:
+            raise UsageError("give two directories or more")
+        refuse_without_spark(engine)
+        results = CompareResults(form_of(writing), progress, writing, inputs=paths)
     options = CompareOptions(
         topic=asked["topic"],
         partition=asked["partition"],
@@ -85,9 +73,8 @@ def compare(
         server_properties=asked["server_properties"],
         limit=asked["decompress_limit"],
         shown=asked["shown"],
-        jobs=jobs or 1,
+        jobs=engine.jobs or 1,
     )
-    with ExitStack() as stack:
-        driver = item_driver(stack, engine, master, remote)
+    with item_driver(engine) as driver:
         found = compare_items(paths, options, progress=progress, **driver)
         raise SystemExit(results.take(found))

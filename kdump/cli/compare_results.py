@@ -15,6 +15,7 @@ from kdump.output.terminal import wants_colour
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kdump.cli.asked import Writing
     from kdump.engine.findings import Finding
     from kdump.engine.pace import Progress
     from kdump.errors import KdumpError
@@ -29,23 +30,13 @@ class CompareResults(Results):
         self,
         form: str,
         progress: Progress,
+        writing: Writing,
         *,
-        output: str | None,
         inputs: Iterable[str],
-        quiet: bool,
-        fail_on: str,
     ) -> None:
-        self._quiet_form = quiet
+        self._quiet_form = writing.quiet
         self._one_kind = form == "csv"  # rows of several kinds would break its readers
-        super().__init__(
-            form,
-            output=output,
-            inputs=inputs,
-            bytes_mode="auto",
-            quiet=False,
-            fail_on=fail_on,
-            records=False,
-        )
+        super().__init__(form, writing._replace(quiet=False), inputs=inputs)
         self.tally = PlannedTally(progress)
         self._bar = Bar(sys.stderr, self.tally, inputs) if self._person_reads_errors else None
         progress.tick = self._tick

@@ -13,6 +13,7 @@ from kdump.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.engine.dump import DumpOptions
     from kdump.engine.findings import Finding
     from kdump.errors import KdumpError
@@ -69,15 +70,8 @@ def dump(
     batches: bool,
     entries: bool,
     as_hex: bool,
-    form: str | None,
-    output: str | None,
-    bytes_mode: str,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Show the records that lie on disk under PATHS: segment files, topic-partition directories
@@ -103,43 +97,24 @@ def dump(
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """
+    from kdump.cli.asked import need_paths, wrong_usage
+    from kdump.cli.engines import refuse_without_spark
     from kdump.cli.results import Results, form_of
     from kdump.engine.dump import DumpOptions
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give a path, or --server-properties FILE")
-    try:
+    results = None
+    with wrong_usage():
+        need_paths(paths, asked)
+        refuse_without_spark(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
-        form = _hex_form(form) if as_hex else form_of(form, output)
+        form = _hex_form(writing.form) if as_hex else form_of(writing)
         options = DumpOptions(mode=mode, **_settled(asked))
-        if engine == "spark" or _is_directory(output):
-            from kdump.cli.bulk import dump_into_directory
+        if not (engine.is_spark or _is_directory(writing.output)):
+            results = Results(form, writing, inputs=paths, records=mode == "records")
+    if results is None:
+        from kdump.cli.bulk import dump_into_directory
 
-            raise SystemExit(
-                dump_into_directory(
-                    paths,
-                    options,
-                    form=form,
-                    output=output,
-                    quiet=quiet,
-                    fail_on=fail_on,
-                    jobs=jobs,
-                    engine=engine,
-                    master=master,
-                    remote=remote,
-                )
-            )
-        results = Results(
-            form,
-            output=output,
-            inputs=paths,
-            bytes_mode=bytes_mode,
-            quiet=quiet,
-            fail_on=fail_on,
-            records=mode == "records",
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+        raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
     raise SystemExit(results.take(_items(form, paths, options)))
 
 

@@ -45,8 +45,7 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
         kdump find-offset --explain --check /var/lib/kafka/orders-7 48301220
         kdump find-offset --isolation read_committed 00000000000048230114.log 48301220
     """
-    elsewhere = asked["server_properties"] is not None
-    paths, target = split_target(paths, "OFFSET", read_int64, elsewhere=elsewhere)
+    paths, target = split_target(paths, "OFFSET", read_int64, asked)
     from kdump.engine.find.run import find_offset as find
 
     raise SystemExit(run(find, paths, target, **asked))

@@ -75,8 +75,7 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
         kdump find-time /var/lib/kafka -1
         kdump find-time /var/lib/kafka now-30m --topic 'orders*' --format reset-csv
     """
-    elsewhere = asked["server_properties"] is not None
-    paths, target_ms = split_target(paths, "TIME", read_target, elsewhere=elsewhere)
+    paths, target_ms = split_target(paths, "TIME", read_target, asked)
     if asked["check"] and asked["list_offsets_version"] == 0:
         raise click.UsageError("--check has no index to check with --list-offsets-version 0")
     from kdump.engine.find.run import find_time as find

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import LOOKUP_FORMATS
-from kdump.errors import UsageError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
     from kdump.errors import KdumpError
@@ -21,12 +18,11 @@ if TYPE_CHECKING:
 
 
 def split_target(
-    words: tuple[str, ...], name: str, read: Callable[[str], int], *, elsewhere: bool
+    words: tuple[str, ...], name: str, read: Callable[[str], int], asked: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], int]:
-    """Split the arguments into paths and the target, which stands last.
+    """Split the arguments into paths and the target, which stands last."""
+    from kdump.cli.asked import need_paths, wrong_usage
 
-    `elsewhere`: paths come from a broker's settings too, so none need be given.
-    """
     if not words:
         raise click.UsageError(f"give PATHS and, last, {name}")
     *paths, last = words
@@ -34,8 +30,8 @@ def split_target(
         target = read(last)
     except ValueError as error:
         raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None
-    if not paths and not elsewhere:
-        raise click.UsageError("give a path, or --server-properties FILE")
+    with wrong_usage():
+        need_paths(paths, asked)
     return tuple(paths), target
 
 
@@ -44,14 +40,8 @@ def run(
     paths: tuple[str, ...],
     target: int,
     *,
-    form: str | None,
-    output: str | None,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     broker_version: tuple[int, ...] | None,
     **asked: Any,
 ) -> int:
@@ -60,6 +50,7 @@ def run(
     4, "none", is that of a run in which no partition had an answer.
     """
     from kdump.cli import status
+    from kdump.cli.asked import wrong_usage
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import Results, form_of
     from kdump.engine.find.run import FindOptions
@@ -67,23 +58,13 @@ def run(
 
     if broker_version is not None:
         asked["broker_version"] = broker_version
-    jobs = jobs or 1
-    try:
-        refuse_without_spark(engine, master, remote)
+    jobs = engine.jobs or 1
+    with wrong_usage():
+        refuse_without_spark(engine)
         options = FindOptions(**asked)
-        results = Results(
-            form_of(form, output, LOOKUP_FORMATS),
-            output=output,
-            inputs=paths,
-            bytes_mode="auto",
-            quiet=quiet,
-            fail_on=fail_on,
-            records=False,
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+        results = Results(form_of(writing), writing, inputs=paths)
     many: dict[str, Any] = {}
-    if jobs > 1 or engine == "spark":
+    if jobs > 1 or engine.is_spark:
         from kdump.engine.pace import Progress
 
         many = {"jobs": jobs, "progress": Progress()}
@@ -97,7 +78,6 @@ def run(
             answered |= isinstance(item, Row) and item.fields["offset"] is not None
             yield item
 
-    with ExitStack() as stack:
-        many |= item_driver(stack, engine, master, remote)
-        reached = results.take(watched(find(paths, target, options, **many)))
+    with item_driver(engine) as driver:
+        reached = results.take(watched(find(paths, target, options, **many, **driver)))
     return status.first_of(reached, status.DONE if answered else status.NONE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 else:  # the class takes no parameters in older releases of click
     ParamType = click.ParamType
 
-Command = TypeVar("Command", bound=Callable[..., object])
-#: Where the context of a command keeps the value of --archive.
-ARCHIVE = "kdump.archive"
+Command = Callable[..., object]
 
 _UNITS = {
     "": 1, "b": 1,
@@ -159,7 +158,7 @@ PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
-VERIFY_FORMATS = ("table", "jsonl", "csv")
+PLAIN_FORMATS = ("table", "jsonl", "csv")
 
 
 def output_options(command: Command) -> Command:
@@ -172,24 +171,14 @@ def lookup_output_options(command: Command) -> Command:
     return _output_options(command, LOOKUP_FORMATS, bytes_too=False)
 
 
-def verify_output_options(command: Command) -> Command:
-    """Add the same for verify, whose results are the findings."""
-    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
-
-
-def compare_output_options(command: Command) -> Command:
-    """Add the same for compare, whose differences count as findings do."""
-    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
-
-
-def reindex_output_options(command: Command) -> Command:
-    """Add the same for reindex, whose rows are few and plain."""
-    return _output_options(command, VERIFY_FORMATS, bytes_too=False)
+def plain_output_options(command: Command) -> Command:
+    """Add the same for commands whose rows hold no bytes of records."""
+    return _output_options(command, PLAIN_FORMATS, bytes_too=False)
 
 
 def usage_output_options(command: Command) -> Command:
     """Add the same for usage, whose rows may hold keys."""
-    return _output_options(command, VERIFY_FORMATS, bytes_too=True)
+    return _output_options(command, PLAIN_FORMATS, bytes_too=True)
 
 
 def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
@@ -229,10 +218,32 @@ def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool
         ),
     )
     bytes_option = options[2]
+    gathered = _gather_writing(command, forms)
     for option in reversed(options):
         if bytes_too or option is not bytes_option:
-            command = option(command)
-    return command
+            gathered = option(gathered)
+    return gathered
+
+
+def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
+    """Hand the command one `writing` in place of the options."""
+
+    @wraps(command)
+    def gathered(
+        *,
+        form: str | None,
+        output: str | None,
+        quiet: bool,
+        fail_on: str,
+        bytes_mode: str = "auto",
+        **asked: Any,
+    ) -> object:
+        from kdump.cli.asked import Writing
+
+        writing = Writing(form, output, bytes_mode, quiet, fail_on, forms)
+        return command(writing=writing, **asked)
+
+    return gathered
 
 
 def lookup_options(command: Command) -> Command:
@@ -298,6 +309,7 @@ class LookupCommand(click.Command):
 
 def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Command:
     """Add what every command has: which files are worked on, and with how much of the machine."""
+    command = _gather_engine(command)
     for option in reversed((
         click.option(
             "--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."
@@ -340,9 +352,24 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
     return command
 
 
-def _keep_archive(ctx: Context, param: click.Parameter, value: str | None) -> None:
-    """Keep it for who starts a session: no command does anything else with it."""
-    ctx.meta[ARCHIVE] = value
+def _gather_engine(command: Command) -> Command:
+    """Hand the command one `engine` in place of the options; not all commands have them all."""
+
+    @wraps(command)
+    def gathered(
+        *,
+        engine: str,
+        jobs: int | None,
+        master: str | None = None,
+        remote: str | None = None,
+        archive: str | None = None,
+        **asked: Any,
+    ) -> object:
+        from kdump.cli.asked import Engine
+
+        return command(engine=Engine(engine, jobs, master, remote, archive), **asked)
+
+    return gathered
 
 
 def spark_path_options(command: Command) -> Command:
@@ -358,8 +385,6 @@ def spark_path_options(command: Command) -> Command:
             "--archive",
             metavar="FILE",
             type=click.Path(),
-            expose_value=False,
-            callback=_keep_archive,
             help="With --engine spark: a packed environment that has kdump, for the executors.",
         ),
     )):  # fmt: skip

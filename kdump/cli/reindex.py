@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import SIZE, VERSION, path_options, reindex_output_options
+from kdump.cli.options import SIZE, VERSION, path_options, plain_output_options
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.engine.reindex.run import Item, ReindexOptions
 
 _REFUSALS_SHOWN = 20
@@ -69,18 +70,14 @@ _REFUSALS_SHOWN = 20
     help="Whose recovery it is. Default: the newest.",
 )
 @path_options
-@reindex_output_options
+@plain_output_options
 def reindex(
     paths: tuple[str, ...],
     *,
     only: str | None,
     broker_version: tuple[int, ...] | None,
-    form: str | None,
-    output: str | None,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
@@ -104,14 +101,14 @@ def reindex(
         kdump reindex --out rebuilt /mnt/image/kafka/orders-0
         kdump reindex --only leader-epochs /var/lib/kafka/orders-0
     """
+    from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.results import Results, form_of
     from kdump.engine.reindex.run import ReindexOptions, kinds_of
     from kdump.engine.reindex.run import reindex as items
     from kdump.output.terminal import is_terminal
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give a path, or --server-properties FILE")
-    try:
+    with wrong_usage():
+        need_paths(paths, asked)
         if only is not None:
             try:
                 asked["only"] = kinds_of(only)
@@ -123,21 +120,11 @@ def reindex(
         options = ReindexOptions(**asked)
         _refuse_together(options)
         _refuse_stores((*paths, options.out or ""))
-        results = Results(
-            form_of(form, output, ("table", "jsonl", "csv")),
-            output=output,
-            inputs=paths,
-            bytes_mode="auto",
-            quiet=quiet,
-            fail_on=fail_on,
-            records=False,
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+        results = Results(form_of(writing), writing, inputs=paths)
     actions: Counter[str] = Counter()
     refusals: dict[str, str] = {}  # reason: the first file; a table has no room for it
     reached = results.take(_noted(items(paths, options), actions, refusals))
-    if is_terminal(sys.stderr) and not quiet:
+    if is_terminal(sys.stderr) and not writing.quiet:
         from kdump.output.escape import visible
 
         if not options.write:

@@ -18,6 +18,7 @@ from kdump.output.values import BYTES_MODES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kdump.cli.asked import Writing
     from kdump.engine.findings import Finding
     from kdump.engine.pace import Progress
     from kdump.output.progress import Written
@@ -30,16 +31,14 @@ _ONE_KIND = ("csv", "parquet", "arrow")
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
-def form_of(form: str | None, output: str | None, forms: tuple[str, ...] = ()) -> str:
-    """Return the form of the results: as asked for, else by the file's name, else by who reads.
-
-    `forms` are those the command has, if it has not all.
-    """
+def form_of(writing: Writing) -> str:
+    """Return the form of the results: as asked for, else by the file's name, else by who reads."""
+    form, output = writing.form, writing.output
     if form is None and output is not None:
         form = _SUFFIXES.get(output[output.rfind(".") :], "jsonl")
     if form is None:
         form = "table" if is_terminal(sys.stdout) else "jsonl"
-    if forms and form not in forms:
+    if form not in writing.forms:
         raise UsageError(f"--output {output}: there is no {form} form of these rows")
     if form in _BINARY_FORMS and output is None:
         raise UsageError(f"--format {form} needs --output FILE")
@@ -52,18 +51,16 @@ class Results:
     def __init__(
         self,
         form: str,
+        writing: Writing,
         *,
-        output: str | None,
         inputs: Iterable[str],
-        bytes_mode: str,
-        quiet: bool,
-        fail_on: str,
-        records: bool,
+        records: bool = False,
         elsewhere: bool = False,
     ) -> None:
-        """`elsewhere`: workers write the rows to files of their own."""
+        """`records`: those are the rows. `elsewhere`: workers write them to files of their own."""
+        output, quiet = writing.output, writing.quiet
         self._records = records
-        self._fail_on = fail_on
+        self._fail_on = writing.fail_on
         self._quiet = quiet
         self._file: OutputFile | None = None
         if output is not None and not quiet:
@@ -88,7 +85,7 @@ class Results:
             colour=wants_colour(sys.stderr),
             before=self._settle,
         )
-        mode = BYTES_MODES.index(bytes_mode)
+        mode = BYTES_MODES.index(writing.bytes_mode)
         try:
             self._sink = Nowhere() if quiet or elsewhere else self._make_sink(form, mode)
             if records and form in _ONE_KIND:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import spark_path_options, verify_output_options
-from kdump.errors import UsageError
+from kdump.cli.options import plain_output_options, spark_path_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
     from kdump.errors import KdumpError
@@ -26,19 +25,13 @@ if TYPE_CHECKING:
     help="Rows also for what has an innocent explanation; else it is only counted.",
 )
 @spark_path_options
-@verify_output_options
+@plain_output_options
 def sequences(
     paths: tuple[str, ...],
     *,
     explained: bool,
-    form: str | None,
-    output: str | None,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Follow the sequence numbers of idempotent and transactional producers through the partitions
@@ -59,37 +52,25 @@ def sequences(
         kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
         kdump sequences --explained --format csv /var/lib/kafka/orders-7
     """
+    from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.engines import item_driver, refuse_without_spark
-    from kdump.cli.options import VERIFY_FORMATS
     from kdump.cli.results import Results, form_of
     from kdump.engine.pace import Progress
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give a path, or --server-properties FILE")
     asked.pop("decompress_limit")  # nothing is decompressed
-    try:
-        refuse_without_spark(engine, master, remote)
+    with wrong_usage():
+        need_paths(paths, asked)
+        refuse_without_spark(engine)
         options = SequenceOptions(explained=explained, **asked)
-        form = form_of(form, output, VERIFY_FORMATS)
-        results = Results(
-            form,
-            output=output,
-            inputs=paths,
-            bytes_mode="auto",
-            quiet=quiet,
-            fail_on=fail_on,
-            records=False,
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+        form = form_of(writing)
+        results = Results(form, writing, inputs=paths)
     progress = Progress()
     results.follow_plan(progress, "partition")
-    with ExitStack() as stack:
-        driver = item_driver(stack, engine, master, remote)
-        items = follow(paths, options, jobs=jobs or 1, progress=progress, **driver)
-        raise SystemExit(_status(results, items, form, fail_on))
+    with item_driver(engine) as driver:
+        items = follow(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
+        raise SystemExit(_status(results, items, form, writing.fail_on))
 
 
 def _status(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.options import Read, spark_path_options, usage_output_options
-from kdump.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.cli.results import Results
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
@@ -59,15 +58,8 @@ def usage(
     *,
     by: tuple[str, ...],
     top: int | None,
-    form: str | None,
-    output: str | None,
-    bytes_mode: str,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Add up what lies in the logs under PATHS, as du does for files: batches, records and bytes by
@@ -88,51 +80,26 @@ def usage(
         kdump usage --by topic,producer --top 10 /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
-    from kdump.cli.engines import refuse_without_spark
-    from kdump.cli.options import VERIFY_FORMATS
+    from kdump.cli.asked import need_paths, wrong_usage
+    from kdump.cli.engines import refuse_without_spark, split_driver
     from kdump.cli.results import Results, form_of
     from kdump.engine.pace import Progress
-    from kdump.engine.usage.run import UsageOptions
+    from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give a path, or --server-properties FILE")
-    try:
-        refuse_without_spark(engine, master, remote)
+    with wrong_usage():
+        need_paths(paths, asked)
+        refuse_without_spark(engine)
         if top is None:
             top = _TOP if {"key", "producer"} & {*by} else 0
         options = UsageOptions(by=by, top=top, **asked)
-        form = form_of(form, output, VERIFY_FORMATS)
-        results = Results(
-            form,
-            output=output,
-            inputs=paths,
-            bytes_mode=bytes_mode,
-            quiet=quiet,
-            fail_on=fail_on,
-            records=False,
-        )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
+        form = form_of(writing)
+        results = Results(form, writing, inputs=paths)
     progress = Progress()
     results.follow_plan(progress, "piece")
-    with ExitStack() as stack:
-        driver = _driver(stack, engine, jobs, master, remote)
+    with split_driver(engine, in_process, 1) as driver:
         items = count(paths, options, driver=driver, progress=progress)
         raise SystemExit(results.take(_shown(items, form, results)))
-
-
-def _driver(
-    stack: ExitStack, engine: str, jobs: int | None, master: str | None, remote: str | None
-) -> Any:
-    if engine == "spark":
-        from kdump.cli.engines import session
-        from kdump.spark.driver import splits_on
-
-        return splits_on(session(stack, master, remote), tasks=jobs)
-    from kdump.engine.usage.run import in_process
-
-    return in_process(jobs or 1)
 
 
 def _shown(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,17 +11,17 @@ from kdump.cli.options import (
     DURATION,
     RATE,
     SLICE,
-    VERIFY_FORMATS,
     VERSION,
     Read,
+    plain_output_options,
     spark_path_options,
-    verify_output_options,
 )
 from kdump.errors import KdumpError, UsageError
 
 if TYPE_CHECKING:
     from click.core import Context
 
+    from kdump.cli.asked import Engine, Writing
     from kdump.engine.verify.partition import VerifyOptions
 
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
@@ -140,18 +139,12 @@ def _end_as_plugin(why: str) -> None:
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
 @spark_path_options
-@verify_output_options
+@plain_output_options
 def verify(
     paths: tuple[str, ...],
     *,
-    form: str | None,
-    output: str | None,
-    quiet: bool,
-    fail_on: str,
-    jobs: int | None,
-    engine: str,
-    master: str | None,
-    remote: str | None,
+    engine: Engine,
+    writing: Writing,
     **asked: Any,
 ) -> None:
     """Check the segments, indexes, snapshots and checkpoints under PATHS against each other and
@@ -175,6 +168,7 @@ def verify(
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
+    from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import form_of
     from kdump.cli.verify_results import VerifyResults, read_state
@@ -182,12 +176,11 @@ def verify(
     from kdump.engine.verify.run import verify as verify_items
     from kdump.output.target import refuse_input_as_output
 
-    if not paths and asked["server_properties"] is None:
-        raise click.UsageError("give a path, or --server-properties FILE")
     progress = Progress()
-    try:
-        _refuse_contradictions(asked, form, output, engine)
-        refuse_without_spark(engine, master, remote)
+    with wrong_usage():
+        need_paths(paths, asked)
+        _refuse_contradictions(asked, engine, writing)
+        refuse_without_spark(engine)
         for name in ("state", "textfile"):
             if asked[name] is not None:
                 refuse_input_as_output(asked[name], paths, f"--{name}")
@@ -195,42 +188,36 @@ def verify(
         if asked["state"] is not None:
             state = asked["state"], read_state(asked["state"], _tell)
         results = VerifyResults(
-            "jsonl" if asked["nagios"] else form_of(form, output, VERIFY_FORMATS),
+            "jsonl" if asked["nagios"] else form_of(writing),
             progress,
-            output=output,
+            writing,
             inputs=paths,
-            quiet=quiet,
-            fail_on=fail_on,
             all_notes=asked["notes"],
             nagios=asked["nagios"],
             textfile=asked["textfile"],
             state=state,
         )
-    except UsageError as error:
-        raise click.UsageError(str(error)) from None
-    options = _options(asked, jobs or 1)
-    with ExitStack() as stack:
+    options = _options(asked, engine.jobs or 1)
+    with item_driver(engine) as driver:
         found = verify_items(
             paths,
             options,
             progress=progress,
             state=state[1] if state else None,
-            **item_driver(stack, engine, master, remote),
+            **driver,
         )
         raise SystemExit(results.take(found))
 
 
-def _refuse_contradictions(
-    asked: dict[str, Any], form: str | None, output: str | None, engine: str
-) -> None:
+def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writing) -> None:
     for one, other in (("deep", "quick"), ("state", "quick")):
         if asked[one] and asked[other]:
             raise UsageError(f"--{one} and --{other} exclude each other")
-    if asked["nagios"] and (form is not None or output is not None):
+    if asked["nagios"] and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
     if asked["broker_version"] is not None and not asked["predict"]:
         raise UsageError("--broker-version needs --predict")
-    if engine == "spark" and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
+    if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
     if asked["recheck_after"] is not None and asked["state"] is None:
         raise UsageError("--recheck-after needs --state")

@@ -23,6 +23,7 @@ from kdump.output.verify_sinks import FileReport, Report, RowReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kdump.cli.asked import Writing
     from kdump.engine.pace import Progress
     from kdump.engine.verify.state import VerifyState
     from kdump.output.progress import Written
@@ -39,30 +40,21 @@ class VerifyResults(Results):
         self,
         form: str,
         progress: Progress,
+        writing: Writing,
         *,
-        output: str | None,
         inputs: Iterable[str],
-        quiet: bool,
-        fail_on: str,
         all_notes: bool,
         nagios: bool,
         textfile: str | None,
         state: tuple[str, VerifyState] | None,
     ) -> None:
-        super().__init__(
-            "jsonl" if form == "table" else form,
-            output=output,
-            inputs=inputs,
-            bytes_mode="auto",
-            quiet=False,
-            fail_on=fail_on,
-            records=False,
-        )
+        sink_form = "jsonl" if form == "table" else form
+        super().__init__(sink_form, writing._replace(quiet=False), inputs=inputs)
         self._nagios = nagios
         self._textfile = textfile
         self._state = state
         self._saved = time.monotonic()
-        self._findings_only = quiet
+        self._findings_only = writing.quiet
         self._errors: list[str] = []
         self._summary: Row | None = None
         self._plugin_status = 3

@@ -176,6 +176,17 @@ def test_version_0_answers_by_modification_time(partition: Path) -> None:
     assert found == [10, 14]
 
 
+def test_partition_under_two_names_is_asked_once(partition: Path) -> None:
+    other = partition.parent / "moved"
+    other.symlink_to(partition.parent / partition.name)
+    rows = [
+        item
+        for item in find_offset([str(partition), str(other)], 0, FindOptions())
+        if isinstance(item, Row)
+    ]
+    assert len(rows) == 1
+
+
 def test_segment_files_stand_for_their_partition_once(partition: Path) -> None:
     paths = [str(path) for path in sorted(partition.glob("*.log"))]
     rows, _ = split(find_offset([*paths, str(partition)], 12, FindOptions()))

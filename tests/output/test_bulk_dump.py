@@ -252,7 +252,7 @@ def test_command(directory: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["--format", "jsonl"], "takes --format parquet"),
+        (["--format", "jsonl"], "takes --format parquet --output DIR/"),
         (["--format", "parquet", "--entries"], "--entries has no parts"),
         (["--format", "parquet", "--limit", "3"], "--limit stops a reader"),
         (["--format", "parquet", "--master", "local"], "go with --engine spark"),
