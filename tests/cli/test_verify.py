@@ -386,7 +386,7 @@ def children_of(pid: int) -> list[int]:
 @pytest.mark.skipif(shutil.which("ps") is None, reason="no ps here")
 def test_an_interruption_ends_workers_without_a_word(data: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    process = started("--bwlimit", "1k", "-j", 2, "--state", state, data)
+    process = started("--bwlimit", "50", "-j", 2, "--state", state, data)
     deadline = time.monotonic() + 20
     while len(workers := children_of(process.pid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -400,7 +400,7 @@ def test_an_interruption_ends_workers_without_a_word(data: Path, tmp_path: Path)
 
 
 def test_sigusr1_says_how_far_it_has_come(data: Path) -> None:
-    process = started("--bwlimit", "1k", data)
+    process = started("--bwlimit", "50", data)
     assert process.stderr is not None
     time.sleep(1.0)
     process.send_signal(signal.SIGUSR1)
