@@ -118,6 +118,7 @@ def interrupted(spark: Any) -> list[object]:
 
 def main(out: Path) -> None:
     """Compare."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # where it was ignored
     out.mkdir()
     here = bulk_dumped(SOUND, out / "here", split_bytes=9000)
     with spark_session(None, "local[2]") as spark:
