@@ -18,6 +18,9 @@ LONG_AGO = 1_600_000_000
 TIME = 1_700_000_000_000
 A_BATCH = 5
 
+#: Checkpoints of a data directory in which nothing was compacted.
+NEVER_CLEANED = {"cleaner-offset-checkpoint": "0\n0\n"}
+
 
 class Item(NamedTuple):
     """One record of a model, at an offset."""
@@ -168,3 +171,9 @@ class Compared:
 def compared(*paths: Path, **options: Any) -> Compared:
     """Compare directories."""
     return Compared(compare([str(path) for path in paths], CompareOptions(**options)))
+
+
+def changed(batch: Batch, offset: int, value: bytes) -> Batch:
+    """Rewrite one record of a batch."""
+    items = (item._replace(value=value) if item.offset == offset else item for item in batch.items)
+    return batch._replace(items=tuple(items))
