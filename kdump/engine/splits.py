@@ -124,7 +124,11 @@ def _parts_shown(
         yield from parts(target, files, options.filters, split_bytes)
     elif files:
         # What a consumer is handed is known for the partition as a whole only.
-        yield Split(0, target._replace(files=tuple(files)), tuple(map(_size, files)))
+        yield Split(
+            0,
+            target._replace(files=tuple(files)),
+            tuple(places.planned_size(file.path) for file in files),
+        )
 
 
 def parts(
@@ -137,7 +141,7 @@ def parts(
     for file in files:
         if is_outside(file, filters):
             continue
-        size = _size(file)
+        size = places.planned_size(file.path)
         if packed and (split_bytes is None or sum(sizes) + size > split_bytes):
             yield Split(0, plain._replace(files=tuple(packed)), tuple(sizes))
             packed, sizes = [], []
@@ -153,13 +157,6 @@ def parts(
             start = end or 0
     if packed:
         yield Split(0, plain._replace(files=tuple(packed)), tuple(sizes))
-
-
-def _size(file: LogFile) -> int:
-    try:
-        return places.getsize(file.path)
-    except (OSError, ValueError):
-        return 0  # the worker will say what is wrong with it
 
 
 def may_be_cut(file: LogFile, filters: Filters) -> bool:

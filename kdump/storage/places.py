@@ -56,6 +56,14 @@ def getsize(path: str) -> int:
     return stat(path).st_size
 
 
+def planned_size(path: str) -> int:
+    """Return the size of a file for a plan: 0 where it is not told, as reading it will say why."""
+    try:
+        return getsize(path)
+    except (OSError, ValueError):
+        return 0
+
+
 def lexists(path: str) -> bool:
     """Whether there is something at a path; in a store also where it does not say."""
     if not is_uri(path):

@@ -85,6 +85,17 @@ class IndexFile:
         key, value = self.layout.unpack_from(self.slots, number * self.slot_bytes)
         return key, value
 
+    def around(self, slot: int) -> list[tuple[int, int]]:
+        """The entries of `slots` before and behind an odd slot of the file."""
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if self.slot(middle) < slot:
+                low = middle + 1
+            else:
+                high = middle
+        return [self.entry(number) for number in (low - 1, low) if 0 <= number < len(self)]
+
     def _sort_out(self, data: bytes, rising: int) -> bytes:
         """Keep what rises; a slot that the next one contradicts is the odd one of the two."""
         strict = self.kind is Kind.OFFSET_INDEX

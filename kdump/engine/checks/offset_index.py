@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Suspect, Touches
 from kdump.engine.checks.answers import HARMLESS
+from kdump.engine.checks.proof import TRIES, astray_first
 from kdump.engine.findings import finding
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from kdump.engine.checks.proof import BadEntry, Proof
     from kdump.engine.findings import Finding
     from kdump.engine.scan import SegmentScan
-
-_TRIES = 8  # bad entries of one code for which a wrong answer is looked for
 
 
 def offset_index_reports(proof: Proof, answers: Answers) -> Iterator[Reported]:
@@ -154,43 +153,23 @@ class _Reports:
             return
         base = self._segment.base_offset
         targets = [self._segment.last_offset]
-        for slot in index.odd[:_TRIES]:
-            near = [base + relative for relative, _ in self._around(slot)]
+        for slot in index.odd[:TRIES]:
+            near = [base + relative for relative, _ in index.around(slot)]
             targets += [*near, *(offset + 1 for offset in near), *(offset - 1 for offset in near)]
         message = f"{index.odd_count:,} entries do not rise above those before them."
         if index.odd_count == 1:
             message = "One entry does not rise above those before it."
         yield self._find("offset-index-order", index.odd[0], message, self._wrong(targets))
 
-    def _around(self, slot: int) -> list[tuple[int, int]]:
-        """The entries before and behind an odd slot that rise."""
-        index = self._index
-        low = 0
-        high = len(index)
-        while low < high:
-            middle = (low + high) // 2
-            if index.slot(middle) < slot:
-                low = middle + 1
-            else:
-                high = middle
-        return [index.entry(number) for number in (low - 1, low) if 0 <= number < len(index)]
-
     def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
         """Entries that do not hold; one that leads astray comes first and says for what."""
-        if not entries:
-            return
         base = self._segment.base_offset
-        wrong: Wrong | None = None
-        first = entries[0]
-        for entry in entries[:_TRIES]:
-            wrong = self._wrong([base + self._index.entry(entry.number)[0]])
-            if wrong is not None:
-                first = entry
-                break
-        yield self._suspect(first, wrong, told=True)
-        for entry in entries:
-            if entry is not first:
-                yield self._suspect(entry, None, told=False)
+
+        def wrong(entry: BadEntry) -> Wrong | None:
+            return self._wrong([base + self._index.entry(entry.number)[0]])
+
+        for entry, found, told in astray_first(entries, wrong):
+            yield self._suspect(entry, found, told=told)
 
     def _suspect(self, entry: BadEntry, wrong: Wrong | None, *, told: bool) -> Reported:
         relative, position = self._index.entry(entry.number)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from kdump.storage.names import Kind
 
 BAD_ENTRIES_KEPT = 1000
+TRIES = 8  # bad entries of one code for which a wrong answer is looked for
+
+Answer = TypeVar("Answer")
 
 
 class BadEntry(NamedTuple):
@@ -28,6 +32,28 @@ class BadEntry(NamedTuple):
     position: int
     culprit: int | None
     max_timestamp_ms: int
+
+
+def astray_first(
+    entries: Sequence[BadEntry], wrong_of: Callable[[BadEntry], Answer | None]
+) -> Iterator[tuple[BadEntry, Answer | None, bool]]:
+    """Yield entries that do not hold, first one by which a lookup goes wrong, with what it says.
+
+    Some are tried, and the first stands for them where none leads astray. The last member is
+    whether an entry is that first one.
+    """
+    first = 0
+    wrong: Answer | None = None
+    for number, entry in enumerate(entries[:TRIES]):
+        wrong = wrong_of(entry)
+        if wrong is not None:
+            first = number
+            break
+    if entries:
+        yield entries[first], wrong, True
+    for number, entry in enumerate(entries):
+        if number != first:
+            yield entry, None, False
 
 
 class Proof:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Suspect, Touches
 from kdump.engine.checks.answers import HARMLESS
+from kdump.engine.checks.proof import TRIES, astray_first
 from kdump.engine.findings import finding
 from kdump.kernels import columns as c
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from kdump.engine.checks.index_file import IndexFile
     from kdump.engine.checks.proof import BadEntry, Proof
     from kdump.engine.findings import Finding
-
-_TRIES = 8  # bad entries of one code for which a wrong answer is looked for
 
 
 class Doubt(NamedTuple):
@@ -188,7 +187,7 @@ class TimeEntries:
         if not count or not odd:
             return
         targets = []
-        for slot in odd[:_TRIES]:
+        for slot in odd[:TRIES]:
             targets += self._times_around(slot)
         message = f"{count:,} entries do not rise above those before them."
         if count == 1:
@@ -198,32 +197,16 @@ class TimeEntries:
 
     def _times_around(self, slot: int) -> list[int]:
         """Times worth a trial: those of the entries before and behind an odd slot that rise."""
-        file = self._file
-        low, high = 0, len(file)
-        while low < high:
-            middle = (low + high) // 2
-            if file.slot(middle) < slot:
-                low = middle + 1
-            else:
-                high = middle
-        near = [file.entry(at)[0] for at in (low - 1, low) if 0 <= at < len(file)]
+        near = [time for time, _ in self._file.around(slot)]
         return [*near, *(time + 1 for time in near), self._segment.max_timestamp_ms]
 
     def _bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
-        if not entries:
-            return
-        wrong: Wrong | None = None
-        first = entries[0]
-        for entry in entries[:_TRIES]:
+        def wrong(entry: BadEntry) -> Wrong | None:
             time = self._file.entry(entry.number)[0]
-            wrong = self._wrong([time, entry.max_timestamp_ms, time + 1])
-            if wrong is not None:
-                first = entry
-                break
-        yield self._suspect(first, wrong, told=True)
-        for entry in entries:
-            if entry is not first:
-                yield self._suspect(entry, None, told=False)
+            return self._wrong([time, entry.max_timestamp_ms, time + 1])
+
+        for entry, found, told in astray_first(entries, wrong):
+            yield self._suspect(entry, found, told=told)
 
     def _suspect(self, entry: BadEntry, wrong: Wrong | None, *, told: bool) -> Reported:
         time, relative = self._file.entry(entry.number)

@@ -97,15 +97,10 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
         place = places.real(log.path)
         if place not in seen:
             seen.add(place)
-            size = sum(_size(str(one.log)) for one in log.logs) if options.check else 0
+            size = (
+                sum(places.planned_size(str(one.log)) for one in log.logs) if options.check else 0
+            )
             yield Item(log.path, target.topic, target.partition, size, log)
-
-
-def _size(path: str) -> int:
-    try:
-        return places.getsize(path)
-    except OSError:
-        return 0  # reading it will say what is wrong
 
 
 def look_up(

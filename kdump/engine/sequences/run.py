@@ -112,15 +112,8 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
                 continue
             segment = name.base_offset
         logs = [one for one in log.logs if segment in (None, one.base_offset)]
-        size = sum(_size(str(one.log)) for one in logs)
+        size = sum(places.planned_size(str(one.log)) for one in logs)
         yield Item(log.path, target.topic, target.partition, segment, size)
-
-
-def _size(path: str) -> int:
-    try:
-        return places.getsize(path)
-    except OSError:
-        return 0  # reading it will say what is wrong
 
 
 def follow_item(

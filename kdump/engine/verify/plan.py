@@ -113,7 +113,7 @@ def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> 
         elif not in_subset(target.topic, target.partition, base, options.subset):
             skips[base] = Skip(OUTSIDE_SUBSET)
         else:
-            sizes[base] = _size(str(segment.log))
+            sizes[base] = places.planned_size(str(segment.log))
     item = Item(target.path, target.topic, target.partition, target.whole, sizes, skips, {})
     if state is None or not target.whole or target.log is None:
         return item
@@ -129,13 +129,6 @@ def in_subset(
     number, slices = subset
     name = f"{topic}-{partition}-{base}".encode("utf-8", "surrogateescape")
     return zlib.crc32(name) % slices == number - 1
-
-
-def _size(path: str) -> int:
-    try:
-        return places.getsize(path)
-    except OSError:
-        return 0  # reading it will say what is wrong, if it is still there then
 
 
 def target_of(item: Item) -> Target | KdumpError:
@@ -179,6 +172,6 @@ class LeftOut:
             return skip.known
         if self.late:
             self.counts[OUT_OF_TIME] += 1
-            self.counts[OUT_OF_TIME_BYTES] += _size(path)
+            self.counts[OUT_OF_TIME_BYTES] += places.planned_size(path)
             return ()
         return None
