@@ -1,0 +1,28 @@
+"""Of index entries that do not hold, the one by which a lookup goes wrong is told of first."""
+
+from kdump.engine.checks.proof import TRIES, BadEntry, astray_first
+
+ENTRIES = [BadEntry(0, number, 100 * number, None, -1) for number in range(TRIES + 2)]
+
+
+def told(astray: int) -> list[tuple[int, str | None, bool]]:
+    """Let one entry lead astray; give the numbers in the order told, the answers, the first."""
+
+    def wrong_of(entry: BadEntry) -> str | None:
+        return "wrong" if entry.number == astray else None
+
+    return [(entry.number, wrong, first) for entry, wrong, first in astray_first(ENTRIES, wrong_of)]
+
+
+def test_entry_that_leads_astray_comes_first_and_the_others_once_behind_it() -> None:
+    rest = [(number, None, False) for number in range(len(ENTRIES)) if number != 2]
+    assert told(2) == [(2, "wrong", True), *rest]
+
+
+def test_first_entry_stands_where_none_of_those_tried_leads_astray() -> None:
+    rest = [(number, None, False) for number in range(1, len(ENTRIES))]
+    assert told(TRIES) == [(0, None, True), *rest]
+
+
+def test_no_entry_no_word() -> None:
+    assert list(astray_first([], lambda entry: entry.number)) == []
