@@ -27,8 +27,6 @@ _EVERYWHERE = {
     # Workers start in a directory that may hold anything, and would import from there first.
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
-# Without it, Spark refuses a source that uses a query's conditions.
-_PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 # An archive is unpacked under this name where a worker starts. The setting is the one that holds
 # for a session on a Connect server too; `spark.pyspark.python` only works before one is made.
 _ARCHIVE_NAME = "env"
@@ -96,7 +94,6 @@ def _prepare(session: Session, archive: str | None, remote: str | None) -> None:
     """Set what a session that runs already can be told."""
     from kdump.spark.errors import one_line
 
-    session.conf.set(_PUSHDOWN, "true")
     if archive is None:
         return
     if remote is not None:

@@ -13,7 +13,7 @@ imports it, by way of the top-level module `pyspark_kdump`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -24,7 +24,6 @@ from kdump.engine.pieces import SplitReader
 from kdump.engine.splits import SPLIT_BYTES, Split, plan
 from kdump.errors import KdumpError, UsageError
 from kdump.spark.columns import finding_row, of_items, of_rows
-from kdump.spark.pushdown import Bounds, bounds_of
 from kdump.spark.schema import VIEWS, types_of
 
 if TYPE_CHECKING:
@@ -46,14 +45,26 @@ _WORDS = {
     "serverProperties": "server_properties",
     "isolation": "isolation",
 }
+#: The options that leave files and batches unread.
+_NARROWING = ("topic", "partition", "fromOffset", "toOffset", "fromTimeMs", "toTimeMs")
 
 
 class KdumpSource(DataSource):
     """The data source `kdump`. Options: view, and those of `kdump dump` in camel case.
 
-    `pushdown` true uses the conditions of a query; Spark then wants
-    `spark.sql.python.filterPushdown.enabled`.
+    Only they leave files and batches unread, a query's conditions do not: Spark up to 4.3 keeps
+    what a reader with `pushFilters` planned for one query in the relation, and every other use of
+    the frame reads that, with rows missing and without a word (apache/spark pull request 57752,
+    for 5.0.0).
     """
+
+    def __init__(self, options: dict[str, str]) -> None:
+        super().__init__(options)
+        if _truth("pushdown", options.get("pushdown", "false")):
+            raise UsageError(
+                "option pushdown is refused: Spark would keep what one query leaves unread from "
+                f"the frame's other queries too; give {', '.join(_NARROWING)} instead"
+            )
 
     @classmethod
     def name(cls) -> str:
@@ -68,9 +79,7 @@ class KdumpSource(DataSource):
         """Check what is asked for and return what reads it."""
         view = self._view()
         _refuse_other_columns(view, schema)
-        pushes = _truth("pushdown", self.options.get("pushdown", "false"))
-        kind = PushdownReader if pushes else Reader
-        return kind(self._paths(), view, self._asked(view), schema, self._pack_bytes())
+        return Reader(self._paths(), view, self._asked(view), schema, self._pack_bytes())
 
     def _view(self) -> str:
         view = self.options.get("view", "records")
@@ -129,27 +138,22 @@ class Reader(DataSourceReader):
         self._options = options
         self._schema = schema
         self._pack_bytes = pack_bytes
-        self._bounds = Bounds()
 
     def partitions(self) -> list[InputPartition]:
         """Plan: a listing, packed into pieces of a size. A path that cannot be read is an error."""
         if self._view == "findings":
             from kdump.spark.views import finding_items
 
-            items = finding_items(self._paths, self._options)
-            return [Piece((item,)) for item in items if self._admits(item)]
+            return [Piece((item,)) for item in finding_items(self._paths, self._options)]
         if self._view == "index-entries":
             from kdump.spark.views import entry_targets
 
-            targets = entry_targets(self._paths, self._options)
-            return [Piece((target,)) for target in targets if self._admits(target)]
+            return [Piece((target,)) for target in entry_targets(self._paths, self._options)]
         pieces: list[InputPartition] = []
         packed: list[Split] = []
-        for split in plan(self._paths, self._narrowed(), None):
+        for split in plan(self._paths, self._options, None):
             if isinstance(split, KdumpError):
                 raise split
-            if not self._admits(split.target):
-                continue
             size = sum(one.size_bytes for one in packed)
             if packed and size + split.size_bytes > self._pack_bytes:
                 pieces.append(Piece(tuple(packed)))
@@ -179,40 +183,10 @@ class Reader(DataSourceReader):
             yield from self._rows(split, schema)
 
     def _rows(self, split: Split, schema: Any) -> Iterator[Any]:
-        options = self._narrowed()
         for file, size in zip(split.target.files, split.sizes, strict=True):
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
-            items = SplitReader(alone, options).items()
+            items = SplitReader(alone, self._options).items()
             yield from of_items(items, schema, file.path, headers=self._view == "batches")
-
-    def _admits(self, target: Any) -> bool:
-        return self._bounds.admits(target.topic, target.partition)
-
-    def _narrowed(self) -> DumpOptions:
-        """Return the options with the bounds of the query."""
-        from dataclasses import replace
-
-        asked, bounds = self._options, self._bounds
-        return replace(
-            asked,
-            from_offset=_higher(asked.from_offset, bounds.from_offset),
-            to_offset=_lower(asked.to_offset, bounds.to_offset),
-            from_time_ms=_higher(asked.from_time_ms, bounds.from_time_ms),
-            to_time_ms=_lower(asked.to_time_ms, bounds.to_time_ms),
-        )
-
-
-class PushdownReader(Reader):
-    """Uses a query's conditions. A class of its own: Spark refuses one that has `pushFilters`
-    while `spark.sql.python.filterPushdown.enabled` is off.
-    """
-
-    def pushFilters(self, filters: list[Any]) -> Iterable[Any]:
-        """Take note of conditions, and leave all of them to Spark as well."""
-        bounds = bounds_of(filters, self._bounds)
-        # Other views have offsets and times too, of other things.
-        self._bounds = bounds if self._view == "records" else bounds.of_partitions()
-        return filters
 
 
 def _refuse_other_columns(view: str, schema: StructType) -> None:
@@ -252,11 +226,3 @@ def _truth(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise UsageError(f"option {name}: {text!r} is neither true nor false")
     return text.lower() == "true"
-
-
-def _higher(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first if second is None else max(first, second)
-
-
-def _lower(first: int | None, second: int | None) -> int | None:
-    return second if first is None else first if second is None else min(first, second)

@@ -19,6 +19,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bulk import bulk_dumped, left_in
+from reusing import PUSHDOWN, refusal, uses
 
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
@@ -27,6 +28,7 @@ from kdump.engine.rows import RecordChunk, Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.spark.driver import SparkFailed, items_on, splits_on
+from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
@@ -62,6 +64,15 @@ def read_here() -> list[tuple[str, int]]:
         if isinstance(item, RecordChunk):
             rows += [(item.place.topic or "", record.offset) for record in item.iter_records()]
     return sorted(rows)
+
+
+def reused(spark: Any) -> bool:
+    """Whether each use of one frame gives its rows, and narrowing by conditions is refused."""
+    spark.conf.set(PUSHDOWN, "true")
+    ways = [way for view in VIEWS for way in uses(spark, view).values()]
+    refused = ["give topic, partition, fromOffset" in refusal(spark, view) for view in VIEWS]
+    spark.conf.unset(PUSHDOWN)
+    return all(came == due for came, due in ways) and all(refused)
 
 
 def slowly(spark: Any, seconds: float, progress: Progress) -> list[Any]:
@@ -130,6 +141,7 @@ def main(out: Path) -> None:
             "verify": verified(**driver) == verified(),
             "find": found(**driver) == found(),
             "read": read(spark) == read_here() != [],
+            "reused": reused(spark),
             "moving": moving(spark),
             "interrupted": interrupted(spark),
             "handlers": len(spark.client._progress_handlers),

@@ -2,9 +2,8 @@
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import builders
@@ -16,7 +15,6 @@ from kdump import __version__
 from kdump.engine.findings import Finding
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
-from kdump.spark.pushdown import Bounds, bounds_of
 from kdump.spark.schema import VIEWS, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -142,35 +140,7 @@ def test_schema_of_other_columns_is_refused(
         spark.read.format("kdump").schema(schema).load(str(directory)).count()
 
 
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "topic = 'orders'",
-        "topic in ('other', 'third') and partition = 0",
-        "partition in (1, 2)",
-        "offset = 405",
-        "offset > 395 and offset <= 810",
-        f"timestamp_ms >= {TIME + 1100}",
-        "timestamp between timestamp_millis(1700000000399) and timestamp_millis(1700000000404)",
-        "timestamp = timestamp_millis(1700000000405)",
-        "topic = 'nowhere'",
-        "offset > 5000",
-        "offset < 0",
-    ],
-)
-def test_conditions_pushed_down_change_no_result(
-    spark: Any, directory: Path, condition: str
-) -> None:
-    def rows(pushdown: str) -> list[Any]:
-        table = read(spark, directory, pushdown=pushdown).where(condition)
-        return sorted((row.topic, row.partition, row.offset) for row in table.collect())
-
-    assert rows("true") == rows("false")
-
-
-def test_conditions_pushed_down_leave_files_unread(
-    spark: Any, directory: Path, tmp_path: Path
-) -> None:
+def test_options_leave_files_unread(spark: Any, directory: Path, tmp_path: Path) -> None:
     """What cannot be opened fails a query that asks for it, and no other."""
     root = tmp_path / "data"
     for name in ("orders-0", "other-0"):
@@ -181,10 +151,10 @@ def test_conditions_pushed_down_leave_files_unread(
     for name in ("other-0/" + f"{0:020}.log", "orders-0/" + f"{400:020}.log"):
         (root / name).unlink()
         (root / name).mkdir()  # no file any more
-    table = read(spark, root, pushdown="true")
-    assert table.where("topic = 'orders' and offset < 400").count() == 400
-    with pytest.raises(Exception, match="is a directory"):
-        table.where("topic = 'orders'").count()
+    for view, rows in (("records", 400), ("batches", 40)):
+        assert read(spark, root, view=view, topic="orders", toOffset="400").count() == rows
+        with pytest.raises(Exception, match="is a directory"):
+            read(spark, root, view=view, topic="orders").count()
 
 
 def test_batches(spark: Any, directory: Path) -> None:
@@ -235,6 +205,7 @@ def test_findings_are_those_of_verify(spark: Any) -> None:
         ({"view": "nonsense"}, "give one of records, batches, findings, index-entries"),
         ({"fromOffset": "many"}, "is no whole number"),
         ({"visible": "perhaps"}, "neither true nor false"),
+        ({"pushdown": "perhaps"}, "neither true nor false"),
     ],
 )
 def test_wrong_options(spark: Any, directory: Path, options: dict[str, str], reason: str) -> None:
@@ -250,25 +221,3 @@ def test_options_of_dump(spark: Any, directory: Path) -> None:
 def test_path_that_is_not_there(spark: Any) -> None:
     with pytest.raises(Exception, match="/nowhere/at/all: No such file"):
         spark.read.format("kdump").load("/nowhere/at/all").count()
-
-
-def condition(word: str, column: str, value: object) -> Any:
-    return type(word, (SimpleNamespace,), {})(attribute=(column,), value=value)
-
-
-def test_bounds_of_conditions() -> None:
-    moment = datetime(2023, 11, 14, 22, 13, 20, 500, tzinfo=UTC)  # half a millisecond behind TIME
-    bounds = bounds_of([
-        condition("In", "topic", ("a", "b")),
-        condition("EqualTo", "topic", "b"),
-        condition("GreaterThan", "offset", 7),
-        condition("LessThanOrEqual", "offset", 20),
-        condition("LessThan", "offset", 30),
-        condition("StringContains", "topic", "x"),
-        condition("EqualTo", "value", b""),
-        condition("LessThan", "timestamp", moment),
-        condition("GreaterThanOrEqual", "timestamp", moment),
-    ])  # fmt: skip
-    assert bounds == Bounds(frozenset("b"), None, 7, 21, TIME, TIME + 1)
-    assert bounds_of([condition("EqualTo", "offset", (1 << 63) - 1)]).to_offset is None
-    assert bounds_of([condition("LessThan", "timestamp", moment.replace(tzinfo=None))]) == Bounds()
