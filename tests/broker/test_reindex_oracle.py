@@ -32,7 +32,7 @@ _DAMAGED = 2 * _COUNT if _LONG else _COUNT
 MODERN = ("clean", "recovered", "killed", "live")
 OLD = ("v0-0822", "v0-0901", "v1-01022", "mixed-282")
 OLD_INTERVAL = 1024  # log.index.interval.bytes of all old brokers
-# Messages of any magic byte, which brokers before 0.11 took and later ones cut (observed.md 45).
+# Messages of any magic byte, which brokers before 0.11 took and later ones cut (S12).
 OF_ANY_MAGIC = ("bad-0",)
 NOW = 1_700_000_000_000
 

@@ -1,0 +1,96 @@
+"""The rules in docs/broker/: each code that is cited is defined there, and the other way round."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs/broker"
+# Codes of rules begin with one of these letters; what else looks like one.
+CODE = r"[FSILRDVOXMK]\d{1,2}"
+NO_RULES = {"X86", "I32", "I64"}
+EVIDENCE = {"source", "corpus", "oracle", "broker"}
+#: Code -> page, and text below the heading.
+RULES = {
+    code: (page.name, text)
+    for page in sorted(PAGES.glob("*.md"))
+    for code, text in re.findall(
+        rf"^### ({CODE})\. .*\n((?:(?!^#).*\n?)*)", page.read_text("utf-8"), re.MULTILINE
+    )
+}
+
+
+def codes_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each code with the step that is named with it, if any; of a range every code."""
+    yield from re.findall(rf"\b({CODE})(?:(?:\.| step )(\d))?\b", text)
+    for letter, first, last in re.findall(r"\b([A-Z])(\d+)(?: to |-)\1(\d+)\b", text):
+        yield from ((f"{letter}{number}", "") for number in range(int(first), int(last) + 1))
+
+
+def cited() -> dict[tuple[str, str], str]:
+    """Give each code, with and without a step, that code and tests cite, with a file that does."""
+    found: dict[tuple[str, str], str] = {}
+    for folder in ("kdump", "tests"):
+        for path in sorted((ROOT / folder).rglob("*.py*")):
+            if path.suffix in (".py", ".pyx") and path != Path(__file__):
+                for code in codes_in(path.read_text("utf-8")):
+                    found.setdefault(code, str(path.relative_to(ROOT)))
+    return {code: path for code, path in found.items() if code[0] not in NO_RULES}
+
+
+CITED = cited()
+
+
+def test_codes_are_defined_once() -> None:
+    pages = "".join(page.read_text("utf-8") for page in PAGES.glob("*.md"))
+    titles = re.findall(r"^### (\w+)", pages, re.MULTILINE)
+    assert sorted(titles) == sorted(set(titles))
+    assert set(titles) == set(RULES)
+    assert len(RULES) > 100
+
+
+def test_each_cited_code_is_defined() -> None:
+    assert {code: path for (code, _), path in CITED.items() if code not in RULES} == {}
+
+
+def test_each_step_that_is_cited_is_there() -> None:
+    for (code, step), path in CITED.items():
+        if step:
+            assert re.search(rf"^{step}\. ", RULES[code][1], re.MULTILINE), (code, step, path)
+
+
+def test_each_rule_is_cited_or_background() -> None:
+    codes = {code for code, _ in CITED}
+    for code, (page, text) in RULES.items():
+        assert text.rstrip().endswith(" · background") == (code not in codes), (code, page)
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_rule_says_since_when_and_how_it_is_known(code: str) -> None:
+    last = RULES[code][1].rstrip().splitlines()[-1]
+    found = re.fullmatch(r"Since \d[^·]* · ([a-z, ]+)( · background)?", last)
+    assert found is not None, last
+    assert set(found[1].split(", ")) <= EVIDENCE
+
+
+def test_rules_that_rules_name_are_defined() -> None:
+    for page in PAGES.glob("*.md"):
+        named = {code for code, _ in codes_in(page.read_text("utf-8"))}
+        assert named <= set(RULES), page.name
+
+
+def test_the_list_of_pages_is_whole() -> None:
+    listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", (PAGES / "README.md").read_text("utf-8")))
+    assert listed == {page.name for page in PAGES.glob("*.md")} - {"README.md"}
+
+
+def test_nothing_outside_is_the_definition() -> None:
+    """What lies outside of the repository is named as the place of corpora and oracle only."""
+    for folder in ("kdump", "tests", "docs", "man"):
+        for path in (ROOT / folder).rglob("*.*"):
+            if path.suffix in (".py", ".pyx", ".md", ".1", ".5", ".7") and path != Path(__file__):
+                text = path.read_text("utf-8")
+                assert "observed.md" not in text, path
+                assert "broker-semantics" not in text, path
