@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.findings import Finding
 from kdump.engine.lookup_segment import BrokerError, Found, Segment, raise_undecodable
+from kdump.engine.predict.read import CLIENT_RECORDS
+from kdump.engine.versions import NEWEST, Version
 from kdump.engine.visibility import AbortFilter, View
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -27,10 +29,6 @@ from kdump.storage.time_index import TimestampOffset
 if TYPE_CHECKING:
     from kdump.engine.targets import Target
     from kdump.storage.index import Index
-
-Version = tuple[int, ...]
-NEWEST: Version = (4, 1)
-_BATCH_WALK = (0, 10, 2)  # before, a lookup read the twelve bytes before each message
 
 
 class Step(NamedTuple):
@@ -83,7 +81,8 @@ class PartitionView:
                 and (
                     Kind.OFFSET_INDEX not in segment.files or (unclean and number == len(logs) - 1)
                 ),
-                ends_silently=broker < _BATCH_WALK,
+                broker=broker,
+                limit=limit,
             )
             for number, segment in enumerate(logs)
         ]
@@ -194,30 +193,11 @@ class PartitionView:
     def translate(
         self, segment: Segment, offset: int, position: int, entry: OffsetPosition | None = None
     ) -> Found | None:
-        """Scan from a position for the first entry whose last offset reaches `offset` (L2, F12)."""
-        scanned = 0
-        if self.broker < _BATCH_WALK:
-            for last, start, size in segment.old_entries(max(0, position)):
-                scanned += 1
-                if last >= offset:
-                    return Found(segment.base_offset, start, size, None, last, entry, scanned)
-            return None
-        for batches in segment.headers(max(0, position)):
-            for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
-                scanned += 1
-                if last >= offset:
-                    base = batches.value(c.B_BASE_OFFSET, row)
-                    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-                    return Found(
-                        segment.base_offset,
-                        batches.value(c.B_POSITION, row),
-                        batches.value(c.B_SIZE, row),
-                        None if wrapper else base,
-                        last,
-                        entry,
-                        scanned,
-                    )
-        return None
+        """Search from a position for the first entry that reaches `offset` (L2, F12)."""
+        found = segment.search(position, offset)
+        return (
+            None if found is None else Found(segment.base_offset, *found[:4], entry, found.scanned)
+        )
 
     def floor(self, offset: int) -> int:
         """The number of the last segment whose base offset is at or below `offset`, or -1 (L1)."""
@@ -257,7 +237,7 @@ class PartitionView:
             position = entry.position if entry else 0
             found = self.translate(segment, offset, position, entry)
             if found is not None:
-                if self.broker < _BATCH_WALK and not self._old_slice(segment, found):
+                if self.broker < CLIENT_RECORDS and not self._old_slice(segment, found):
                     return None
                 scanned += found.batches_scanned
                 self.note(
@@ -316,7 +296,7 @@ class PartitionView:
                         raise_undecodable(segment.path, where, piece.reason)
                     if item.batches.value(c.B_LAST_OFFSET, row) >= end:
                         return None
-            if records.stopped_by == reasons.LENGTH_TOO_SMALL and not segment.ends_silently:
+            if records.stopped_by == reasons.LENGTH_TOO_SMALL and self.broker >= CLIENT_RECORDS:
                 raise BrokerError(f"CorruptRecordException in {segment.path}")
             position = 0
         return None

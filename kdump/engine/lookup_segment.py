@@ -6,28 +6,29 @@ lookup in a large partition touches a few pages of it.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.predict.read import Entries, RefusalError, UnknowableError
+from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
 from kdump.storage import places
-from kdump.storage.file_records import DEFAULT_LIMIT, HEADER_BLOCK_BYTES, FileRecords
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
+    from kdump.engine.predict.read import Broker, Met
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Run
     from kdump.storage.index import Index
 
-ENTRY_START = struct.Struct(">qi")  # offset, size
 # An index that a start would rebuild is proved whole up to this many bytes, else its end only.
 _PROVED_BYTES = 1 << 18
 _PROVED_SLOTS = 4096
@@ -55,8 +56,8 @@ class Segment:
 
     `rebuilt` says that a start would rebuild its indexes (R6.4, R5). Of an index that is there
     only the written entries are believed then, and each only where the log bears it out; with no
-    `.index` none is, since the time index is rebuilt with it. `ends_silently`: a size that no
-    entry can have ends a walk of the log as its end does, as before 0.10.2 (S2, S3).
+    `.index` none is, since the time index is rebuilt with it. `limit` bounds an entry's plain
+    text in bytes.
     """
 
     def __init__(
@@ -65,9 +66,11 @@ class Segment:
         files: dict[Kind, str],
         *,
         rebuilt: bool,
-        ends_silently: bool = False,
+        broker: Broker = NEWEST,
+        limit: int = DEFAULT_LIMIT,
     ) -> None:
-        self.ends_silently = ends_silently
+        self.broker = broker
+        self.limit = limit
         self.base_offset = base_offset
         self.files = files
         self.rebuilt = rebuilt
@@ -188,53 +191,41 @@ class Segment:
         self._sources.append(source)
         return source
 
+    def entries(self) -> Entries:
+        """The log's entries, to be read as a broker of this version reads them."""
+        return Entries(self.log(), self.broker, 0, self.end(), limit=self.limit)
+
     def headers(self, position: int) -> Iterator[Columns]:
         """Headers from a position to the end, as a broker's lookup meets them (S6)."""
         if position < 0:
             if position >= self.end() - 17:
                 return
             raise BrokerError(f"IllegalArgumentException: negative position in {self.path}")
-        records = FileRecords(self.log())
-        yield from records.headers(position, self.end())
-        if records.stopped_by == reasons.LENGTH_TOO_SMALL and not self.ends_silently:
-            raise BrokerError(f"CorruptRecordException in {self.path}")
+        with failing_in(self.path):
+            yield from self.entries().as_is(position)
 
-    def old_entries(self, position: int) -> Iterator[tuple[int, int, int]]:
-        """(offset, position, size) of entries as lookups before 0.10.2 met them (L2).
+    def search(self, position: int, offset: int) -> Met | None:
+        """Find the first entry from a position on that reaches an offset (L2)."""
+        with failing_in(self.path):
+            return self.entries().search(max(0, position), offset)
 
-        They read twelve bytes of an entry, judged no magic, and looked at the offset before the
-        size: whoever takes an entry does not hear that it cannot be one.
-        """
-        end = self.end()
-        block, start = b"", 0
-        while position + LOG_OVERHEAD < end:
-            if not start <= position <= start + len(block) - LOG_OVERHEAD:
-                block, start = self.log().read(position, HEADER_BLOCK_BYTES), position
-            if len(block) < LOG_OVERHEAD:
-                return
-            offset, size = ENTRY_START.unpack_from(block, position - start)
-            yield offset, position, LOG_OVERHEAD + size
-            if size < SMALLEST_MESSAGE:
-                raise BrokerError(f"IllegalStateException: invalid message size in {self.path}")
-            position += LOG_OVERHEAD + size
-
-    def records(self, position: int, limit: int) -> Iterator[tuple[int, int]]:
+    def records(self, position: int) -> Iterator[tuple[int, int]]:
         """(offset, timestamp_ms) of the records of the one entry at a position.
 
         Raises where a broker that opens it would.
         """
-        run = self._run(position, limit)
-        for piece in read_batch(run.data, run.base, run.batches, 0, limit=limit):
+        run = self._run(position)
+        for piece in read_batch(run.data, run.base, run.batches, 0, limit=self.limit):
             for row in range(piece.records.count):
                 yield piece.records.value(c.R_OFFSET, row), piece.records.value(c.R_TIMESTAMP, row)
             raise_undecodable(self.path, position, piece.reason)
 
-    def _run(self, position: int, limit: int) -> Run:
+    def _run(self, position: int) -> Run:
         """The entry at a position, with its bytes; it is row 0."""
-        for run in FileRecords(self.log(), limit=limit).runs_as_is(position, self.end()):
+        for run in FileRecords(self.log(), limit=self.limit).runs_as_is(position, self.end()):
             return run
         raise PathError(
-            self.path, f"the entry at {position} is larger than the limit of {limit} bytes"
+            self.path, f"the entry at {position} is larger than the limit of {self.limit} bytes"
         )
 
     def modified_ms(self) -> int:
@@ -243,6 +234,19 @@ class Segment:
             return places.stat(self.path).st_mtime_ns // 1_000_000
         except OSError as error:
             raise PathError.from_os(self.path, error) from error
+
+
+@contextmanager
+def failing_in(path: str) -> Iterator[None]:
+    """Make what a broker's reading of a file fails at its answer to a lookup."""
+    try:
+        yield
+    except RefusalError as error:
+        raise BrokerError(f"{error}, in {path}") from error
+    except UnknowableError as error:
+        raise BrokerError(
+            f"it cannot be told here what a broker would make of {error}, in {path}"
+        ) from error
 
 
 def raise_undecodable(path: str, position: int, reason: int) -> None:

@@ -148,7 +148,7 @@ def _scan(
             if greatest < target:
                 continue
             where = batches.value(c.B_POSITION, row)
-            for offset, timestamp in segment.records(where, view.limit):
+            for offset, timestamp in segment.records(where):
                 if timestamp >= target and offset >= start:
                     reach = where + batches.value(c.B_SIZE, row) - position
                     view.note(
@@ -211,7 +211,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
             if batches.value(c.B_LAYOUT, row) == 0:
                 return answer  # magic 0 has no times
-            for record, timestamp in best.records(where, view.limit):
+            for record, timestamp in best.records(where):
                 if timestamp == largest:
                     return answer._replace(
                         offset=record,

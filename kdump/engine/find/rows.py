@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
+from kdump.engine.lookup import BrokerError, PartitionView
 from kdump.engine.rows import Row
+from kdump.engine.versions import NEWEST
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
-    from kdump.engine.lookup import Found, Step, Version
+    from kdump.engine.lookup import Found, Step
     from kdump.engine.targets import Target
+    from kdump.engine.versions import Version
     from kdump.storage.offset_index import OffsetPosition
 
 _FORMAT_WITH_TIME = (0, 10)

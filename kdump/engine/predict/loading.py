@@ -290,17 +290,17 @@ class Loading:
             return
         limit = segment.end
         if segment.base_offset == floor and (found := segment.translate(end)) is not None:
-            limit = found[0]
+            limit = found.position
         first = segment.translate(start)
         if first is None:
             return
-        if limit < first[0]:
+        if limit < first.position:
             raise RefusalError("IllegalArgumentException: offsets so far out of order give a "
                                "negative size to read")  # fmt: skip
         self.replayed.append(segment.base_offset)
         with segment.entries() as entries:
             entries.end = limit
-            producers.replay(entries, entries.as_is(first[0]))
+            producers.replay(entries, entries.as_is(first.position))
 
 
 def _transaction_index(base: int, path: str) -> str | None:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
 
-DEFAULT_BROKER: Broker = (4, 1)
 _FIRST_WITH_OFFSETS = (0, 8)
 _RECOVERY_POINTS = (0, 8, 1)
 _LAST_SEGMENT_ONLY = (1 << 63) - 1

@@ -17,7 +17,7 @@ from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
     from kdump.engine.predict.producers import Producers
-    from kdump.engine.predict.read import Broker
+    from kdump.engine.predict.read import Broker, Met
     from kdump.engine.settings import Settings
     from kdump.kernels.columns import Columns
 
@@ -99,8 +99,8 @@ class Segment:
         entry = self.index.lookup(offset, two_section=self.broker >= _TWO_SECTIONS)
         return self.start + max(entry.position, 0)
 
-    def translate(self, offset: int) -> tuple[int, int] | None:
-        """The first entry whose last offset reaches `offset`: (position, last offset), or None."""
+    def translate(self, offset: int) -> Met | None:
+        """Find the first entry whose last offset reaches `offset`, None where none does."""
         if self.size_bytes == 0:
             return None
         with self.entries() as entries:
@@ -118,8 +118,8 @@ class Segment:
             found = entries.search(self.position_of(self.index.last_offset), self.index.last_offset)
             if found is None:
                 return self.base_offset
-            last = found[1]
-            for rows in entries.as_is(found[0]):
+            last = found.last_offset
+            for rows in entries.as_is(found.position):
                 last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
             return last + 1
 
@@ -134,7 +134,7 @@ class Segment:
         self.index = OffsetIndex(b"", self.base_offset)
         before = self.end
         if found is not None:
-            self.end = found[0]
+            self.end = found.position
         self.emptied = True
         return before - self.end
 
