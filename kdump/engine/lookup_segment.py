@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.lookup_records import UndecodableError, records_of
 from kdump.engine.predict.read import Entries, RefusalError, UnknowableError
 from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
@@ -209,16 +209,16 @@ class Segment:
         with failing_in(self.path):
             return self.entries().search(max(0, position), offset)
 
-    def records(self, position: int) -> Iterator[tuple[int, int]]:
+    def records(self, position: int, *, streaming: bool = False) -> Iterator[tuple[int, int]]:
         """(offset, timestamp_ms) of the records of the one entry at a position.
 
-        Raises where a broker that opens it would.
+        Raises where a broker that looks for a time in it would; `streaming` as it looks for the
+        greatest one.
         """
-        run = self._run(position)
-        for piece in read_batch(run.data, run.base, run.batches, 0, limit=self.limit):
-            for row in range(piece.records.count):
-                yield piece.records.value(c.R_OFFSET, row), piece.records.value(c.R_TIMESTAMP, row)
-            raise_undecodable(self.path, position, piece.reason)
+        try:
+            yield from records_of(self._run(position), limit=self.limit, streaming=streaming)
+        except UndecodableError as error:
+            raise_undecodable(self.path, position, error.reason)
 
     def _run(self, position: int) -> Run:
         """The entry at a position, with its bytes; it is row 0."""

@@ -211,7 +211,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
             if batches.value(c.B_LAYOUT, row) == 0:
                 return answer  # magic 0 has no times
-            for record, timestamp in best.records(where):
+            for record, timestamp in best.records(where, streaming=True):
                 if timestamp == largest:
                     return answer._replace(
                         offset=record,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
+from kdump.record.deep import opened
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
@@ -306,22 +306,17 @@ class Entries:
         if size > self.limit:
             raise UnknowableError(f"a compressed entry of {size} bytes")
         data = self.source.read(position, size)
-        first: int | None = None
-        # All of it is opened before the first message is handed out.
-        for piece in read_batch(data, position, rows, number, limit=self.limit):
-            if piece.reason in _NOT_OPENED:
-                raise UnknowableError(f"a compressed entry that is not opened: {piece.detail}")
-            if piece.reason in _UNREADABLE:
-                error = CorruptRecordError("CorruptRecordException: a broken compressed entry")
-                error.end_position = position
-                raise error
-            if piece.reason == reasons.CODEC_FAILED:
-                raise RefusalError("KafkaException: a compressed entry that cannot be opened")
-            if first is None and piece.records.count:
-                first = piece.records.value(c.R_OFFSET, 0)
-        if first is None:
-            raise RefusalError("a compressed entry without a message")
-        return first
+        wrapper = opened(data, position, rows, number, self.limit)
+        if wrapper.reason in _NOT_OPENED:
+            raise UnknowableError(f"a compressed entry that is not opened: {wrapper.detail}")
+        offset, _, compressed = next(wrapper.messages(), (-1, -1, False))
+        if wrapper.reason in _UNREADABLE or compressed:
+            error = CorruptRecordError("CorruptRecordException: a broken compressed entry")
+            error.end_position = position
+            raise error
+        if wrapper.reason:
+            raise RefusalError("KafkaException: a compressed entry that cannot be opened")
+        return offset
 
     def _search_old(self, position: int, offset: int) -> Met | None:
         """Find it by twelve bytes of each entry; an offset is looked at before the size (L2)."""
