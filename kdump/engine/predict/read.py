@@ -28,6 +28,7 @@ Broker = tuple[int, ...]
 NEW_FORMAT = (0, 11)  # batches of magic 2, and the reading that came with them (S6)
 CLIENT_RECORDS = (0, 10, 2)  # a size that cannot be raises on files too (S5)
 LAZY_READ = (0, 10, 0)  # the size is held against the end before memory is asked for (S3)
+TWO_SECTIONS = (2, 1)  # an index is searched at its end first (I4)
 BASE_SEARCH = (4, 1)  # a search compares base offsets first
 _NO_OVERFLOW = (1, 1, 1)  # the end of an entry is compared without a sum that can wrap (S6)
 
@@ -258,6 +259,20 @@ class Entries:
         """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""
         if CLIENT_RECORDS <= self.broker < _NO_OVERFLOW and self._wraps(position, size):
             raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")
+
+    def next_offset(self, position: int, indexed: int, base: int) -> int:
+        """The offset behind the last entry as a start finds it (`readNextOffset`).
+
+        `indexed` is the offset of the last index entry, `position` where it leads. Where nothing
+        there reaches that offset, or no whole entry stands there (the twelve bytes that brokers
+        before 0.10.2 searched by may be those of a torn one), the segment counts as empty, however
+        much it holds: that gives `base`.
+        """
+        found = self.search(position, indexed)
+        last = base - 1
+        for rows in self.as_is(found.position) if found is not None else ():
+            last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
+        return last + 1
 
     def search(self, position: int, offset: int) -> Met | None:
         """Find the first entry from `position` on whose last offset reaches `offset` (L2)."""
