@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class Partway(Loading):
     """The segments of a partition, each as a start leaves it once it was asked for.
 
-    `segments` has those that are there as far as is known: a cut, a split or a log below its start
-    changes it. Files left as .swap are put in at once, with all that goes with that.
+    `segments` has those that are there as far as is known: a cut or a split changes it. What a
+    split further behind puts in the place of a segment already asked for is not waited for. Files
+    left as .swap are put in at once, with all that goes with that.
     """
 
     def __init__(self, log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> None:
