@@ -172,7 +172,8 @@ def _maximum(view: PartitionView) -> TimeAnswer:
         largest_timestamp_ms=largest,
     )
     if view.broker < _EXACT_MAXIMUM:
-        return TimeAnswer(offset, largest, None, segment=best.base_offset)
+        # With the partition's latest epoch, whatever that of the record is.
+        return TimeAnswer(offset, largest, _latest_epoch(view), segment=best.base_offset)
     entry = view.index_entry(best, offset)
     position = best.start + (entry.position if entry else 0)
     scanned = 0

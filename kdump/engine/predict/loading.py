@@ -15,7 +15,6 @@ from kdump.engine.predict.producers import Producers
 from kdump.engine.predict.read import NEW_FORMAT, RefusalError
 from kdump.engine.predict.segment import OffsetOverflowError, Segment
 from kdump.engine.predict.split import split
-from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
@@ -32,6 +31,8 @@ if TYPE_CHECKING:
 
 _TIME_INDEX = (0, 10, 1)
 _INDEXES_MENDED = (0, 9)  # a corrupt index is rebuilt at load; before, the broker gives up
+# Between these an empty index is made before it is asked whether there is one.
+_INDEX_MADE_FIRST, _INDEX_LOOKED_FOR = (0, 9), (0, 10, 1)
 _INDEXES_BELIEVED = (2, 3)  # nothing but the presence of .index is looked at
 LOG_START_KEPT = (2, 3)
 _SWAP_FILTER = (2, 0)
@@ -129,6 +130,8 @@ class Loading:
         if Kind.OFFSET_INDEX not in files:
             if self.broker < _INDEX_SANITY:
                 raise RefusalError("IllegalStateException: a log without its offset index")
+            if _INDEX_MADE_FIRST <= self.broker < _INDEX_LOOKED_FOR:
+                return None
             return "the offset index is missing"
         if _INDEXES_MENDED <= self.broker < _INDEXES_BELIEVED:
             with Source(files[Kind.OFFSET_INDEX]) as source:
@@ -139,7 +142,7 @@ class Loading:
             if broken is not None:
                 return broken
         if self.broker >= NEW_FORMAT and Kind.TRANSACTION_INDEX in files:
-            return _transaction_index(base, files[Kind.TRANSACTION_INDEX])
+            return _transaction_index(base, files[Kind.TRANSACTION_INDEX], self.broker)
         return None
 
     def _recover(self, segment: Segment) -> int:
@@ -308,14 +311,11 @@ class Loading:
             producers.replay(entries, entries.as_is(first.position))
 
 
-def _transaction_index(base: int, path: str) -> str | None:
+def _transaction_index(base: int, path: str, broker: Broker) -> str | None:
     """Why a transaction index makes a start recover its segment (I22)."""
-    data = whole(path)
-    index = TransactionIndex(data, base)
-    if (broken := index.sanity()) is not None:
+    index = TransactionIndex(whole(path), base)
+    if (broken := index.sanity(broker)) is not None:
         return broken
-    readable = sum(1 for _ in index.readable())
-    if readable < index.entries:
-        version = data[readable * ABORTED_TRANSACTION.size]
+    if (version := index.refused_version(broker)) is not None:
         raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
     return None
