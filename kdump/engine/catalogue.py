@@ -381,9 +381,9 @@ CATALOGUE: dict[str, Code] = {
     ),
     "transaction-index-version": Code(
         _R,
-        "An entry of the transaction index has a version no broker reads.",
+        "An entry of the transaction index has a version the newest brokers do not read.",
         "Recovery of the segment rewrites it.",
-        "A read_committed fetch of this segment fails.",
+        "A read_committed fetch of this segment fails, and so does the start of a broker.",
     ),
     "transaction-index-order": Code(
         _R,

@@ -20,8 +20,7 @@ assert TIME_INDEX_ENTRY.size == 12
 
 ABORTED_TRANSACTION = struct.Struct(
     ">"
-    "b"  #  0 version, 0: brokers look at the first of its two bytes only (I21)
-    "x"  #  1 the other one
+    "h"  #  0 version, 0: until 4.3 brokers looked at the first of its two bytes only (I21)
     "q"  #  2 producerId
     "q"  # 10 firstOffset of the transaction in this partition
     "q"  # 18 lastOffset, that of the ABORT marker

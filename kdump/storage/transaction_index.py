@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kdump.storage.source import Source
 
 VERSION = 0
+_BOTH_BYTES = (4, 4)  # of the version are looked at from here on, before the first only
 
 
 class AbortedTransaction(NamedTuple):
@@ -31,6 +32,10 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     last_offset: int
     last_stable_offset: int
+
+    def version_for(self, broker: tuple[int, ...] | None = None) -> int:
+        """The version as a broker takes it, the newest where none is named."""
+        return self.version if broker is None or broker >= _BOTH_BYTES else self.version >> 8
 
 
 class TransactionIndex(EntryFile):
@@ -47,12 +52,22 @@ class TransactionIndex(EntryFile):
                 yield slot, AbortedTransaction(*fields)
                 slot += 1
 
-    def readable(self) -> Iterator[AbortedTransaction]:
-        """Yield what a broker reads: up to the first version above 0, where it throws (I22)."""
+    def readable(self, broker: tuple[int, ...] | None = None) -> Iterator[AbortedTransaction]:
+        """Yield what a broker reads: up to the first version above 0, where it throws (I22).
+
+        None: as the newest does.
+        """
         for _, transaction in self.slots():
-            if transaction.version > VERSION:
+            if transaction.version_for(broker) > VERSION:
                 return
             yield transaction
+
+    def refused_version(self, broker: tuple[int, ...]) -> int | None:
+        """The version at which a broker throws, None where it reads to the end."""
+        for _, transaction in self.slots():
+            if (version := transaction.version_for(broker)) > VERSION:
+                return version
+        return None
 
     def problems(self) -> list[Problem]:
         """List what is wrong: versions, last offsets that do not rise from the base, a piece."""
@@ -80,9 +95,9 @@ class TransactionIndex(EntryFile):
             )
         return found
 
-    def sanity(self) -> str | None:
+    def sanity(self, broker: tuple[int, ...] | None = None) -> str | None:
         """Say why `sanityCheck` refuses the file, or None (I22); asked at load since 0.11."""
-        for transaction in self.readable():
+        for transaction in self.readable(broker):
             if transaction.last_offset < self.base_offset:
                 return (
                     f"last offset {transaction.last_offset} is below the base offset "

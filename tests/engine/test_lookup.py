@@ -258,6 +258,12 @@ class TestTimes:
         assert (list_offsets(view, -3).offset, list_offsets(view, -3).timestamp_ms) == (1, T0 + 90)
         assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).offset == 2
 
+    def test_the_maximum_came_with_the_latest_epoch_until_3_7(self, tmp_path: Path) -> None:
+        put(tmp_path / "t-0", 0, batch(0, [5, 90, 7]), b"", times_bytes((90, 2)))
+        (tmp_path / "t-0/leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 2\n")
+        assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 7)), -3).leader_epoch == 4
+        assert list_offsets(view_of(tmp_path / "t-0", broker=(3, 8)), -3).leader_epoch == 0
+
     def test_a_maximum_that_lies_has_no_answer(self, tmp_path: Path) -> None:
         lies = builders.batch(base_timestamp=T0, max_timestamp=T0 + 9)
         put(tmp_path / "t-0", 0, lies, b"", times_bytes((9, 0)))

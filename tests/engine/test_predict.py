@@ -271,6 +271,55 @@ def test_size_beyond_memory_in_old_brokers(directory: Directory) -> None:
     assert directory.predict((4, 1))["outcome"] == "clean"
 
 
+TORN = struct.pack(">qi", 3, 40) + bytes(20)
+TOO_SMALL = struct.pack(">qi", 3, 5) + bytes(20)
+
+
+@pytest.mark.parametrize("tail", [TORN, TOO_SMALL], ids=["torn", "undersized"])
+@pytest.mark.parametrize("broker", [(0, 8, 2), (0, 9), (0, 10, 0), (0, 10, 1)])
+def test_index_entry_at_a_broken_tail_in_old_brokers(
+    directory: Directory, broker: tuple[int, ...], tail: bytes
+) -> None:
+    sound = message(0) + message(1) + message(2)
+    directory.segment(0, sound, tail, index=slot(3, len(sound)))
+    directory.write(f"{0:020d}.timeindex", struct.pack(">qi", 1, 3))
+    directory.clean()
+    row = directory.predict(broker)
+    assert (row["outcome"], row["log_end_after"]) == ("empty", 0)
+    assert row["records_lost"] == (4 if tail == TORN else 3)  # with the torn one, whose head stands
+
+
+@pytest.mark.parametrize("broker", [(0, 8, 2), (0, 9), (0, 10, 1)])
+def test_nothing_but_a_torn_entry_in_old_brokers(
+    directory: Directory, broker: tuple[int, ...]
+) -> None:
+    directory.segment(3, TORN)
+    directory.checkpoint("recovery-point", 3)
+    directory.clean()
+    assert directory.predict(broker)["log_end_after"] == 3
+
+
+def test_missing_index_that_the_constructor_makes(directory: Directory) -> None:
+    directory.segment(0, message(0), message(1), index=None)
+    directory.segment(2, message(2))
+    directory.checkpoint("recovery-point", 2)
+    directory.clean()
+    for broker in ((0, 9, 0, 1), (0, 10, 0, 1)):
+        assert directory.predict(broker)["indexes_rebuilt"] == []
+    for broker in ((0, 8, 2, 2), (0, 10, 1), (2, 8), (4, 4)):
+        assert directory.predict(broker)["indexes_rebuilt"] == [0]
+
+
+def test_second_byte_of_an_aborted_transactions_version(directory: Directory) -> None:
+    directory.segment(0, batch_of(0))
+    directory.write(f"{0:020d}.txnindex", struct.pack(">hqqqq", 9, 1, 0, 0, 1))
+    directory.clean()
+    assert directory.predict((4, 3, 1))["outcome"] == "clean"
+    row = directory.predict((4, 4))
+    assert row["outcome"] == "refuses-to-start"
+    assert "aborted transaction of version 9" in row["reason"]
+
+
 def test_zeroed_index_by_era(directory: Directory) -> None:
     directory.segment(0, message(0), index=bytes(8))
     directory.segment(1, message(1))

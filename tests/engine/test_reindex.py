@@ -18,6 +18,7 @@ from kdump.engine.reindex import refusals as reindex_refusals
 from kdump.engine.reindex.run import DEFAULT_ONLY, kinds_of
 from kdump.engine.rows import Row
 from kdump.errors import NothingToDo, PathError, Refused
+from kdump.storage import places
 from kdump.storage.names import Kind
 
 TIME = 1_700_000_000_000
@@ -499,3 +500,20 @@ def test_checkpoint_that_no_broker_can_read(partition: Path) -> None:
     assert rows_of(partition, only=only) == []
     path.write_text("0\n1\norders 0 81\njunk")  # beyond the log's end: it cannot be true
     assert rows_of(partition, only=only)[0]["entries_after"] == 0
+
+
+@pytest.mark.parametrize("gone", ["log", "index", "timeindex", "log index timeindex"])
+def test_a_plan_goes_on_where_retention_takes_a_segment_away(
+    partition: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    write(partition)
+
+    def listdir(path: str, *, fresh: bool = False) -> list[str]:
+        listed = [at.name for at in Path(path).iterdir()]
+        for extension in gone.split():
+            (partition / f"{STEM}.{extension}").unlink(missing_ok=True)
+        return listed
+
+    monkeypatch.setattr(places, "listdir", listdir)
+    rows = rows_of(partition)
+    assert {row["segment"] for row in rows} >= {int(NEXT)}

@@ -37,10 +37,19 @@ def test_torn_tail_is_passed_over() -> None:
     assert codes(data) == [("transaction-index-size", 34, 34, 67, 1)]
 
 
-def test_brokers_look_at_the_first_byte_of_the_version() -> None:
-    assert codes(entry(version=0x00FF)) == []
+def test_brokers_before_4_4_look_at_the_first_byte_of_the_version() -> None:
+    index = TransactionIndex(entry() + entry(last=9, version=0x0009), 0)
+    assert len(list(index.readable((4, 3, 1)))) == 2
+    assert index.refused_version((4, 3, 1)) is None
+    assert len(list(index.readable())) == 1
+    assert index.refused_version((4, 4)) == 9
+    assert TransactionIndex(entry(version=0x0100), 0).refused_version((4, 3, 1)) == 1
+
+
+def test_a_version_is_told_of_whichever_byte_it_stands_in() -> None:
+    assert codes(entry(version=0x0009)) == [("transaction-index-version", 0, 0, 9, 1)]
     data = entry() + entry(last=9, version=0x0100) + entry(last=12)
-    assert codes(data) == [("transaction-index-version", 34, 0, 1, 1)]
+    assert codes(data) == [("transaction-index-version", 34, 0, 0x0100, 1)]
     index = TransactionIndex(data, 0)
     assert len(list(index.slots())) == 3
     assert len(list(index.readable())) == 1

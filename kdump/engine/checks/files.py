@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, kept_out, status_of
-from kdump.engine.checks.holes import Covered, Seen, holes
+from kdump.engine.checks.holes import Covered, Seen, has_log, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.findings import Finding, finding
 from kdump.kernels import columns as c
@@ -137,9 +137,9 @@ class Files(Check):
     def _orphans(self, missing: list[Finding]) -> Iterator[Finding]:
         """Tell of indexes without a log; those of a segment that is missing follow from that."""
         for segment in self.partition.log.segments:
-            if segment.log is not None or not segment.files:
-                continue
             base = segment.base_offset
+            if segment.log is not None or not segment.files or has_log(self.partition.log, base):
+                continue
             for number, hole in enumerate(missing):
                 assert hole.offset is not None
                 assert hole.next_offset is not None

@@ -7,6 +7,7 @@ rest of the partition shows that records lay in it they are lost, else it is onl
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.damage import at_place
 from kdump.engine.findings import Finding
 from kdump.errors import PathError
-from kdump.storage import checkpoints, names
+from kdump.storage import checkpoints, names, places
+from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
@@ -61,6 +63,8 @@ def holes(
         start, end = one.next_offset, following.base_offset
         if start is None or start >= end or one.torn or _is_covered(covered, start, end):
             continue
+        if _turns_up(partition, start, end):
+            continue
         proof = None if unsure else _proof(partition, start, end)
         if proof is None:
             told = _told("segments-apart", one, end)
@@ -76,6 +80,27 @@ def holes(
                 lost_at_least=1,
                 lost_at_most=end - start,
             )
+
+
+def _turns_up(partition: PartitionScan, start: int, end: int) -> bool:
+    """Whether a log that the listing missed lies in the hole after all.
+
+    A large directory is listed by several calls, between which a broker rolls segments: a log may
+    be missed whose index is seen, and one call later as well. So names are looked up, too.
+    """
+    bases = [start, *(one.base_offset for one in partition.log.segments if one.log is None)]
+    if any(start <= base < end and has_log(partition.log, base) for base in bases):
+        return True
+    try:
+        logs = LocalLog.open(partition.log.path).logs
+    except PathError:
+        return False
+    return any(start <= segment.base_offset < end for segment in logs)
+
+
+def has_log(log: LocalLog, base: int) -> bool:
+    """Whether a segment's log is there by its name, whatever a listing said."""
+    return places.lexists(os.path.join(log.path, names.file_name(Kind.LOG, base)))
 
 
 def _told(code: str, one: Seen, end: int) -> Finding:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from kdump.storage.names import FileName
 
+_TOOL = (4, 1)  # the release whose text this is
 #: `--max-message-size`: how far the index check looks for a batch behind a position.
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
@@ -226,10 +227,10 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
     assert name.base_offset is not None
     with Source(path) as source:
         for slot, transaction in TransactionIndex(source, name.base_offset).slots():
-            if transaction.version > VERSION:
+            if (version := transaction.version_for(_TOOL)) > VERSION:
                 yield ToolDeath(
                     path,
-                    f"slot {slot}: unexpected aborted transaction version {transaction.version}",
+                    f"slot {slot}: unexpected aborted transaction version {version}",
                 )
                 continue
             yield Row("aborted-transaction", transaction._asdict())

@@ -56,13 +56,22 @@ class Partition:
         with self._carrier:
             for number, segment in enumerate(self.logs):
                 if self.job.bases is None or segment.base_offset in self.job.bases:
-                    yield from self._segment(number)
+                    yield from self._unless_gone(number)
                 else:
                     self._carried = None
             if self._epochs is not None:
                 yield self._leader_epochs(self._epochs)
         if self.options.write:
             yield from self._carrier.refused.values()
+
+    def _unless_gone(self, number: int) -> Iterator[Item]:
+        """Plan a segment; one that retention takes away meanwhile needs no indexes any more."""
+        try:
+            yield from self._segment(number)
+        except PathError as error:
+            if self.options.write or os.path.lexists(error.path):
+                raise
+            self._carried = None
 
     def _segment(self, number: int) -> Iterator[Item]:
         reading, known = self._read(number)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.predict.directory import REFUSALS, predict_directory
-from kdump.engine.predict.recovery import DEFAULT_BROKER, predict_partition
+from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
+from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.storage.log_dir import LogDir
 
@@ -45,7 +46,7 @@ def predictor(
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})
-    return Predictor(broker or DEFAULT_BROKER, settings, clusters)
+    return Predictor(broker or NEWEST, settings, clusters)
 
 
 def refused(

@@ -21,6 +21,7 @@ from directories import (
 
 from kdump.engine.checks.access import FileStatus, kept_out
 from kdump.engine.findings import Finding
+from kdump.storage import places
 from kdump.storage.names import stops_start
 
 ROOT = 0
@@ -254,6 +255,22 @@ def test_indexes_of_a_missing_log_prove_it_and_only_follow(data: DataDirectory) 
     told = one(data.path)
     assert told.code == "segment-missing"
     assert told.consequences == ("index-without-log@10",)
+
+
+@pytest.mark.parametrize("missed", ["log", "log index timeindex"])
+def test_a_log_that_a_listing_misses_is_not_missing(
+    data: DataDirectory, missed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large directory is listed by several calls, while a broker rolls segments."""
+    names = {f"{10:020}.{extension}" for extension in missed.split()}
+
+    def listdir(path: str, *, fresh: bool = False) -> list[str]:
+        return [at.name for at in Path(path).iterdir() if at.name not in names]
+
+    monkeypatch.setattr(places, "listdir", listdir)
+    snapshot_behind(data.path / "users-3")
+    told = [found.code for found in findings(data.path)]
+    assert not {"segment-missing", "segments-apart", "index-without-log"} & set(told)
 
 
 @pytest.mark.parametrize("prove", PROOFS)
