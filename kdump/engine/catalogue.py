@@ -119,6 +119,24 @@ CATALOGUE: dict[str, Code] = {
         "Readers may see records twice or not at all; compare with a replica.",
         "The same offsets stand in two segments.",
     ),
+    "offset-past-range": Code(
+        _D,
+        "A batch of the newest segment lies further above its base than an index can reach.",
+        "Do not go by this offset: it lies outside the checksum. Compare with a replica; the "
+        "records are whole.",
+        "Lookups by offset do not come to these records; where they are the last, see "
+        "log-end-astray.",
+    ),
+    "log-end-astray": Code(
+        _D,
+        "The last batch of the log has an offset that cannot be right.",
+        "Before any start of a broker: write the offset that fits over the first eight bytes of "
+        "the batch, big-endian, which no checksum covers; or cut the log off where the batch "
+        "starts. Work on a copy. Taking away .kafka_cleanshutdown is no way out: recovery keeps "
+        "the offset, or refuses to start.",
+        "A broker takes that offset for the end of the log: it gives new records offsets from "
+        "there on, or deletes every segment if that is below the log start.",
+    ),
     "zero-tail": Code(
         _D,
         "A segment that is not preallocated ends in zeros.",

@@ -1,0 +1,144 @@
+"""Where a start finds the end of the log: in the last batch's header, right or wrong.
+
+After a clean stop a broker reads headers from the last index entry on and checks no sum (L2, R5):
+the offset behind the last of them is its log end. One that cannot be right is the worst that a log
+can hold. What is written next gets offsets from there on, or, where it lies below the log start,
+every segment is deleted. Without the mark of a clean stop it is no better: recovery keeps a batch
+whose sum is right, in a segment of its own, and refuses to start over one below its segment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.damage import at_place
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.scan import SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Gap
+
+_SILENT = ("cut-short", "short-tail")  # what ends a broker's reading without a word
+
+
+class _Header(NamedTuple):
+    """The last header; `joins`: it stands right behind a batch that is believed."""
+
+    position: int
+    size_bytes: int
+    first: int
+    last: int
+    sound: bool
+    joins: bool
+
+
+class LogEnd:
+    """Keeps the header that stands last in the newest segment."""
+
+    def __init__(self, last_offset: int) -> None:
+        self._header: _Header | None = None
+        self._believed = last_offset  # the last offset that is, and where its batch ends
+        self._believed_end = 0
+
+    def run(self, batches: Columns, believed: int) -> None:
+        """Take up sound batches; `believed` is the last believed offset now."""
+        row = batches.count - 1
+        if believed != self._believed:
+            lasts = batches.column(c.B_LAST_OFFSET)
+            at = next((k for k in range(row, -1, -1) if lasts[k] == believed), None)
+            self._believed = believed
+            self._believed_end = -1 if at is None else _end(batches, at)
+        self._take(batches, row, sound=True)
+
+    def gap(self, gap: Gap) -> None:
+        """Take up what no batch is; its header may be read as one all the same."""
+        header = gap.header
+        if (
+            header is not None
+            and not header.flags & c.TOO_SMALL
+            and gap.size_bytes == header.value(c.B_SIZE, 0)
+        ):
+            self._take(header, 0, sound=False)
+        elif gap.reason not in _SILENT or not gap.to_end:
+            self._header = None
+
+    def _take(self, batches: Columns, row: int, *, sound: bool) -> None:
+        last, position = batches.value(c.B_LAST_OFFSET, row), batches.value(c.B_POSITION, row)
+        wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
+        first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
+        if not sound and batches.value(c.B_RECORDS_COUNT, row) not in (-1, last - first + 1):
+            first, last = last, first  # no broker wrote that to the end of a log: not believed
+        size = batches.value(c.B_SIZE, row)
+        joins = not wrapper and position == self._believed_end
+        self._header = _Header(position, size, first, last, sound, joins)
+
+    def finding(self, segment: SegmentScan) -> Finding | None:
+        """Tell of a last header that cannot be right."""
+        header = self._header
+        if header is None or not segment.active or segment.is_snapshot:
+            return None
+        end, believed = segment.end_offset, self._believed
+        if header.last == believed or (header.sound and header.last < header.first):
+            return None
+        if not header.sound and believed < header.first <= header.last < end:
+            return None
+        return self._told(segment, header)
+
+    def _told(self, segment: SegmentScan, header: _Header) -> Finding:
+        first, last = sorted((header.first, header.last))
+        fits, sure = self._believed + 1, header.joins
+        indexed = None if sure else _indexed(segment, header.position)
+        if indexed is not None and fits <= indexed - (last - first) < segment.end_offset:
+            fits, sure = indexed - (last - first), True
+        eight = fits.to_bytes(8, "big", signed=True).hex(" ")
+        if not header.sound:
+            way = f"The batch is broken too: cut the log off at position {header.position:,}."
+        elif sure:
+            way = f"{fits:,} fits, {eight} in the first eight bytes."
+        else:
+            way = f"{fits:,} or above fits, {eight} in the first eight bytes."
+        if header.last < self._believed:
+            harm = (
+                f"A start takes {last + 1:,} or the segment's base offset for the end of the log, "
+                "and deletes every segment if that is below the log start."
+            )
+        else:
+            harm = f"A start takes {last + 1:,} for the end of the log, and goes on from there."
+        return at_place(
+            "log-end-astray",
+            segment.place,
+            position=header.position,
+            size_bytes=header.size_bytes,
+            offset=header.first,
+            expected=fits,
+            actual=header.first,
+            message=f"The last batch has offsets {first:,}-{last:,}, the one before it ends at "
+            f"{self._believed:,}. {harm} {way}",
+        )
+
+
+def _end(batches: Columns, row: int) -> int:
+    return batches.value(c.B_POSITION, row) + batches.value(c.B_SIZE, row)
+
+
+def _indexed(segment: SegmentScan, position: int) -> int | None:
+    """The offset of the index entry that names a position, None where there is none."""
+    path = segment.segment.files.get(Kind.OFFSET_INDEX)
+    if path is None:
+        return None
+    try:
+        with Source(path) as source:
+            index = OffsetIndex(source, segment.base_offset)
+            for slot in range(index.logical_end(position + 1) - 1, -1, -1):
+                entry = index.entry(slot)
+                if entry.position <= position:
+                    return entry.offset if entry.position == position else None
+    except PathError:
+        pass
+    return None
