@@ -130,12 +130,12 @@ CATALOGUE: dict[str, Code] = {
     "log-end-astray": Code(
         _D,
         "The last batch of the log has an offset that cannot be right.",
-        "Before any start of a broker: write the offset that fits over the first eight bytes of "
-        "the batch, big-endian, which no checksum covers; or cut the log off where the batch "
-        "starts. Work on a copy. Taking away .kafka_cleanshutdown is no way out: recovery keeps "
-        "the offset, or refuses to start.",
-        "A broker takes that offset for the end of the log: it gives new records offsets from "
-        "there on, or deletes every segment if that is below the log start.",
+        "Start no broker on it. In a copy, write the offset that fits over the first eight bytes "
+        "of the batch, big-endian, which no checksum covers; or cut the log off where the batch "
+        "starts and take .kafka_cleanshutdown away. Without the cut the latter is no way out: "
+        "recovery keeps a sound batch and its offset, or refuses to start.",
+        "A start takes that offset for the end of the log: new records get offsets from there on, "
+        "which followers copy; where it lies below the log start every segment is deleted.",
     ),
     "zero-tail": Code(
         _D,

@@ -97,7 +97,7 @@ def gap_finding(
     least = 0
     if gap.header is not None:
         behind = end if next_offset is None else next_offset
-        least = _count_if_believable(gap.header, last_offset, behind)
+        least = believable_count(gap.header, last_offset, behind)
         if code == "crc-mismatch":
             expected = gap.header.value(c.B_COMPUTED_CRC, 0)
             actual = gap.header.value(c.B_CRC, 0)
@@ -158,7 +158,7 @@ def _words(code: str, gap: Gap) -> str:
     return "The entry is shorter than its own header."
 
 
-def _count_if_believable(header: Columns, last_offset: int, behind: int) -> int:
+def believable_count(header: Columns, last_offset: int, behind: int) -> int:
     """How many records a damaged header speaks of, if all it says fits its neighbours."""
     base, last = header.value(c.B_BASE_OFFSET, 0), header.value(c.B_LAST_OFFSET, 0)
     count = header.value(c.B_RECORDS_COUNT, 0)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 RELATIVE_MAX = (1 << 31) - 1
 #: So many batches in a row may have offsets that are too high and be found out by what follows.
 ASTRAY_IN_A_ROW = 3
+#: Of a wrapper: gzip makes one byte of 1,032, and a message takes 26.
+MESSAGES_A_BYTE = 40
 _HELD = 16  # gaps that wait at one time
 
 

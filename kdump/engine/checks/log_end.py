@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.damage import at_place
+from kdump.engine.offsets import MESSAGES_A_BYTE
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -28,13 +29,18 @@ _SILENT = ("cut-short", "short-tail")  # what ends a broker's reading without a 
 
 
 class _Header(NamedTuple):
-    """The last header; `joins`: it stands right behind a batch that is believed."""
+    """The last header; `before` is the last offset believed before it.
+
+    `joins`: it stands right behind the batch with that offset.
+    """
 
     position: int
     size_bytes: int
     first: int
     last: int
+    before: int
     sound: bool
+    wrapper: bool
     joins: bool
 
 
@@ -49,78 +55,100 @@ class LogEnd:
     def run(self, batches: Columns, believed: int) -> None:
         """Take up sound batches; `believed` is the last believed offset now."""
         row = batches.count - 1
-        if believed != self._believed:
-            lasts = batches.column(c.B_LAST_OFFSET)
+        lasts = batches.column(c.B_LAST_OFFSET)
+        if row and lasts[row] == believed:
+            self._believed, self._believed_end = lasts[row - 1], _end(batches, row - 1)
+        elif lasts[row] != believed != self._believed:
             at = next((k for k in range(row, -1, -1) if lasts[k] == believed), None)
             self._believed = believed
             self._believed_end = -1 if at is None else _end(batches, at)
         self._take(batches, row, sound=True)
+        if lasts[row] == believed:
+            self._believed, self._believed_end = believed, _end(batches, row)
 
     def gap(self, gap: Gap) -> None:
         """Take up what no batch is; its header may be read as one all the same."""
         header = gap.header
-        if (
-            header is not None
-            and not header.flags & c.TOO_SMALL
-            and gap.size_bytes == header.value(c.B_SIZE, 0)
-        ):
+        if header is None or header.flags & c.TOO_SMALL:
+            framed = False
+        else:
+            framed = gap.size_bytes == header.value(c.B_SIZE, 0)
+        if header is not None and framed:
             self._take(header, 0, sound=False)
         elif gap.reason not in _SILENT or not gap.to_end:
             self._header = None
 
     def _take(self, batches: Columns, row: int, *, sound: bool) -> None:
         last, position = batches.value(c.B_LAST_OFFSET, row), batches.value(c.B_POSITION, row)
-        wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-        first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
-        if not sound and batches.value(c.B_RECORDS_COUNT, row) not in (-1, last - first + 1):
-            first, last = last, first  # no broker wrote that to the end of a log: not believed
-        size = batches.value(c.B_SIZE, row)
-        joins = not wrapper and position == self._believed_end
-        self._header = _Header(position, size, first, last, sound, joins)
+        wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
+        self._header = _Header(
+            position,
+            batches.value(c.B_SIZE, row),
+            last if wrapper else batches.value(c.B_BASE_OFFSET, row),
+            last,
+            self._believed,
+            sound,
+            wrapper,
+            not wrapper and position == self._believed_end,
+        )
 
     def finding(self, segment: SegmentScan) -> Finding | None:
         """Tell of a last header that cannot be right."""
         header = self._header
         if header is None or not segment.active or segment.is_snapshot:
             return None
-        end, believed = segment.end_offset, self._believed
-        if header.last == believed or (header.sound and header.last < header.first):
+        if header.last == header.before or (header.sound and header.last < header.first):
+            return None  # it stands there twice, or has a delta that another code tells of
+        fits = header.before < header.first <= header.last < segment.end_offset
+        if fits and header.joins and header.first == header.before + 1:
             return None
-        if not header.sound and believed < header.first <= header.last < end:
+        indexed = _indexed(segment, header.position)
+        if fits and (indexed is None or _agrees(header, indexed)):
             return None
-        return self._told(segment, header)
+        return _told(segment, header, indexed)
 
-    def _told(self, segment: SegmentScan, header: _Header) -> Finding:
-        first, last = sorted((header.first, header.last))
-        fits, sure = self._believed + 1, header.joins
-        indexed = None if sure else _indexed(segment, header.position)
-        if indexed is not None and fits <= indexed - (last - first) < segment.end_offset:
-            fits, sure = indexed - (last - first), True
-        eight = fits.to_bytes(8, "big", signed=True).hex(" ")
-        if not header.sound:
-            way = f"The batch is broken too: cut the log off at position {header.position:,}."
-        elif sure:
-            way = f"{fits:,} fits, {eight} in the first eight bytes."
-        else:
-            way = f"{fits:,} or above fits, {eight} in the first eight bytes."
-        if header.last < self._believed:
-            harm = (
-                f"A start takes {last + 1:,} or the segment's base offset for the end of the log, "
-                "and deletes every segment if that is below the log start."
-            )
-        else:
-            harm = f"A start takes {last + 1:,} for the end of the log, and goes on from there."
-        return at_place(
-            "log-end-astray",
-            segment.place,
-            position=header.position,
-            size_bytes=header.size_bytes,
-            offset=header.first,
-            expected=fits,
-            actual=header.first,
-            message=f"The last batch has offsets {first:,}-{last:,}, the one before it ends at "
-            f"{self._believed:,}. {harm} {way}",
+
+def _agrees(header: _Header, indexed: int) -> bool:
+    """Whether an index entry may be that of a batch: it has its last offset, or once its first."""
+    if not header.wrapper:
+        return header.first <= indexed <= header.last
+    least = header.last - header.size_bytes * MESSAGES_A_BYTE
+    return max(header.before + 1, least) <= indexed <= header.last
+
+
+def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding:
+    first, last = sorted((header.first, header.last))
+    fits, sure = header.before + 1, header.joins
+    if indexed is not None and not sure and fits <= indexed - (last - first) < segment.end_offset:
+        fits, sure = indexed - (last - first), True
+    eight = fits.to_bytes(8, "big", signed=True).hex(" ")
+    if not header.sound:
+        way = (
+            "The batch is broken as well: with .kafka_cleanshutdown taken away, recovery cuts the "
+            f"log off at position {header.position:,}."
         )
+    elif sure:
+        way = f"{fits:,} fits, {eight} in its first eight bytes."
+    else:
+        way = f"{fits:,} or above fits, {eight} in its first eight bytes."
+    if header.last < header.before:
+        harm = (
+            f"A start takes {last + 1:,} or the segment's base offset for the end of the log, and "
+            "deletes every segment if that is below the log start."
+        )
+    else:
+        harm = f"A start takes {last + 1:,} for the end of the log, and goes on from there."
+    return at_place(
+        "log-end-astray",
+        segment.place,
+        position=header.position,
+        size_bytes=header.size_bytes,
+        offset=header.first,
+        expected=fits,
+        actual=header.first,
+        message=f"The last batch has offsets {first:,}-{last:,}; those before end at "
+        f"{header.before:,}. {harm} {way}",
+    )
 
 
 def _end(batches: Columns, row: int) -> int:
