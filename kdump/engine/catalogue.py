@@ -769,3 +769,6 @@ CATALOGUE: dict[str, Code] = {
         "Brokers serve it; retention and rolling by time go by it.",
     ),
 }
+
+#: What is told before everything else: a start makes it much worse.
+LOUDEST = frozenset({"log-end-astray"})

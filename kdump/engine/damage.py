@@ -269,7 +269,7 @@ def flag_findings(
                         place,
                         position=batches.value(c.B_POSITION, row),
                         size_bytes=batches.value(c.B_SIZE, row),
-                        offset=last,
+                        offset=last if 0 <= last < end else last_offset + 1,
                         expected=expected,
                         actual=actual,
                     )

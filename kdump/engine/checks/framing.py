@@ -256,12 +256,13 @@ def _entry(batches: Columns, row: int) -> _Entry:
 
 
 def _at(code: str, segment: SegmentScan, entry: _Entry, *, expected: int, message: str) -> Finding:
+    possible = segment.floor_offset < entry.first < segment.end_offset
     return at_place(
         code,
         segment.place,
         position=entry.position,
         size_bytes=entry.size_bytes,
-        offset=entry.first,
+        offset=entry.first if possible else expected,
         expected=expected,
         actual=entry.first,
         message=message,

@@ -11,13 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump import kernels
 from kdump.engine.damage import at_place
 from kdump.engine.offsets import MESSAGES_A_BYTE
 from kdump.errors import PathError
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.source import Source
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
@@ -42,6 +45,7 @@ class _Header(NamedTuple):
     sound: bool
     wrapper: bool
     joins: bool
+    odd: bool  # a broken one, with a count that its offsets have not
 
 
 class LogEnd:
@@ -62,7 +66,7 @@ class LogEnd:
             at = next((k for k in range(row, -1, -1) if lasts[k] == believed), None)
             self._believed = believed
             self._believed_end = -1 if at is None else _end(batches, at)
-        self._take(batches, row, sound=True)
+        self._header = self._read(batches, row, sound=True)
         if lasts[row] == believed:
             self._believed, self._believed_end = believed, _end(batches, row)
 
@@ -74,38 +78,61 @@ class LogEnd:
         else:
             framed = gap.size_bytes == header.value(c.B_SIZE, 0)
         if header is not None and framed:
-            self._take(header, 0, sound=False)
+            self._header = self._read(header, 0, sound=False)
         elif gap.reason not in _SILENT or not gap.to_end:
             self._header = None
 
-    def _take(self, batches: Columns, row: int, *, sound: bool) -> None:
+    def _read(self, batches: Columns, row: int, *, sound: bool) -> _Header:
         last, position = batches.value(c.B_LAST_OFFSET, row), batches.value(c.B_POSITION, row)
         wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
-        self._header = _Header(
+        first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
+        count = batches.value(c.B_RECORDS_COUNT, row)
+        return _Header(
             position,
             batches.value(c.B_SIZE, row),
-            last if wrapper else batches.value(c.B_BASE_OFFSET, row),
+            first,
             last,
             self._believed,
             sound,
             wrapper,
             not wrapper and position == self._believed_end,
+            not (sound or wrapper or count == last - first + 1),
         )
 
     def finding(self, segment: SegmentScan) -> Finding | None:
         """Tell of a last header that cannot be right."""
-        header = self._header
-        if header is None or not segment.active or segment.is_snapshot:
+        if not segment.active or segment.is_snapshot:
+            return None
+        header = self._header or self._from_index(segment)
+        if header is None:
             return None
         if header.last == header.before or (header.sound and header.last < header.first):
             return None  # it stands there twice, or has a delta that another code tells of
         fits = header.before < header.first <= header.last < segment.end_offset
+        fits = fits and not header.odd
         if fits and header.joins and header.first == header.before + 1:
             return None
         indexed = _indexed(segment, header.position)
         if fits and (indexed is None or _agrees(header, indexed)):
             return None
         return _told(segment, header, indexed)
+
+    def _from_index(self, segment: SegmentScan) -> _Header | None:
+        """Find it as a start does, where the last of the log is no batch that a walk would take."""
+        index, source = _index(segment), segment.source
+        if index is None or source is None:
+            return None
+        end = index.logical_end(source.size)
+        records = FileRecords(source)
+        found: _Header | None = None
+        for rows in records.headers(index.entry(end - 1).position if end else 0):
+            found = self._read(rows, rows.count - 1, sound=False)
+        if found is None or records.stopped_by == reasons.LENGTH_TOO_SMALL:
+            return None
+        data = source.read(found.position, min(found.size_bytes, records.limit))
+        rows, _, _ = kernels.walk(data, 0, len(data), found.position, -1, True, 1)
+        sound = rows.count == 1 and not rows.flags & (c.CRC_BAD | c.TOO_SMALL)
+        return found._replace(sound=sound, odd=found.odd and not sound)
 
 
 def _agrees(header: _Header, indexed: int) -> bool:
@@ -143,7 +170,7 @@ def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding
         segment.place,
         position=header.position,
         size_bytes=header.size_bytes,
-        offset=header.first,
+        offset=fits,
         expected=fits,
         actual=header.first,
         message=f"The last batch has offsets {first:,}-{last:,}; those before end at "
@@ -157,16 +184,16 @@ def _end(batches: Columns, row: int) -> int:
 
 def _indexed(segment: SegmentScan, position: int) -> int | None:
     """The offset of the index entry that names a position, None where there is none."""
-    path = segment.segment.files.get(Kind.OFFSET_INDEX)
-    if path is None:
+    index = _index(segment)
+    end = 0 if index is None else index.logical_end(position + 1)
+    if index is None or not end or index.entry(end - 1).position != position:
         return None
+    return index.entry(end - 1).offset
+
+
+def _index(segment: SegmentScan) -> OffsetIndex | None:
+    path = segment.segment.files.get(Kind.OFFSET_INDEX)
     try:
-        with Source(path) as source:
-            index = OffsetIndex(source, segment.base_offset)
-            for slot in range(index.logical_end(position + 1) - 1, -1, -1):
-                entry = index.entry(slot)
-                if entry.position <= position:
-                    return entry.offset if entry.position == position else None
+        return None if path is None else OffsetIndex(whole(path), segment.base_offset)
     except PathError:
-        pass
-    return None
+        return None
