@@ -119,6 +119,24 @@ CATALOGUE: dict[str, Code] = {
         "Readers may see records twice or not at all; compare with a replica.",
         "The same offsets stand in two segments.",
     ),
+    "offset-past-range": Code(
+        _D,
+        "A batch of the newest segment lies further above its base than an index can reach.",
+        "Do not go by this offset: it lies outside the checksum. Compare with a replica; the "
+        "records are whole.",
+        "Lookups by offset do not come to these records; where they are the last, see "
+        "log-end-astray.",
+    ),
+    "log-end-astray": Code(
+        _D,
+        "The last batch of the log has an offset that cannot be right.",
+        "Start no broker on it. In a copy, write the offset that fits over the first eight bytes "
+        "of the batch, big-endian, which no checksum covers; or cut the log off where the batch "
+        "starts and take .kafka_cleanshutdown away. Without the cut the latter is no way out: "
+        "recovery keeps a sound batch and its offset, or refuses to start.",
+        "A start takes that offset for the end of the log: new records get offsets from there on, "
+        "which followers copy; where it lies below the log start every segment is deleted.",
+    ),
     "zero-tail": Code(
         _D,
         "A segment that is not preallocated ends in zeros.",
@@ -751,3 +769,6 @@ CATALOGUE: dict[str, Code] = {
         "Brokers serve it; retention and rolling by time go by it.",
     ),
 }
+
+#: What is told before everything else: a start makes it much worse.
+LOUDEST = frozenset({"log-end-astray"})

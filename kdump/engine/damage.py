@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kdump.engine.findings import Finding, finding
+from kdump.engine.offsets import end_of
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -17,6 +18,7 @@ from kdump.record.layout import (
 )
 
 if TYPE_CHECKING:
+    from kdump.engine.offsets import Released
     from kdump.engine.rows import Place
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Gap, Run
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
 
 # A log written to this short a time ago may have a last entry that is not there in full yet.
 BEING_WRITTEN_SECONDS = 10
+
+# No record is smaller, and no codec makes 32 KiB of less than one byte.
+_SMALLEST_RECORD = 7
+_RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
 
 _CODES = {
     "crc-mismatch": "crc-mismatch",
@@ -55,34 +61,27 @@ def at_place(code: str, place: Place, **members: object) -> Finding:
     )
 
 
-def first_offset(run: Run, limit: int) -> int:
-    """The offset of a run's first record; a wrapper has to be opened for it (F18)."""
+def first_offset(run: Run, row: int, limit: int) -> int:
+    """The offset of a batch's first record; a wrapper has to be opened for it (F18)."""
     batches = run.batches
-    if not batches.value(c.B_FLAGS, 0) & c.WRAPPER:
-        return batches.value(c.B_BASE_OFFSET, 0)
-    for piece in read_batch(run.data, run.base, batches, 0, limit=limit, max_records=1):
+    if not batches.value(c.B_FLAGS, row) & c.WRAPPER:
+        return batches.value(c.B_BASE_OFFSET, row)
+    for piece in read_batch(run.data, run.base, batches, row, limit=limit, max_records=1):
         if piece.records.count:
             return piece.records.value(c.R_OFFSET, 0)
         break
-    return batches.value(c.B_LAST_OFFSET, 0)
+    return batches.value(c.B_LAST_OFFSET, row)
 
 
 def gap_finding(
-    gap: Gap,
-    place: Place,
-    source: Source,
-    *,
-    last_offset: int,
-    next_offset: int | None,
-    active: bool,
-    brief: bool = False,
+    released: Released, place: Place, source: Source, *, active: bool, brief: bool = False
 ) -> Finding:
     """Say what a gap is, which offsets are lost at least and at most, and where to read on.
 
-    `last_offset` is the last good offset before the gap (the segment's base - 1 where there is
-    none), `next_offset` the next good one behind it, None where nothing follows. `brief` leaves
-    out what takes long to find: a second opinion on a checksum, the flipped bit that explains it.
+    `brief` leaves out what takes long to find: a second opinion on a checksum, the flipped bit
+    that explains it.
     """
+    gap, last_offset, next_offset, spared, end = released
     code = _code(gap, source, active=active)
     if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
         return at_place(
@@ -97,7 +96,8 @@ def gap_finding(
     expected = actual = None
     least = 0
     if gap.header is not None:
-        least = _count_if_believable(gap.header, last_offset, next_offset)
+        behind = end if next_offset is None else next_offset
+        least = believable_count(gap.header, last_offset, behind)
         if code == "crc-mismatch":
             expected = gap.header.value(c.B_COMPUTED_CRC, 0)
             actual = gap.header.value(c.B_CRC, 0)
@@ -105,7 +105,11 @@ def gap_finding(
             words.append(sums if brief else _crc_words(gap))
     if not words:
         words.append(_words(code, gap))
-    most = None if next_offset is None else max(0, next_offset - last_offset - 1)
+    most = None
+    if next_offset is not None:
+        most = max(0, next_offset - last_offset - 1 - spared)
+        if not gap.to_end:
+            most = min(most, gap.size_bytes * _RECORDS_A_BYTE)
     words.append(_loss_words(least, most, last_offset + 1, next_offset))
     return at_place(
         code,
@@ -154,7 +158,7 @@ def _words(code: str, gap: Gap) -> str:
     return "The entry is shorter than its own header."
 
 
-def _count_if_believable(header: Columns, last_offset: int, next_offset: int | None) -> int:
+def believable_count(header: Columns, last_offset: int, behind: int) -> int:
     """How many records a damaged header speaks of, if all it says fits its neighbours."""
     base, last = header.value(c.B_BASE_OFFSET, 0), header.value(c.B_LAST_OFFSET, 0)
     count = header.value(c.B_RECORDS_COUNT, 0)
@@ -162,8 +166,10 @@ def _count_if_believable(header: Columns, last_offset: int, next_offset: int | N
         return 0
     if header.flags & c.WRAPPER:
         base, count = last, 1
-    fits = last_offset < base <= last and (next_offset is None or last < next_offset)
-    return count if fits and 0 <= count <= last - base + 1 else 0
+    size = header.value(c.B_SIZE, 0)
+    room = size * _RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
+    fits = last_offset < base <= last < behind
+    return count if fits and 0 <= count <= min(last - base + 1, room) else 0
 
 
 def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
@@ -172,11 +178,13 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
     if most is None:
         records = "record" if least == 1 else "records"
         return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
+    assert next_offset is not None
     if most == 0:
         return f"No offset is missing before the next good one, {next_offset:,}."
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
-    span = f"offset {first:,}" if most == 1 else f"offsets {first:,}-{first + most - 1:,}"
+    last = next_offset - 1
+    span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
     records = "record" if most == 1 else "records"
     return f"{count} {records} lost, {span}. Next good offset: {next_offset:,}."
 
@@ -217,48 +225,63 @@ def _crc_words(gap: Gap) -> str:
 
 
 def flag_findings(
-    batches: Columns, place: Place, last_offset: int, admitted: bytearray | None = None
+    batches: Columns,
+    place: Place,
+    last_offset: int,
+    next_base: int | None,
+    admitted: bytearray | None = None,
 ) -> list[Finding]:
-    """Findings for rows with right checksums whose flags say that something else is wrong.
+    """Findings for rows with right checksums of which something else is wrong.
 
     `last_offset` is that of the entry before; `admitted` marks the rows asked for, None: all.
     """
     found: list[Finding] = []
-    if not batches.flags & (c.WRONG & ~(c.CRC_BAD | c.TOO_SMALL)):
+    end = end_of(place.segment, next_base)
+    past_end = batches.value(c.B_LAST_OFFSET, batches.count - 1) >= end
+    if not (past_end or batches.flags & (c.WRONG & ~(c.CRC_BAD | c.TOO_SMALL))):
         return found
     for row, flags in enumerate(batches.column(c.B_FLAGS)):
         base = batches.value(c.B_BASE_OFFSET, row)
         last = batches.value(c.B_LAST_OFFSET, row)
         first = last if flags & c.WRAPPER else base
-        if last_offset < first and (first <= last or flags & c.DELTA_COUNT):
+        past_end = last >= end
+        if past_end or (last_offset < first and (first <= last or flags & c.DELTA_COUNT)):
             # Above the entry before it: flagged for one further back that lies too high, or for
             # a last offset delta below 0, which is told of by another code.
             flags &= ~c.OFFSET_NOT_RISING
-        for bit, code, expected, actual in (
-            (c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
+        count = batches.value(c.B_RECORDS_COUNT, row)
+        for wrong, code, expected, actual in (
+            (past_end, past_code(next_base), last_offset + 1, first),
+            (flags & c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
+            (flags & c.DELTA_COUNT, "batch-count", last - base + 1, count),
             (
-                c.DELTA_COUNT,
-                "batch-count",
-                last - base + 1,
-                batches.value(c.B_RECORDS_COUNT, row),
+                flags & c.CODEC_UNKNOWN,
+                "codec-unknown",
+                None,
+                batches.value(c.B_ATTRIBUTES, row) & 7,
             ),
-            (c.CODEC_UNKNOWN, "codec-unknown", None, batches.value(c.B_ATTRIBUTES, row) & 7),
-            (c.MAGIC_UNKNOWN, "magic-unknown", None, batches.value(c.B_MAGIC, row)),
+            (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.value(c.B_MAGIC, row)),
         ):
-            if flags & bit and (admitted is None or admitted[row]):
+            if wrong and (admitted is None or admitted[row]):
                 found.append(
                     at_place(
                         code,
                         place,
                         position=batches.value(c.B_POSITION, row),
                         size_bytes=batches.value(c.B_SIZE, row),
-                        offset=last,
+                        offset=last if 0 <= last < end else last_offset + 1,
                         expected=expected,
                         actual=actual,
                     )
                 )
-        last_offset = max(first, last)
+        if not past_end:
+            last_offset = max(first, last)
     return found
+
+
+def past_code(next_base: int | None) -> str:
+    """What to call a batch that lies above all that its segment can hold."""
+    return "offset-past-range" if next_base is None else "offset-past-next"
 
 
 def decode_finding(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kdump.engine.catalogue import CATALOGUE, Severity
+from kdump.engine.catalogue import CATALOGUE, LOUDEST, Severity
 
 
 class Finding(NamedTuple):
@@ -30,6 +30,11 @@ class Finding(NamedTuple):
     lost_at_least: int | None = None  # records, where a range of the log cannot be read
     lost_at_most: int | None = None
     next_offset: int | None = None  # the next good offset; a consumer that seeks there reads on
+
+    @property
+    def urgency(self) -> tuple[int, bool]:
+        """How soon it is to be told, in rising order."""
+        return self.severity.rank, self.code in LOUDEST
 
     def fields(self) -> dict[str, object]:
         """The members of the JSON row, in order."""

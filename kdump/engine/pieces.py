@@ -101,10 +101,12 @@ class PieceReader(SegmentReader):
         self._source.advise_sequential()
         stop, first = start, None
         records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-        for item in records.walk(start, last_offset=self._last_offset):
+        for item in records.walk(start, last_offset=self._offsets.last):
             if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
                 return
             batches = item.batches
+            if batches.value(c.B_LAST_OFFSET, batches.count - 1) >= self._offsets.end:
+                return
             count = _starting_before(batches, end)
             if not count:
                 break
@@ -125,7 +127,7 @@ class PieceReader(SegmentReader):
         if self._source.shrank or self._source.unreadable:
             return
         if first is not None:
-            self.seam = Seam(start, stop, first, self._last_offset)
+            self.seam = Seam(start, stop, first, self._offsets.last)
 
 
 def _starting_before(batches: c.Columns, end: int) -> int:

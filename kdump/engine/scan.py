@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.courtesy import CourteousSource
 from kdump.engine.damage import BEING_WRITTEN_SECONDS, at_place
+from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.rows import Place
 from kdump.engine.sound_start import sound_start
 from kdump.errors import PathError
@@ -44,10 +45,11 @@ PLAIN = c.COMPRESSED | c.TRANSACTIONAL  # flags that make no check look at a bat
 class SegmentScan:
     """One segment while its log is read. Checks read it and change nothing in it.
 
-    `last_offset` is that of the last sound batch so far (base offset - 1 before the first);
-    `next_base` the next segment's base offset, None for the newest; `active`: the newest, which a
-    broker may be writing. `gaps` are those met so far, without their bytes (see `keep`).
-    `complete`: the log was read to the end it had, which one that vanished or shrank was not.
+    `last_offset` is the last so far that is believed (base offset - 1 before the first; see
+    `offsets`); `next_base` the next segment's base offset, None for the newest; `end_offset` what
+    no offset in it reaches; `active`: the newest, which a broker may be writing. `gaps` are those
+    met so far, without their bytes (see `keep`). `complete`: the log was read to the end it had,
+    which one that vanished or shrank was not.
 
     A metadata snapshot (`N-E.checkpoint`) is a log too: `place.segment` is None there, and its
     offsets have nothing to do with its name (X15).
@@ -64,7 +66,9 @@ class SegmentScan:
         self.next_base = next_base
         self.active = active
         self.source: Source | None = None  # open while the segment is read
-        self.last_offset = segment.base_offset - 1
+        base_offset = None if place.segment is None else segment.base_offset
+        self.end_offset = end_of(base_offset, next_base)
+        self._offsets = Offsets(segment.base_offset - 1, self.end_offset)
         self.start_position = 0  # where reading starts: with --quick, near the end
         self.floor_offset = segment.base_offset - 1  # no offset in what is read is as low
         self.end_position = 0  # where what was read so far ends
@@ -75,6 +79,20 @@ class SegmentScan:
         self.max_timestamp_ms = -1  # of the headers
         self.gaps: list[Gap] = []
         self.complete = False
+
+    @property
+    def last_offset(self) -> int:
+        """The last offset so far that is believed."""
+        return self._offsets.last
+
+    @last_offset.setter
+    def last_offset(self, offset: int) -> None:
+        self._offsets = Offsets(offset, self.end_offset)
+
+    def follow(self, batches: Columns) -> None:
+        """Take up some batches' offsets."""
+        for _ in self._offsets.take(batches):
+            pass
 
     @property
     def is_snapshot(self) -> bool:
@@ -360,7 +378,7 @@ def _batches(
     batches = item.batches
     last = batches.count - 1
     segment.count(batches)
-    segment.last_offset = batches.value(c.B_LAST_OFFSET, last)
+    segment.follow(batches)
     segment.end_position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
 
 

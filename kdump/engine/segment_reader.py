@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -14,6 +14,7 @@ from kdump.engine.damage import (
     flag_findings,
     gap_finding,
 )
+from kdump.engine.offsets import Offsets, end_of, told_first
 from kdump.engine.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -25,6 +26,7 @@ from kdump.storage.file_records import FileRecords
 if TYPE_CHECKING:
     from kdump.engine.filters import Filters
     from kdump.engine.findings import Finding
+    from kdump.engine.offsets import Released
     from kdump.engine.rows import Place
     from kdump.engine.visibility import AbortFilter
     from kdump.kernels.columns import Columns
@@ -66,8 +68,8 @@ class SegmentReader:
         self._active = active
         self._deep = deep
         self._aborted = aborted
-        self._held: Gap | None = None
-        self._last_offset = -1 if place.segment is None else place.segment - 1
+        first = 0 if place.segment is None else place.segment
+        self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
 
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
@@ -75,7 +77,7 @@ class SegmentReader:
         for turn in range(_FOLLOW_TIMES):
             tail = None
             records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-            for item in records.walk(position, last_offset=self._last_offset):
+            for item in records.walk(position, last_offset=self._offsets.last):
                 if isinstance(item, Gap):
                     torn = item.reason in ("cut-short", "short-tail")
                     if item.to_end and (torn or self._source.shrank):
@@ -99,7 +101,7 @@ class SegmentReader:
             # The size was taken in the midst of a broker's write; what it wrote since is read too.
             position = tail.position
             self._source.refresh()
-        yield from self._release(self._next_base)
+        yield from self._told(self._offsets.release(self._next_base))
         if self._source.shrank:
             yield at_place("file-shrank", self._place, position=self._source.status().st_size)
 
@@ -109,14 +111,16 @@ class SegmentReader:
         A wrapper's first offset is not in its header, but it lies above the entry before it.
         """
         to_offset = self._filters.to_offset
-        if to_offset is None or self._held is not None:
+        if to_offset is None or self._offsets.holds:
             return False
         batches = run.batches
         if batches.flags & c.OFFSET_NOT_RISING:
             return False
+        first, last = told_first(batches, 0), batches.value(c.B_LAST_OFFSET, 0)
+        if not self._offsets.believes(first, last):
+            return False
         wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
-        first = self._last_offset + 1 if wrapper else batches.value(c.B_BASE_OFFSET, 0)
-        return first >= to_offset
+        return (self._offsets.last + 1 if wrapper else first) >= to_offset
 
     def _reached_end(self, run: Run) -> bool:
         """Whether this run ends where the range does, so that what is wrong behind is no matter."""
@@ -124,49 +128,42 @@ class SegmentReader:
         return (
             to_offset is not None
             and not run.batches.flags & c.OFFSET_NOT_RISING
-            and self._last_offset + 1 >= to_offset
+            and self._offsets.last + 1 >= to_offset
         )
 
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
-        yield from self._release(None)
         if gap.header is not None and self._shows_gap(gap.header):
             yield BatchChunk(self._place, gap.header)
-        self._held = gap
+        yield from self._told(self._offsets.hold(gap))
 
     def _shows_gap(self, header: Columns) -> bool:
         """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
         filters = self._filters
-        return filters.from_offset is None or self._last_offset + 1 >= min(
+        return filters.from_offset is None or self._offsets.last + 1 >= min(
             filters.from_offset, header.value(c.B_LAST_OFFSET, 0)
         )
 
-    def _release(self, next_offset: int | None) -> Iterator[Finding]:
-        if self._held is not None:
-            gap, self._held = self._held, None
-            from_offset = self._filters.from_offset
-            if from_offset is not None and next_offset is not None and next_offset <= from_offset:
-                return  # what is lost lies before the range
-            yield gap_finding(
-                gap,
-                self._place,
-                self._source,
-                last_offset=self._last_offset,
-                next_offset=next_offset,
-                active=self._active,
-            )
+    def _told(self, released: Iterable[Released]) -> Iterator[Finding]:
+        from_offset = self._filters.from_offset
+        for one in released:
+            following = one.next_offset
+            if from_offset is not None and following is not None and following <= from_offset:
+                continue  # what is lost lies before the range
+            yield gap_finding(one, self._place, self._source, active=self._active)
 
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches
-        if self._held is not None:
-            yield from self._release(first_offset(run, self._limit))
+        before = self._offsets.last
+        yield from self._told(
+            self._offsets.take(batches, lambda row: first_offset(run, row, self._limit))
+        )
         admitted = self._admitted(run)
-        yield from flag_findings(batches, self._place, self._last_offset, admitted)
+        yield from flag_findings(batches, self._place, before, self._next_base, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
-        self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
 
     def _admitted(self, run: Run) -> bytearray | None:
         """Mark the batches that can hold something asked for; None: all."""
@@ -300,16 +297,15 @@ class SegmentReader:
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
-        wrapper = batches.flags & c.WRAPPER
-        yield from self._release(batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, 0))
-        yield from flag_findings(batches, self._place, self._last_offset)
+        before = self._offsets.last
+        yield from self._told(self._offsets.take(batches))
+        yield from flag_findings(batches, self._place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self._place, batches)
             if self._want_records:
                 told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
                 if told is not None:
                     yield told
-        self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
 
 
 def _count_of(records: Columns, row: int) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 #: Outcomes, the worst first; of those at the end only the number is told.
 _ORDER = (
+    "wrong-log-end",
     "refuses-to-start",
     "out-of-memory",
     "delete-segments",

@@ -18,12 +18,13 @@ _LYING_OFFSETS = frozenset(
         "offset-not-rising",
         "offset-below-base",
         "offset-past-next",
+        "offset-past-range",
         "record-offset",
         "wrapper-offset",
     }
 )
-#: Codes about what is not there: nothing can be shown.
-_NO_COMMAND = frozenset({"segment-missing", "log-too-short", "zero-tail"})
+#: Codes about what is not there, so that nothing can be shown, or whose remedy comes first.
+_NO_COMMAND = frozenset({"segment-missing", "log-too-short", "zero-tail", "log-end-astray"})
 #: How files end that hold batches: logs of either kind, metadata snapshots.
 _LOGS = frozenset({"log", "kafka", "checkpoint"})
 #: Codes whose file `reindex` rebuilds, by how they start -> the word of its --only.

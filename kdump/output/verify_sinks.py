@@ -63,7 +63,7 @@ class FileReport:
 
     def finding(self, finding: Finding) -> None:
         """Keep the worst, the first of those."""
-        if self._worst is None or finding.severity.rank > self._worst.severity.rank:
+        if self._worst is None or finding.urgency > self._worst.urgency:
             self._worst = finding
 
     def row(self, row: Row) -> None:

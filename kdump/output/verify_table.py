@@ -74,7 +74,7 @@ class VerifyTable:
             self._notes[finding.code] += 1
             place = hash((finding.topic, finding.partition) if finding.topic else finding.path)
             self._note_places[finding.code].add(place)
-        elif len(self._held[finding.severity]) < _HELD:
+        elif len(self._held[finding.severity]) < _HELD or finding.urgency[1]:
             self._held[finding.severity].append(finding)
         else:
             self._left_out[finding.severity] += 1
@@ -211,6 +211,7 @@ def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:
 
 def _place_key(finding: Finding) -> tuple[object, ...]:
     return (
+        not finding.urgency[1],
         finding.topic or "",
         -1 if finding.partition is None else finding.partition,
         finding.path if finding.topic is None else "",

@@ -34,7 +34,7 @@ MODERN: dict[str, str] = {
     "len-zero-last": "batch-length",
     "garbage-tail": "batch-length",
     "zeros-tail": "preallocated-tail",  # a note: reserved space looks the same
-    "flip-baseoffset-last": "offset-not-rising",
+    "flip-baseoffset-last": "log-end-astray",
     "dup-tail": "offset-not-rising",
     "magic-flip-last": "magic-unknown",
     "count-flip-last": "batch-count",

@@ -176,7 +176,9 @@ def test_offset_below_the_base_stops_the_broker(directory: Directory) -> None:
 def test_offset_too_far_up_splits_the_segment(directory: Directory) -> None:
     directory.segment(0, batch_of(0), batch_of(1 << 32))
     row = directory.predict()
-    assert (row["outcome"], row["log_end_after"]) == ("recover", (1 << 32) + 1)
+    assert (row["outcome"], row["log_end_after"]) == ("wrong-log-end", (1 << 32) + 1)
+    assert (row["log_end_before"], row["records_lost"]) == (1, 0)
+    assert "the segment is split" in row["reason"]
 
 
 def test_split_segment_is_named_for_the_first_offset_in_a_wrapper(directory: Directory) -> None:
@@ -185,7 +187,7 @@ def test_split_segment_is_named_for_the_first_offset_in_a_wrapper(directory: Dir
         0, wrapper([message(0), message(1)], 1), wrapper([message(0), message(1)], high)
     )
     row = directory.predict()
-    assert (row["outcome"], row["log_end_after"]) == ("recover", high + 1)
+    assert (row["outcome"], row["log_end_after"]) == ("wrong-log-end", high + 1)
     assert row["indexes_rebuilt"] == [0, 1 << 32]
 
 
@@ -407,3 +409,80 @@ def test_row_can_be_sent_to_another_process(directory: Directory) -> None:
 def test_unreadable_file_is_unknown(directory: Directory) -> None:
     (directory.partition / f"{0:020d}.log").mkdir()
     assert directory.predict()["outcome"] == "unknown"
+
+
+@pytest.mark.parametrize("absurd", [6_577_225_780_797_898_836, (1 << 31) + 40])
+def test_clean_stop_takes_an_absurd_last_offset_for_the_log_end(
+    directory: Directory, absurd: int
+) -> None:
+    """Nothing is lost yet, and nothing counts up to that offset."""
+    directory.segment(0, *(batch_of(at, 4) for at in range(0, 40, 4)))
+    directory.segment(40, *(batch_of(at, 4) for at in range(40, 60, 4)), batch_of(absurd, 4))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_before"], row["log_end_after"]) == (
+        "wrong-log-end",
+        60,
+        absurd + 4,
+    )
+    assert (row["records_lost"], row["first_lost_offset"]) == (0, None)
+
+
+def test_clean_stop_with_a_negative_last_offset_deletes_every_segment(directory: Directory) -> None:
+    directory.segment(0, *(batch_of(at, 4) for at in range(0, 40, 4)))
+    bad = -6_577_225_780_797_898_836
+    directory.segment(40, *(batch_of(at, 4) for at in range(40, 60, 4)), batch_of(bad, 4))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0, 40])
+    assert (row["log_end_before"], row["log_end_after"]) == (60, 0)
+    assert (row["records_lost"], row["first_lost_offset"]) == (60, 0)
+
+
+def test_clean_stop_with_a_last_offset_further_down(directory: Directory) -> None:
+    """The offsets behind it are given again to other records."""
+    directory.segment(0, *(batch_of(at, 4) for at in range(0, 40, 4)), batch_of(7, 4))
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_before"], row["log_end_after"]) == (
+        "wrong-log-end",
+        40,
+        11,
+    )
+    assert (row["records_lost"], row["first_lost_offset"]) == (28, 11)
+
+
+@pytest.mark.parametrize("absurd", [6_577_225_780_797_898_836, (1 << 31) - 40, -5])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_records_behind_an_absurd_offset_count_as_lost(
+    directory: Directory, absurd: int, magic: int
+) -> None:
+    """Damage that ends inside the next batch's base offset, and 322 records behind it."""
+
+    def entry(offset: int, count: int = 1) -> bytes:
+        if magic < 2:
+            return message(offset, magic=magic)
+        return batch_of(offset, count)
+
+    whole = [entry(at) for at in range(330)]
+    whole[8] = struct.pack(">q", absurd) + whole[8][8:]
+    directory.segment(0, *whole[:7], b"\xff" * len(whole[7]), *whole[8:])
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("truncate", 7)
+    assert (row["log_end_before"], row["first_lost_offset"]) == (330, 7)
+    assert 321 <= row["records_lost"] <= 323
+
+
+def test_broken_last_batch_counts_no_more_than_it_can_hold(directory: Directory) -> None:
+    """What its header says is as doubtful as its bytes."""
+    bad = flip(batch_of(4, records_count=1 << 30, last_offset_delta=(1 << 30) - 1), 70)
+    directory.segment(0, batch_of(0, 4), bad)
+    row = directory.predict()
+    assert (row["outcome"], row["records_lost"]) == ("truncate", 0)
+
+
+def test_high_watermark_that_cannot_be_right_counts_nothing(directory: Directory) -> None:
+    directory.segment(0, batch_of(0, 4))
+    directory.checkpoint("replication-offset-checkpoint"[:11], 6_577_225_780_797_898_836)
+    row = directory.predict()
+    assert (row["records_lost"], row["log_end_before"]) == (0, 4)

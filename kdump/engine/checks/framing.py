@@ -11,19 +11,24 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check
-from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding
+from kdump.engine.checks.log_end import LogEnd
+from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding, past_code
+from kdump.engine.offsets import Offsets
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
+    from kdump.engine.offsets import Released
     from kdump.engine.scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Gap, Oversize, Run
 
 
 _GAPS_IN_FULL = 1000  # no more than that many of a kind are told of one by one
+_MISPLACED = 16  # batches out of order that wait at one time
+_OF_OFFSETS = frozenset({"offset-not-rising", "offset-past-next", "offset-past-range"})
 
 
 class _Entry(NamedTuple):
@@ -42,84 +47,93 @@ class Framing(Check):
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
-        self._held: Gap | None = None
+        self._offsets = Offsets(-1, 0)
+        self._end = LogEnd(-1)
         self._before: tuple[_Entry | None, _Entry | None] = (None, None)
-        self._misplaced: Finding | None = None  # until it is known where offsets go on
-        self._past_at = -1  # where the last batch starts that reached past the next segment's base
+        self._misplaced: list[Finding] = []  # until it is known where offsets go on
+        self._past_at = -1  # where the last batch starts that lay above all its segment can hold
         self._gaps = 0
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
-        self._held = self._misplaced = None
+        self._offsets = Offsets(segment.last_offset, segment.end_offset)
+        self._end = LogEnd(segment.last_offset)
+        self._misplaced = []
         self._before = (None, None)
         self._past_at = -1
         return ()
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
         """Look at the flags, which a sound run has none of, and at the last offset."""
-        if self._held is not None:
-            yield from self._release(segment, first_offset(run, self.partition.limit))
+        limit = self.partition.limit
+        released = self._offsets.take(run.batches, lambda row: first_offset(run, row, limit))
+        yield from self._told(segment, released)
         yield from self._rows(segment, run.batches)
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
         """Look at the header of an entry too large to be held."""
-        batches = one.batches
-        wrapper = batches.flags & c.WRAPPER
-        column = c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET
-        yield from self._release(segment, batches.value(column, 0))
-        yield from self._rows(segment, batches)
+        yield from self._told(segment, self._offsets.take(one.batches))
+        yield from self._rows(segment, one.batches)
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
         """Hold a gap until it is known what follows."""
-        yield from self._release(segment, None)
-        yield from self._place(None)
-        self._held = gap
+        yield from self._told(segment, self._offsets.hold(gap))
+        self._end.gap(gap)
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:
         """What follows a last gap is the next segment."""
-        yield from self._release(segment, segment.next_base)
+        yield from self._told(segment, self._offsets.release(segment.next_base))
+        astray = self._end.finding(segment)
+        if astray is not None:
+            yield astray
+            self._misplaced = [at for at in self._misplaced if at.position != astray.position]
         yield from self._place(segment.next_base)
 
     def skip(self, segment: SegmentScan) -> Iterator[Finding]:
         """Forget a gap of a file that went away."""
-        self._held = self._misplaced = None
+        self._offsets.forget()
+        self._misplaced = []
         return iter(())
 
-    def _release(self, segment: SegmentScan, next_offset: int | None) -> Iterator[Finding]:
-        gap, self._held = self._held, None
-        if gap is None or segment.source is None:
-            return
-        self._gaps += 1
-        yield gap_finding(
-            gap,
-            segment.place,
-            segment.source,
-            last_offset=segment.last_offset,
-            next_offset=next_offset,
-            active=segment.active and not stopped_cleanly(self.partition),
-            brief=self._gaps > _GAPS_IN_FULL,
-        )
+    def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
+        for one in released:
+            if segment.source is None:
+                return
+            self._gaps += 1
+            yield gap_finding(
+                one,
+                segment.place,
+                segment.source,
+                active=segment.active and not stopped_cleanly(self.partition),
+                brief=self._gaps > _GAPS_IN_FULL,
+            )
 
     def _place(self, next_offset: int | None) -> Iterator[Finding]:
-        """Let go of a batch out of order, now that it is known where offsets go on."""
-        if self._misplaced is not None:
-            yield self._misplaced._replace(next_offset=next_offset)
-            self._misplaced = None
+        """Let go of batches out of order, now that it is known where offsets go on."""
+        for told in self._misplaced:
+            yield told._replace(next_offset=next_offset)
+        self._misplaced = []
+
+    def _follows(self, segment: SegmentScan, entry: _Entry) -> Iterator[Finding]:
+        """Let go of them before a batch with offsets that can be."""
+        if segment.floor_offset < entry.first <= entry.last < segment.end_offset:
+            yield from self._place(entry.first)
+        elif len(self._misplaced) >= _MISPLACED:
+            yield from self._place(None)
 
     def _rows(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
+        self._end.run(batches, self._offsets.last)
         if batches.flags & (c.WRONG & ~c.OFFSET_NOT_RISING):
-            for told in flag_findings(batches, segment.place, segment.last_offset):
-                if told.code != "offset-not-rising":
+            for told in flag_findings(
+                batches, segment.place, segment.last_offset, segment.next_base
+            ):
+                if told.code not in _OF_OFFSETS:
                     yield told
-        if self._misplaced is not None and batches.count:
-            yield from self._place(_entry(batches, 0).first)
-        if batches.flags & c.OFFSET_NOT_RISING:
+        if self._misplaced and batches.count:
+            yield from self._follows(segment, _entry(batches, 0))
+        past = batches.value(c.B_LAST_OFFSET, batches.count - 1) >= segment.end_offset
+        if past or batches.flags & c.OFFSET_NOT_RISING:
             yield from self._order(segment, batches)
-        elif (
-            segment.next_base is not None
-            and batches.value(c.B_LAST_OFFSET, batches.count - 1) >= segment.next_base
-        ):
-            yield from self._past_next(segment, batches)
         last = batches.count - 1
         self._before = (
             _entry(batches, last - 1) if last else self._before[1],
@@ -136,20 +150,21 @@ class Framing(Check):
         before, last = self._before
         for row in range(batches.count):
             entry = _entry(batches, row)
-            yield from self._place(entry.first)
+            yield from self._follows(segment, entry)
             low = segment.floor_offset if last is None else last.last
+            following = _entry(batches, row + 1) if row + 1 < batches.count else None
             if entry.last < entry.first:
                 pass  # a delta below 0, which another code tells of
+            elif entry.last >= segment.end_offset:
+                self._misplaced.append(self._past(segment, before, last, entry, following))
             elif entry.first <= low:
                 if last is not None and last.position == self._past_at:
                     pass  # told of already: that one is too high for the segment
                 else:
-                    following = _entry(batches, row + 1) if row + 1 < batches.count else None
-                    self._misplaced = self._out_of_order(segment, before, last, entry, following)
-                    if last is not None and self._misplaced.position == last.position:
-                        yield from self._place(entry.first)
-            elif segment.next_base is not None and entry.last >= segment.next_base:
-                yield self._past(segment, entry)
+                    told = self._out_of_order(segment, before, last, entry, following)
+                    self._misplaced.append(told)
+                    if last is not None and told.position == last.position:
+                        yield from self._follows(segment, entry)
             before, last = last, entry
 
     def _out_of_order(
@@ -188,23 +203,35 @@ class Framing(Check):
         )
         return _at("offset-not-rising", segment, entry, expected=last.last + 1, message=message)
 
-    def _past_next(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
-        """Tell of entries that reach into the next segment, at the end of a rising run."""
-        assert segment.next_base is not None
-        for row in range(batches.count):
-            if batches.value(c.B_LAST_OFFSET, row) >= segment.next_base:
-                yield self._past(segment, _entry(batches, row))
-
-    def _past(self, segment: SegmentScan, entry: _Entry) -> Finding:
-        assert segment.next_base is not None
+    def _past(
+        self,
+        segment: SegmentScan,
+        before: _Entry | None,
+        last: _Entry | None,
+        entry: _Entry,
+        following: _Entry | None,
+    ) -> Finding:
+        """Tell of an entry above all that its segment can hold, and which offset would fit."""
         self._past_at = entry.position
+        end, floor = segment.end_offset, segment.floor_offset
+        known = [each.last for each in (before, last) if each is not None and each.last < end]
+        fits = max(known[-1], floor) + 1 if known else floor + 1
+        joins = entry.position == (0 if last is None else last.position + last.size_bytes)
+        if entry.is_wrapper or not joins:
+            # What lies before does not say where it begins, but what follows says where it ends.
+            behind = segment.next_base if following is None else following.first
+            if behind is not None and fits < behind <= end:
+                fits = max(behind - (entry.last - entry.first + 1), fits)
+        if segment.next_base is not None:
+            where = f"reach into the next segment, which starts at {segment.next_base:,}"
+        else:
+            where = f"lie above {end - 1:,}, the highest that the segment can hold"
         return _at(
-            "offset-past-next",
+            past_code(segment.next_base),
             segment,
             entry,
-            expected=segment.next_base - 1,
-            message=f"Offsets {entry.first:,}-{entry.last:,} reach into the next segment, which "
-            f"starts at {segment.next_base:,}.",
+            expected=fits,
+            message=f"Offsets {entry.first:,}-{entry.last:,} {where}. {fits:,} would fit.",
         )
 
 
@@ -229,12 +256,13 @@ def _entry(batches: Columns, row: int) -> _Entry:
 
 
 def _at(code: str, segment: SegmentScan, entry: _Entry, *, expected: int, message: str) -> Finding:
+    possible = segment.floor_offset < entry.first < segment.end_offset
     return at_place(
         code,
         segment.place,
         position=entry.position,
         size_bytes=entry.size_bytes,
-        offset=entry.first,
+        offset=entry.first if possible else expected,
         expected=expected,
         actual=entry.first,
         message=message,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start
+from kdump.engine.checks.ordering import in_order
 from kdump.engine.damage import at_place
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
@@ -81,7 +82,7 @@ class LeaderEpochs(Check):
         epochs = batches.column(c.B_LEADER_EPOCH)
         if self._too_many or not count:
             return
-        self._doubtful = not _in_order(segment, batches)
+        self._doubtful = not in_order(segment, batches)
         if count <= len(self._same) and epochs == memoryview(self._same)[:count]:
             if self._newest != _NONE:
                 self._extend(batches, count - 1, count)
@@ -263,13 +264,6 @@ class _Checkpoint:
         """The entry an offset belongs to; None below the first."""
         slot = bisect_right(self.starts, offset) - 1
         return self.entries[slot] if slot >= 0 else None
-
-
-def _in_order(segment: SegmentScan, batches: Columns) -> bool:
-    """Whether the batches rise, and stay below the next segment."""
-    next_base = segment.next_base
-    last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
-    return not batches.flags & c.OFFSET_NOT_RISING and (next_base is None or last < next_base)
 
 
 def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint) -> bool:

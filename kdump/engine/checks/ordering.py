@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.storage.file_records import MAX_OFFSET
 
 if TYPE_CHECKING:
     from kdump.engine.scan import SegmentScan
@@ -14,17 +13,16 @@ if TYPE_CHECKING:
 
 
 def in_order(segment: SegmentScan, batches: Columns) -> bool:
-    """Whether the batches rise, from the segment's base offset and below the next one's."""
+    """Whether the batches rise, from the segment's base offset and below its end."""
     if batches.flags & c.OFFSET_NOT_RISING:
         return False
-    next_base = segment.next_base
-    return next_base is None or batches.value(c.B_LAST_OFFSET, batches.count - 1) < next_base
+    return batches.value(c.B_LAST_OFFSET, batches.count - 1) < segment.end_offset
 
 
 def out_of_order(segment: SegmentScan, batches: Columns) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows of which some do not fit their neighbours, the neighbours included."""
     bases, lasts = batches.column(c.B_BASE_OFFSET), batches.column(c.B_LAST_OFFSET)
-    most = MAX_OFFSET if segment.next_base is None else segment.next_base
+    most = segment.end_offset
     before = segment.last_offset
     first = end = 0
     for row in range(batches.count):

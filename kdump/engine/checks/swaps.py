@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks.holes import Covered
 from kdump.engine.damage import at_place, gap_finding
 from kdump.engine.findings import Finding
+from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.rows import Place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -63,17 +64,19 @@ def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Fi
         bases = [segment.base_offset for segment in partition.log.logs]
         behind = min((base for base in bases if base > base_offset), default=names.OFFSET_MAX)
         return _Swap(place, base_offset, behind, legacy=False)
-    last_offset, legacy = base_offset - 1, False
+    offsets, legacy = Offsets(base_offset - 1, end_of(base_offset, None)), False
     with partition.open(path) as source:
-        for item in FileRecords(source, limit=partition.limit).walk(last_offset=last_offset):
+        for item in FileRecords(source, limit=partition.limit).walk(last_offset=base_offset - 1):
             if isinstance(item, Gap):
-                yield gap_finding(
-                    item, place, source, last_offset=last_offset, next_offset=None, active=False
-                )
-                continue
-            last_offset = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
-            legacy |= item.batches.value(c.B_LAYOUT, 0) < 2
-    return _Swap(place, base_offset, last_offset + 1, legacy)
+                released = offsets.hold(item)
+            else:
+                released = offsets.take(item.batches)
+                legacy |= item.batches.value(c.B_LAYOUT, 0) < 2
+            for gap in released:
+                yield gap_finding(gap, place, source, active=False)
+        for gap in offsets.release(None):
+            yield gap_finding(gap, place, source, active=False)
+    return _Swap(place, base_offset, offsets.last + 1, legacy)
 
 
 def _lost_at_start(partition: PartitionScan, found: list[_Swap]) -> list[int]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.courtesy import CourteousSource
-from kdump.engine.damage import at_place, gap_finding
+from kdump.engine.damage import at_place, gap_finding, past_code
+from kdump.engine.offsets import Offsets, end_of, told_first
 from kdump.engine.rows import Place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -146,14 +147,12 @@ class Replica:
         while held is not None:
             after = next(items, None)
             if isinstance(held, Gap):
-                told = gap_finding(
-                    held,
-                    place,
-                    source,
-                    last_offset=last,
-                    next_offset=_first_of(after),
-                    active=following is None,
-                )
+                offsets = Offsets(last, end_of(place.segment, following))
+                released = list(offsets.hold(held))
+                if isinstance(after, Columns):
+                    released += offsets.take(after)
+                released += offsets.release(None)
+                told = gap_finding(released[0], place, source, active=following is None)
                 yield Hole(place, told, held.header)
             else:
                 for item in _believed(held, place, last, _first_of(after), following):
@@ -250,12 +249,7 @@ def first_offset(batches: Columns, row: int, last_offset: int) -> int:
 
 def _first_of(item: Columns | Gap | None) -> int | None:
     """The first offset of what follows, as far as it says one."""
-    return _told_offset(item, 0) if isinstance(item, Columns) else None
-
-
-def _told_offset(batches: Columns, row: int) -> int:
-    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-    return batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, row)
+    return told_first(item, 0) if isinstance(item, Columns) else None
 
 
 def _believed(
@@ -268,18 +262,18 @@ def _believed(
     `following` the next segment's base offset.
     """
     count = batches.count
-    end = batches.value(c.B_LAST_OFFSET, count - 1)
-    rises = not batches.flags & _NOT_BELIEVED and _told_offset(batches, 0) > last
-    fits = (after is None or after > end) and (following is None or end < following)
+    end, most = batches.value(c.B_LAST_OFFSET, count - 1), end_of(place.segment, following)
+    rises = not batches.flags & _NOT_BELIEVED and told_first(batches, 0) > last
+    fits = (after is None or after > end) and end < most
     if rises and fits:
         yield Block(place, batches)
         return
     start = 0
     for row in range(count):
-        own_first, own_last = _told_offset(batches, row), batches.value(c.B_LAST_OFFSET, row)
-        then = _told_offset(batches, row + 1) if row + 1 < count else after
+        own_first, own_last = told_first(batches, row), batches.value(c.B_LAST_OFFSET, row)
+        then = told_first(batches, row + 1) if row + 1 < count else after
         lies_above = then is not None and last < then < own_first
-        past_end = following is not None and own_last >= following
+        past_end = own_last >= most
         misplaced = own_first <= last or own_last < own_first or lies_above
         unknown = batches.value(c.B_FLAGS, row) & c.MAGIC_UNKNOWN
         if not (misplaced or past_end or unknown):
@@ -288,7 +282,7 @@ def _believed(
         if start < row:
             yield Block(place, batches.slice(start, row))
         start = row + 1
-        code = "offset-past-next" if past_end else "offset-not-rising"
+        code = past_code(following) if past_end else "offset-not-rising"
         code = "magic-unknown" if unknown else code
         yield _unbelievable(code, batches.slice(row, row + 1), place, last)
     if start < count:

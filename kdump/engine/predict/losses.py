@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump import kernels
+from kdump.engine.damage import believable_count
+from kdump.engine.offsets import MESSAGES_A_BYTE, Offsets, end_of, told_first
 from kdump.engine.predict.segment import Segment
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
 
 _BELIEVED = ~(c.CRC_BAD | c.COMPRESSED | c.WRAPPER | c.CONTROL | c.TRANSACTIONAL)
+_NEAR = 1 << 16  # so far ahead the offset of a broken batch is believed
 
 
 class Losses(NamedTuple):
@@ -23,41 +27,110 @@ class Losses(NamedTuple):
     end_offset: int
 
 
-def losses(segment: Segment, position: int, end: int, losses_before: Losses) -> Losses:
+def losses(
+    segment: Segment, position: int, end: int, losses_before: Losses, next_base: int | None
+) -> Losses:
     """Count what lies in [position, end) of a segment's log.
 
     A broken batch counts where its header is believable: the broker had taken it, and its offsets
-    are gone with it. Messages in a wrapper are counted by the offsets they span.
+    are gone with it. Messages in a wrapper are counted by the offsets they span. One base offset
+    that cannot be right, which no checksum covers, neither hides what lies behind it nor counts.
     """
-    records, last = losses_before.records, losses_before.end_offset - 1
+    most = end_of(segment.base_offset, next_base)
+    last = losses_before.end_offset - 1
+    counted = _Counted(last if last < most else segment.base_offset - 1, most)
     with Source(segment.path) as source:
-        for item in FileRecords(source).walk(position, end, last):
-            rows = item.header if isinstance(item, Gap) else item.batches
-            if isinstance(item, Gap) and rows is None and item.reason == "cut-short":
-                rows = _cut_short(source, item.position)
-            if rows is None or (isinstance(item, Gap) and not _believable(rows, last)):
+        for item in FileRecords(source, next_base=next_base).walk(position, end, counted.last):
+            if not isinstance(item, Gap):
+                counted.add(item.batches)
                 continue
-            for row in range(rows.count):
-                count = rows.value(c.B_RECORDS_COUNT, row)
-                offset = rows.value(c.B_LAST_OFFSET, row)
-                if offset <= last:
-                    continue  # a second copy, or out of order: not known to be lost
-                records += offset - last if count < 0 else count
-                last = offset
-    return Losses(records, last + 1)
+            header = item.header
+            if header is None and item.reason == "cut-short":
+                header = _cut_short(source, item.position)
+            if header is not None:
+                counted.broken(header)
+    return Losses(losses_before.records + counted.records, counted.last + 1)
 
 
-def _believable(rows: Columns, last: int) -> bool:
-    if rows.flags & _BELIEVED & c.WRONG:
-        return False
-    offset = rows.value(c.B_LAST_OFFSET, 0)
-    span = max(rows.value(c.B_RECORDS_COUNT, 0), 1)
-    return last < offset and (last < 0 or offset - last <= max(16 * span, 1 << 16))
+def believed_end(segment: Segment, end: int) -> int:
+    """The offset behind the last believed one of a segment that holds none from `end` on."""
+    offsets = Offsets(segment.base_offset - 1, end)
+    with Source(segment.path) as source:
+        for item in FileRecords(source, next_base=end).walk(segment.start, segment.end):
+            if not isinstance(item, Gap):
+                for _ in offsets.take(item.batches):
+                    pass
+    return offsets.last + 1
+
+
+def last_header(segment: Segment) -> tuple[int, int]:
+    """The last offsets of the last header a start reads, and of the highest it reads there."""
+    last = highest = segment.base_offset - 1
+    with segment.entries() as entries:
+        start = segment.position_of(segment.index.last_offset)
+        for rows in FileRecords(entries.source).headers(start, segment.end):
+            last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
+            highest = max(highest, max(rows.column(c.B_LAST_OFFSET)))
+    return last, highest
+
+
+class _Counted:
+    """Records of batches as they are met; `last` is the last believed offset."""
+
+    def __init__(self, last: int, end: int) -> None:
+        self.records = 0
+        self._offsets = Offsets(last, end)
+        self._spans: list[tuple[int, int]] = []  # what the last wrappers counted for: last, span
+
+    @property
+    def last(self) -> int:
+        return self._offsets.last
+
+    def add(self, rows: Columns) -> None:
+        """Count sound batches."""
+        if not rows.flags & (c.WRONG | c.WRAPPER) and told_first(rows, 0) > self.last:
+            self.records += kernels.tally(rows)[0]
+            self._follow(rows)
+            return
+        for row in range(rows.count):
+            self._one(rows.slice(row, row + 1))
+
+    def broken(self, header: Columns) -> None:
+        """Count a batch that is broken, if what its header says can be believed."""
+        if header.flags & _BELIEVED & c.WRONG:
+            return
+        before, last = self.last, header.value(c.B_LAST_OFFSET, 0)
+        count = believable_count(header, before, self._offsets.end)
+        if count and (before < 0 or last - before <= max(16 * count, _NEAR)):
+            self.records += last - before if header.flags & c.WRAPPER else count
+            self._offsets = Offsets(last, self._offsets.end)
+
+    def _one(self, row: Columns) -> None:
+        before, first = self.last, told_first(row, 0)
+        count = row.value(c.B_RECORDS_COUNT, 0)
+        self._follow(row)
+        last = row.value(c.B_LAST_OFFSET, 0)
+        if last >= self._offsets.end:
+            self.records += max(count, 1)  # which ones they are cannot be told
+        elif self.last != last or self.last == before:
+            return  # a second copy, or out of order: not known to be lost
+        elif count >= 0:
+            self.records += count
+        else:
+            while self._spans and self._spans[-1][0] >= first:  # that one was too high
+                before = self._spans[-1][0] - self._spans[-1][1]
+                self.records -= self._spans.pop()[1]
+            span = min(last - min(before, last), row.value(c.B_SIZE, 0) * MESSAGES_A_BYTE)
+            self._spans = [*self._spans[-2:], (last, span)]
+            self.records += span
+
+    def _follow(self, rows: Columns) -> None:
+        for _ in self._offsets.take(rows):
+            pass
 
 
 def _cut_short(source: Source, position: int) -> Columns | None:
     """The header of a batch whose end is missing, if all of its header is there."""
-    from kdump import kernels
     from kdump.record.layout import LOG_OVERHEAD
 
     data = bytearray(source.read(position, 96))

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.engine.offsets import RELATIVE_MAX, end_of
 from kdump.engine.predict.loading import Loading
-from kdump.engine.predict.losses import Losses, losses
+from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
 from kdump.engine.predict.pre08 import start as start_pre08
 from kdump.engine.predict.read import MemoryRefusalError, RefusalError, UnknowableError
 from kdump.engine.predict.stop import Stop, stop_of
@@ -130,10 +131,11 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
 def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:
     """Say what the start came to."""
     active = loading.segments[max(loading.segments)]
-    lost, first_lost = _losses(loading, active)
-    end = max(lost.end_offset, loading.log_end)
+    believed = _believed_end(log, loading, active)
+    lost, first_lost = _losses(log, loading, active, believed)
+    end = max(lost.end_offset, believed)
     in_the_log = lost
-    if high_watermark > end:
+    if end < high_watermark <= end + RELATIVE_MAX:  # further up it cannot be right itself
         # What was committed and can no longer be read in the log, counted by its offsets.
         lost = Losses(lost.records + high_watermark - end, high_watermark)
         first_lost = end if first_lost is None else first_lost
@@ -144,7 +146,7 @@ def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_water
     cut = loading.cut or next(iter(loading.at_load), None)
     fields |= {
         "segments_read": sorted(set(recovered) | set(loading.replayed)),
-        "log_end_before": max(lost.end_offset, loading.log_end),
+        "log_end_before": max(lost.end_offset, believed),
         "log_end_after": loading.log_end,
         "records_lost": lost.records,
         "first_lost_offset": first_lost,
@@ -155,8 +157,8 @@ def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_water
     if cut is not None:
         fields["truncate_segment"] = cut.base_offset
         fields["truncate_position"] = cut.size_bytes
-    fields["outcome"], reason = _outcome(loading, active, cut, in_the_log)
-    if high_watermark > end:
+    fields["outcome"], reason = _outcome(loading, active, cut, in_the_log, believed)
+    if end < high_watermark <= end + RELATIVE_MAX:
         reason += f"; by its high watermark the log once reached offset {high_watermark}"
     fields["reason"] = reason
     if log.name is not None and log.name.retirement is Retirement.DELETE:
@@ -167,8 +169,15 @@ def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_water
 
 
 def _outcome(
-    loading: Loading, active: Segment, cut: Segment | None, lost: Losses
+    loading: Loading, active: Segment, cut: Segment | None, lost: Losses, believed: int
 ) -> tuple[str, str]:
+    if loading.above_log_start and loading.log_end != believed:
+        split = "the segment is split, and " if loading.split else ""
+        return "wrong-log-end", (
+            f"the last batch has an offset that cannot be right: {split}the log would end at "
+            f"{loading.log_end:,}, though the batches before end at {believed:,}, and new records "
+            "go on from there; mend or cut off that batch first (see the finding log-end-astray)"
+        )
     if not loading.above_log_start:
         return "delete-segments", (
             f"the log would end below its start, offset {loading.stop.log_start}: all segments "
@@ -208,26 +217,52 @@ def _outcome(
     return "clean", "the broker stopped cleanly"
 
 
-def _losses(loading: Loading, active: Segment) -> tuple[Losses, int | None]:
+def _believed_end(log: LocalLog, loading: Loading, active: Segment) -> int:
+    """Where the log would end if its last batch had an offset that fits.
+
+    That is where the broker finds it, unless no segment can reach so far, or batches before the
+    last lie above it. A split gives those too far up a segment of their own.
+    """
+    end = loading.log_end
+    if not (loading.stop.recovers and active.size_bytes):
+        return end
+    newest = max((segment.base_offset for segment in log.logs), default=active.base_offset)
+    most = end_of(newest, None)
+    below = [base for base in loading.segments if base < most]
+    if end > most and below:
+        return believed_end(loading.segments[max(below)], most)
+    if loading.stop.clean and end > active.base_offset:
+        last, highest = last_header(active)
+        if last < highest:
+            return max(end, believed_end(active, most))
+    return end
+
+
+def _losses(
+    log: LocalLog, loading: Loading, active: Segment, believed: int
+) -> tuple[Losses, int | None]:
     """Count what is lost behind the log end, and say where it begins."""
-    lost = Losses(0, loading.log_end)
+    lost = Losses(0, min(loading.log_end, believed))
     parts = [(segment, segment.end, segment.original_end) for segment in loading.at_load]
     if loading.cut is not None:
         parts.append((loading.cut, loading.cut.end, loading.cut.original_end))
     parts += [(at, at.start, at.original_end) for at in loading.deleted]
     empty = active.size_bytes > 0 and loading.log_end == active.base_offset
-    if not parts and empty and loading.stop.recovers:
+    below = loading.log_end < believed
+    if not parts and (empty or below) and loading.stop.recovers:
         parts.append((active, active.start, active.end))
+    bases = sorted({segment.base_offset for segment in log.logs})
     first: int | None = None
     for segment, position, end in parts:
         before = lost
-        if segment is not loading.cut and segment.base_offset < loading.log_end:
+        if segment is not loading.cut and segment.base_offset < believed and not below:
             # Lost in the midst of the log: what is behind stays, so the log end says nothing.
             offset = segment.sound_end if position > segment.start else segment.base_offset
             before = Losses(lost.records, offset)
-        found = losses(segment, position, end, before)
+        next_base = next((base for base in bases if base > segment.base_offset), None)
+        found = losses(segment, position, end, before, next_base)
         if found.records > lost.records:
-            start = min(before.end_offset, loading.log_end)
+            start = min(before.end_offset, believed)
             first = start if first is None else min(first, start)
         lost = Losses(found.records, max(lost.end_offset, found.end_offset))
     return lost, first

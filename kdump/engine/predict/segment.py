@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kdump.engine.offsets import RELATIVE_MAX
 from kdump.engine.predict.index import IndexBuild, InvalidOffsetError
 from kdump.engine.predict.read import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
 from kdump.kernels import columns as c
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
 
 LAST_OFFSETS = (2, 0)  # index entries name the last offset of a batch; overflow is looked for
-RELATIVE_MAX = (1 << 31) - 1
 _FILE_MAX = (1 << 31) - 1
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.engine.offsets import RELATIVE_MAX
 from kdump.engine.predict.index import IndexBuild
 from kdump.engine.predict.read import RefusalError, UnknowableError
-from kdump.engine.predict.segment import RELATIVE_MAX, Segment
+from kdump.engine.predict.segment import Segment
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ class IndexBuilder:
         self.next_offset = base_offset
         self.batches = 0
         self.stop: Stop | None = None
-        self.lost = (0, -1)  # sound batches behind the stop in the run it lies in; last offset
+        self.lost = 0  # sound batches behind the stop in the run it lies in
         self._state = array("q", _START)
         self._entries_most = rules.max_index_bytes // OFFSET_INDEX_ENTRY.size
         self._first_offsets = rules.broker < _LAST_OFFSETS
@@ -119,8 +119,7 @@ class IndexBuilder:
             self.next_offset = batches.value(c.B_LAST_OFFSET, last) + 1
         if self.stop is None:
             return True
-        left = batches.count - row
-        self.lost = (left, batches.value(c.B_LAST_OFFSET, batches.count - 1) if left else -1)
+        self.lost = batches.count - row
         return False
 
     def finish(self) -> None:

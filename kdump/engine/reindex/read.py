@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.engine.damage import first_offset, gap_finding
+from kdump.engine.offsets import Offsets, Released, end_of
 from kdump.engine.producer_state import ProducerStates
 from kdump.engine.reindex.build import IndexBuilder
 from kdump.engine.reindex.judge import Judge
 from kdump.errors import PathError
-from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
@@ -17,6 +17,8 @@ from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kdump.engine.findings import Finding
     from kdump.engine.reindex.build import Rules, Stop
     from kdump.engine.reindex.epochs import EpochBuilder
@@ -96,41 +98,37 @@ def read_segment(
         reading = Reading(builder, judge, source.size, live=live)
         records = FileRecords(source, limit=rules.limit, next_base=next_base)
         going = True
-        gap: Gap | None = None
-        following: int | None = None
+        offsets = Offsets(base - 1, end_of(base, next_base))
+        released: list[Released] = []  # of the gap at which it stops
         for item in records.walk(last_offset=base - 1):
+            if isinstance(item, Gap):
+                if going:
+                    going = builder.take(item)
+                    if builder.stop is not None:
+                        released += offsets.hold(item)
+                continue
+            released += offsets.take(item.batches, _first_of(item, rules.limit))
             if going:
                 going = builder.take(item)
-                if not isinstance(item, Gap):
-                    reading.lost_batches, reading.lost_last = builder.lost
-                    if epochs is not None:
-                        epochs.feed(item.batches)
-                elif builder.stop is not None:
-                    gap = item
-            elif not isinstance(item, Gap):
-                if not reading.lost_batches and gap is not None:
-                    following = _first_of(item, rules.limit)
+                reading.lost_batches = builder.lost
+                if epochs is not None:
+                    epochs.feed(item.batches)
+            else:
                 reading.lost_batches += item.batches.count
-                reading.lost_last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
-            if not isinstance(item, Gap):
-                judge.feed(item.batches)
+            if reading.lost_batches:
+                reading.lost_last = offsets.last
+            judge.feed(item.batches)
         builder.finish()
-        if gap is not None:
-            reading.finding = gap_finding(
-                gap,
-                place,
-                source,
-                last_offset=builder.next_offset - 1,
-                next_offset=following,
-                active=active,
-            )
+        released += offsets.release(None)
+        if released:
+            reading.finding = gap_finding(released[0], place, source, active=active)
     return reading
 
 
-def _first_of(item: Run | Oversize, limit: int) -> int:
+def _first_of(item: Run | Oversize, limit: int) -> Callable[[int], int] | None:
     if isinstance(item, Run):
-        return first_offset(item, limit)
-    return item.batches.value(c.B_BASE_OFFSET, 0)
+        return lambda row: first_offset(item, row, limit)
+    return None
 
 
 def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:

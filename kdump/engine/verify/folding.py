@@ -30,7 +30,8 @@ _ENDS = frozenset({"tail-being-written", "preallocated-tail", "file-shrank"})
 _GONE = "file-vanished"
 _TO_THE_END = frozenset({"file-shrank", "log-too-short"})
 # A batch in the wrong place is missing where it should have been.
-_MISPLACED = frozenset({"offset-not-rising", "offset-below-base"})
+_MISPLACED = frozenset({"offset-not-rising", "offset-below-base", "log-end-astray"})
+_PAST = frozenset({"offset-past-next", "offset-past-range"})
 
 
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
@@ -120,7 +121,8 @@ class _Told:
             self._offsets.add(finding.offset, behind, number)
         else:
             self._offsets.add(finding.offset, finding.offset + 1, number)
-            if finding.code in _MISPLACED and isinstance(finding.expected, int):
+            known = finding.code in _PAST and finding.next_offset is not None
+            if (known or finding.code in _MISPLACED) and isinstance(finding.expected, int):
                 behind = OFFSET_MAX if finding.next_offset is None else finding.next_offset
                 if finding.expected < behind:
                     self._offsets.add(finding.expected, behind, number)

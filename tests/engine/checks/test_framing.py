@@ -124,7 +124,7 @@ def test_a_base_offset_that_changed_is_named_itself(sound: Path, wrong: int) -> 
     found = only(sound)
     code = "offset-past-next" if wrong > ACTIVE else "offset-not-rising"
     assert place_of(found, sound) == (code, name(SEALED, "log"), start, following - start)
-    assert found.actual == wrong
+    assert (found.expected, found.actual) == (15, wrong)
 
 
 def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
@@ -289,3 +289,101 @@ def test_behind_a_thousand_gaps_no_more_is_said_than_needed(tmp_path: Path) -> N
     assert len(found) == 1000
     assert "The same at 250 more places." in found[-1].message
     assert "stored" in found[-1].message
+
+
+ABSURD = 6_577_225_780_797_898_836
+
+
+def spoil(directory: Path, base: int, row: int, wrong: int) -> tuple[int, int]:
+    """Damage the batch before a row, up to within that row's base offset."""
+    start = positions(directory, base)[row]
+    broken = damage.flip(read(directory, base, "log"), start - 40, 40)
+    write(directory, base, "log", damage.put(broken, start, struct.pack(">q", wrong)))
+    return start, positions(directory, base)[row + 1] - start
+
+
+@pytest.mark.parametrize("base", [SEALED, ACTIVE])
+@pytest.mark.parametrize("wrong", [ABSURD, -ABSURD, 1 << 30])
+def test_damage_that_ends_inside_the_next_base_offset(sound: Path, base: int, wrong: int) -> None:
+    """What is lost is bound by the batches around; that with the absurd offset can be read."""
+    start, size = spoil(sound, base, 5, wrong)
+    found = {one.code: one for one in checked(sound)}
+    lost = found.pop("crc-mismatch")
+    assert (lost.offset, lost.next_offset) == (base + 12, base + 18)
+    assert lost.lost_at_least == 3
+    assert lost.lost_at_most in (3, 6)  # a search may not take that batch for one
+    assert str(wrong) not in lost.message.replace(",", "")
+    for odd in found.values():
+        assert (odd.position, odd.size_bytes, odd.actual) == (start, size, wrong)
+        assert odd.offset is not None
+        assert 0 <= odd.offset < 1 << 31
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
+    """They may rise among themselves: what follows shows that all of them lie too high."""
+    starts = positions(sound, ACTIVE)
+    for number in range(count):
+        change(sound, ACTIVE, starts[4 + number], struct.pack(">q", (1 << 30) + 100 * number))
+    log = damage.flip(read(sound, ACTIVE, "log"), starts[3] + 70)
+    write(sound, ACTIVE, "log", log)
+    lost = next(one for one in checked(sound) if one.code == "crc-mismatch")
+    assert lost.next_offset == ACTIVE + 3 * (4 + count)
+    assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
+
+
+@pytest.mark.parametrize("wrong", [ABSURD, -ABSURD, 1 << 30, 61])
+def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wrong: int) -> None:
+    start = positions(sound, ACTIVE)[-1]
+    change(sound, ACTIVE, start, struct.pack(">q", wrong))
+    write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
+    found = only(sound)
+    assert (found.code, found.position) == ("log-end-astray", start)
+    assert (found.expected, found.actual, found.offset) == (87, wrong, 87)
+    assert "87 fits, 00 00 00 00 00 00 00 57" in found.message
+
+
+def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
+    start = positions(sound, ACTIVE)[-1]
+    broken = damage.flip(read(sound, ACTIVE, "log"), start - 300, 300)
+    write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
+    write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
+    astray = next(one for one in checked(sound) if one.code == "log-end-astray")
+    assert (astray.expected, astray.actual) == (87, ABSURD)
+
+
+def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:
+    """A clean start checks no sum: the broken header, too, is where it finds the log end."""
+    start = positions(sound, ACTIVE)[-1]
+    broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
+    write(sound, ACTIVE, "log", damage.put(broken, start, struct.pack(">q", ABSURD)))
+    found = {one.code: one for one in checked(sound)}
+    assert {*found} == {"crc-mismatch", "log-end-astray"}
+    assert "recovery cuts the log off" in found["log-end-astray"].message
+    assert found["crc-mismatch"].lost_at_least == 0
+
+
+def test_a_last_batch_that_stands_twice_ends_the_log_where_it_ends(sound: Path) -> None:
+    log = read(sound, ACTIVE, "log")
+    write(sound, ACTIVE, "log", log + log[positions(sound, ACTIVE)[-1] :])
+    assert only(sound).code == "offset-not-rising"
+
+
+def test_gaps_that_compaction_leaves_are_no_lies(tmp_path: Path) -> None:
+    """Up to what an index can hold, at the start of a segment, in its midst, and at its end."""
+    parts = [batch(offset) for offset in (9, 30, 1 << 20, 1 << 30, (1 << 31) - 3)]
+    assert checked(write_partition(tmp_path, {0: parts})) == ()
+
+
+def test_wrappers_behind_damage(tmp_path: Path) -> None:
+    def wrapper(first: int) -> bytes:
+        inner = [builders.message(relative) for relative in range(3)]
+        return builders.wrapper(inner, first + 2)
+
+    parts = [wrapper(first) for first in range(0, 60, 3)]
+    parts[6] = damage.flip(parts[6], 40)
+    parts[7] = damage.put(parts[7], 0, struct.pack(">q", ABSURD))
+    directory = write_partition(tmp_path, {0: parts})
+    (directory / name(0, "index")).unlink()
+    lost = next(one for one in checked(directory) if one.code == "crc-mismatch")
+    assert (lost.offset, lost.next_offset, lost.lost_at_most) == (18, 24, 6)

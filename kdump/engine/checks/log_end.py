@@ -1,0 +1,199 @@
+"""Where a start finds the end of the log: in the last batch's header, right or wrong.
+
+After a clean stop a broker reads headers from the last index entry on and checks no sum (L2, R5):
+the offset behind the last of them is its log end. One that cannot be right is the worst that a log
+can hold. What is written next gets offsets from there on, or, where it lies below the log start,
+every segment is deleted. Without the mark of a clean stop it is no better: recovery keeps a batch
+whose sum is right, in a segment of its own, and refuses to start over one below its segment.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.engine.damage import at_place
+from kdump.engine.offsets import MESSAGES_A_BYTE
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.scan import SegmentScan
+    from kdump.kernels.columns import Columns
+    from kdump.record.frames import Gap
+
+_SILENT = ("cut-short", "short-tail")  # what ends a broker's reading without a word
+
+
+class _Header(NamedTuple):
+    """The last header; `before` is the last offset believed before it.
+
+    `joins`: it stands right behind the batch with that offset.
+    """
+
+    position: int
+    size_bytes: int
+    first: int
+    last: int
+    before: int
+    sound: bool
+    wrapper: bool
+    joins: bool
+    odd: bool  # a broken one, with a count that its offsets have not
+
+
+class LogEnd:
+    """Keeps the header that stands last in the newest segment."""
+
+    def __init__(self, last_offset: int) -> None:
+        self._header: _Header | None = None
+        self._believed = last_offset  # the last offset that is, and where its batch ends
+        self._believed_end = 0
+
+    def run(self, batches: Columns, believed: int) -> None:
+        """Take up sound batches; `believed` is the last believed offset now."""
+        row = batches.count - 1
+        lasts = batches.column(c.B_LAST_OFFSET)
+        if row and lasts[row] == believed:
+            self._believed, self._believed_end = lasts[row - 1], _end(batches, row - 1)
+        elif lasts[row] != believed != self._believed:
+            at = next((k for k in range(row, -1, -1) if lasts[k] == believed), None)
+            self._believed = believed
+            self._believed_end = -1 if at is None else _end(batches, at)
+        self._header = self._read(batches, row, sound=True)
+        if lasts[row] == believed:
+            self._believed, self._believed_end = believed, _end(batches, row)
+
+    def gap(self, gap: Gap) -> None:
+        """Take up what no batch is; its header may be read as one all the same."""
+        header = gap.header
+        if header is None or header.flags & c.TOO_SMALL:
+            framed = False
+        else:
+            framed = gap.size_bytes == header.value(c.B_SIZE, 0)
+        if header is not None and framed:
+            self._header = self._read(header, 0, sound=False)
+        elif gap.reason not in _SILENT or not gap.to_end:
+            self._header = None
+
+    def _read(self, batches: Columns, row: int, *, sound: bool) -> _Header:
+        last, position = batches.value(c.B_LAST_OFFSET, row), batches.value(c.B_POSITION, row)
+        wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
+        first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
+        count = batches.value(c.B_RECORDS_COUNT, row)
+        return _Header(
+            position,
+            batches.value(c.B_SIZE, row),
+            first,
+            last,
+            self._believed,
+            sound,
+            wrapper,
+            not wrapper and position == self._believed_end,
+            not (sound or wrapper or count == last - first + 1),
+        )
+
+    def finding(self, segment: SegmentScan) -> Finding | None:
+        """Tell of a last header that cannot be right."""
+        if not segment.active or segment.is_snapshot:
+            return None
+        header = self._header or self._from_index(segment)
+        if header is None:
+            return None
+        if header.last == header.before or (header.sound and header.last < header.first):
+            return None  # it stands there twice, or has a delta that another code tells of
+        fits = header.before < header.first <= header.last < segment.end_offset
+        fits = fits and not header.odd
+        if fits and header.joins and header.first == header.before + 1:
+            return None
+        indexed = _indexed(segment, header.position)
+        if fits and (indexed is None or _agrees(header, indexed)):
+            return None
+        return _told(segment, header, indexed)
+
+    def _from_index(self, segment: SegmentScan) -> _Header | None:
+        """Find it as a start does, where the last of the log is no batch that a walk would take."""
+        index, source = _index(segment), segment.source
+        if index is None or source is None:
+            return None
+        end = index.logical_end(source.size)
+        records = FileRecords(source)
+        found: _Header | None = None
+        for rows in records.headers(index.entry(end - 1).position if end else 0):
+            found = self._read(rows, rows.count - 1, sound=False)
+        if found is None or records.stopped_by == reasons.LENGTH_TOO_SMALL:
+            return None
+        data = source.read(found.position, min(found.size_bytes, records.limit))
+        rows, _, _ = kernels.walk(data, 0, len(data), found.position, -1, True, 1)
+        sound = rows.count == 1 and not rows.flags & (c.CRC_BAD | c.TOO_SMALL)
+        return found._replace(sound=sound, odd=found.odd and not sound)
+
+
+def _agrees(header: _Header, indexed: int) -> bool:
+    """Whether an index entry may be that of a batch: it has its last offset, or once its first."""
+    if not header.wrapper:
+        return header.first <= indexed <= header.last
+    least = header.last - header.size_bytes * MESSAGES_A_BYTE
+    return max(header.before + 1, least) <= indexed <= header.last
+
+
+def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding:
+    first, last = sorted((header.first, header.last))
+    fits, sure = header.before + 1, header.joins
+    if indexed is not None and not sure and fits <= indexed - (last - first) < segment.end_offset:
+        fits, sure = indexed - (last - first), True
+    eight = fits.to_bytes(8, "big", signed=True).hex(" ")
+    if not header.sound:
+        way = (
+            "The batch is broken as well: with .kafka_cleanshutdown taken away, recovery cuts the "
+            f"log off at position {header.position:,}."
+        )
+    elif sure:
+        way = f"{fits:,} fits, {eight} in its first eight bytes."
+    else:
+        way = f"{fits:,} or above fits, {eight} in its first eight bytes."
+    if header.last < header.before:
+        harm = (
+            f"A start takes {last + 1:,} or the segment's base offset for the end of the log, and "
+            "deletes every segment if that is below the log start."
+        )
+    else:
+        harm = f"A start takes {last + 1:,} for the end of the log, and goes on from there."
+    return at_place(
+        "log-end-astray",
+        segment.place,
+        position=header.position,
+        size_bytes=header.size_bytes,
+        offset=fits,
+        expected=fits,
+        actual=header.first,
+        message=f"The last batch has offsets {first:,}-{last:,}; those before end at "
+        f"{header.before:,}. {harm} {way}",
+    )
+
+
+def _end(batches: Columns, row: int) -> int:
+    return batches.value(c.B_POSITION, row) + batches.value(c.B_SIZE, row)
+
+
+def _indexed(segment: SegmentScan, position: int) -> int | None:
+    """The offset of the index entry that names a position, None where there is none."""
+    index = _index(segment)
+    end = 0 if index is None else index.logical_end(position + 1)
+    if index is None or not end or index.entry(end - 1).position != position:
+        return None
+    return index.entry(end - 1).offset
+
+
+def _index(segment: SegmentScan) -> OffsetIndex | None:
+    path = segment.segment.files.get(Kind.OFFSET_INDEX)
+    try:
+        return None if path is None else OffsetIndex(whole(path), segment.base_offset)
+    except PathError:
+        return None
