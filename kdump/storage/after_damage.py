@@ -19,11 +19,11 @@ from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD, SMALLEST_MESSAGE
-from kdump.storage.believed import MAX_OFFSET
+from kdump.storage.believed import MAX_OFFSET, Bounds
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
-    from kdump.storage.believed import Believed, Bounds
+    from kdump.storage.believed import Believed
     from kdump.storage.running_sums import Sums
     from kdump.storage.source import Source
 
@@ -101,10 +101,13 @@ class AfterDamage:
         if not flags & _DOUBTFUL and low < entry.first <= entry.last:
             low = entry.last
         if low + 1 < behind:
-            between = bounds._replace(low=low, high=behind, wide_low=low, wide_high=behind)
-            found = self._find(position + 1, claimed, between, window)
+            # One that reaches beyond the claimed end may go on behind the offset there.
+            between = Bounds(low, bounds.high, MAX_OFFSET, -1)
+            found = self._find(position + 1, limit, between, window, (claimed, behind))
             if found >= 0:
-                return Gap(position, found - position, reason, header, known, False), found
+                claimed = found
+        self._believed.gap()
+        size = claimed - position
         return Gap(position, size, reason, header, known, claimed >= limit), claimed
 
     def bytes(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
@@ -123,6 +126,7 @@ class AfterDamage:
         window: Window,
     ) -> tuple[Gap, int]:
         found = self._find(position + 1, limit, self._believed.bounds(), window)
+        self._believed.gap()
         end = limit if found < 0 else found
         return Gap(position, end - position, reason, header, known, found < 0), end
 
@@ -202,13 +206,22 @@ class AfterDamage:
 
     # The search ----------------------------------------------------------------------------------
 
-    def _find(self, start: int, limit: int, bounds: Bounds, window: Window) -> int:
+    def _find(
+        self,
+        start: int,
+        limit: int,
+        bounds: Bounds,
+        window: Window,
+        claimed: tuple[int, int] | None = None,
+    ) -> int:
         """Find where the next entry starts that is believed, -1 for nowhere before `limit`.
 
-        The first with offsets in the wide bounds counts only where none in the narrow ones follows.
+        The first with offsets in the wide bounds counts only where no other follows. `claimed`: it
+        starts before a position, and where it ends there or before it does so below an offset.
         """
         wide = -1
-        low, high = bounds.wide_low, bounds.wide_high
+        lowest = bounds.lowest
+        low, high = min(lowest, bounds.wide_low), max(bounds.high, bounds.wide_high)
         size = _FIRST_WINDOW
         while True:
             at = start - window.base
@@ -219,15 +232,24 @@ class AfterDamage:
                 )
                 if found >= 0:
                     position = window.base + found
+                    if claimed is not None and position >= claimed[0]:
+                        break
                     if right or self._is_right(position, window.base + stop, window):
-                        if self._is_within(position, bounds, window):
+                        offsets = _offsets_of(window, found)
+                        if claimed is not None and window.base + stop <= claimed[0]:
+                            if offsets[1] < claimed[1] and bounds.admit(*offsets):
+                                return position
+                        elif bounds.admit(*offsets):
                             return position
-                        if self._is_vain(position, bounds):
-                            return position
-                        wide, low, high = position, bounds.low, bounds.high
+                        if wide < 0 and bounds.admit_wide(*offsets):
+                            if self._is_vain(position, lowest, bounds.high):
+                                return position
+                            wide, low, high = position, lowest, bounds.high
                     start = position + 1
                     continue
                 start = window.base + stop
+            if claimed is not None and start >= claimed[0]:
+                break
             if behind <= 0 and at >= 0 or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
                 break
             data = bytearray(min(size, limit - start))
@@ -238,7 +260,7 @@ class AfterDamage:
             size = min(4 * size, _WINDOW)
         if wide >= 0:
             self._in_vain += 1
-            self._none = (wide, bounds.low, bounds.high)
+            self._none = (wide, lowest, bounds.high)
         return wide
 
     def _is_right(self, position: int, end: int, window: Window) -> bool:
@@ -252,22 +274,13 @@ class AfterDamage:
             start = position + CRC_START_LEGACY
         return self._sums.of(start, end, modern=modern) == stored
 
-    def _is_within(self, position: int, bounds: Bounds, window: Window) -> bool:
-        """Whether an entry that is believed in wide bounds is in the narrow ones."""
-        at = position - window.base
-        first = last = int.from_bytes(window.data[at : at + 8], "big", signed=True)
-        if window.data[at + 16] == 2:
-            last += int.from_bytes(window.data[at + 23 : at + 27], "big", signed=True)
-        return bounds.low < first and last < bounds.high
-
-    def _is_vain(self, position: int, bounds: Bounds) -> bool:
-        """Whether nothing within the narrow bounds follows, or was looked for too often."""
+    def _is_vain(self, position: int, low: int, high: int) -> bool:
+        """Whether nothing that is believed at once follows, or was looked for too often."""
         if self._in_vain >= _SEARCHES_AGAIN:
             return True
-        if self._none is None:
-            return False
-        start, low, high = self._none
-        return start <= position and low <= bounds.low and bounds.high <= high
+        return self._none is not None and (
+            self._none[0] <= position and self._none[1] <= low and high <= self._none[2]
+        )
 
     def _only_zeros(self, position: int, limit: int) -> bool:
         size = 1 << 10  # most of what is no zeros shows it at once
@@ -298,6 +311,14 @@ def header_at(source: Source, position: int) -> Columns | None:
         return None
     row.block[c.B_SIZE * row.stride] = size
     return row
+
+
+def _offsets_of(window: Window, at: int) -> tuple[int, int]:
+    """Return the first and last offset of an entry whose header is at hand."""
+    first = last = int.from_bytes(window.data[at : at + 8], "big", signed=True)
+    if window.data[at + 16] == 2:
+        last += int.from_bytes(window.data[at + 23 : at + 27], "big", signed=True)
+    return first, last
 
 
 def _entry(rows: Columns, row: int) -> _Entry:
