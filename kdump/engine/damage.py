@@ -83,7 +83,7 @@ def gap_finding(
     none), `next_offset` the next good one behind it, None where nothing follows. `brief` leaves
     out what takes long to find: a second opinion on a checksum, the flipped bit that explains it.
     """
-    code = _code(gap, source, active=active)
+    code = gap_code(gap, source, active=active)
     if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
         return at_place(
             code,
@@ -122,7 +122,25 @@ def gap_finding(
     )
 
 
-def _code(gap: Gap, source: Source, *, active: bool) -> str:
+def counted_gap(
+    code: str, gap: Gap, place: Place, *, last_offset: int, next_offset: int | None
+) -> Finding:
+    """Say where a gap is and no more, for one that is only counted."""
+    most = None if next_offset is None else max(0, next_offset - last_offset - 1)
+    return at_place(
+        code,
+        place,
+        position=gap.position,
+        size_bytes=gap.size_bytes,
+        offset=last_offset + 1,
+        lost_at_least=0,
+        lost_at_most=most,
+        next_offset=next_offset,
+    )
+
+
+def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
+    """Name what a gap is."""
     end = gap.position + gap.size_bytes
     if any(low < end and high > gap.position for low, high in source.unreadable):
         return "unreadable"

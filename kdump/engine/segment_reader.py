@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Item = RecordChunk | BatchChunk | Finding
 
 RECORDS_A_CHUNK = 8192
+_GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
 _FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
 
 
@@ -67,6 +68,7 @@ class SegmentReader:
         self._deep = deep
         self._aborted = aborted
         self._held: Gap | None = None
+        self._gaps = 0
         self._last_offset = -1 if place.segment is None else place.segment - 1
 
     def items(self, position: int = 0) -> Iterator[Item]:
@@ -144,6 +146,7 @@ class SegmentReader:
     def _release(self, next_offset: int | None) -> Iterator[Finding]:
         if self._held is not None:
             gap, self._held = self._held, None
+            self._gaps += 1
             from_offset = self._filters.from_offset
             if from_offset is not None and next_offset is not None and next_offset <= from_offset:
                 return  # what is lost lies before the range
@@ -154,6 +157,7 @@ class SegmentReader:
                 last_offset=self._last_offset,
                 next_offset=next_offset,
                 active=self._active,
+                brief=self._gaps > _GAPS_IN_FULL,
             )
 
     def _run(self, run: Run) -> Iterator[Item]:

@@ -110,7 +110,7 @@ class AfterDamage:
         size = claimed - position
         return Gap(position, size, reason, header, known, claimed >= limit), claimed
 
-    def bytes(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
+    def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
         """Measure the gap that starts where no entry can; return it and where to go on."""
         if reason == "length-too-small" and self._only_zeros(position, limit):
             return Gap(position, limit - position, "zeros", None, b"", True), limit
@@ -132,9 +132,7 @@ class AfterDamage:
 
     # Claimed ends --------------------------------------------------------------------------------
 
-    def _leads_on(
-        self, position: int, limit: int, rows: Columns, row: int, window: Window
-    ) -> int:
+    def _leads_on(self, position: int, limit: int, rows: Columns, row: int, window: Window) -> int:
         """Return the first offset behind a claimed end, -1 if nothing shows that it is one."""
         known = self._leading.get(position)
         if known is not None:
@@ -250,7 +248,7 @@ class AfterDamage:
                 start = window.base + stop
             if claimed is not None and start >= claimed[0]:
                 break
-            if behind <= 0 and at >= 0 or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
+            if (behind <= 0 and at >= 0) or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
                 break
             data = bytearray(min(size, limit - start))
             filled = self._source.read_into(data, start, len(data))
@@ -325,6 +323,3 @@ def _entry(rows: Columns, row: int) -> _Entry:
     flags, last = rows.value(c.B_FLAGS, row), rows.value(c.B_LAST_OFFSET, row)
     first = last if flags & c.WRAPPER else rows.value(c.B_BASE_OFFSET, row)
     return _Entry(rows.value(c.B_SIZE, row), flags, first, last)
-
-
-__all__ = ["BROKEN", "MAX_OFFSET", "AfterDamage", "Window", "header_at"]

@@ -64,9 +64,7 @@ class FileRecords:
         `last_offset` is that of the entry before (-1: none).
         """
         limit = self.source.size if end is None else min(end, self.source.size)
-        believed = Believed(
-            self._base_offset(), self.next_base, last_offset, whole=position == 0
-        )
+        believed = Believed(self._base_offset(), self.next_base, last_offset, whole=position == 0)
         behind = AfterDamage(self.source, self._sums, believed)
         damaged = False
         buffer = bytearray(min(BLOCK_BYTES, max(limit - position, 1)))
@@ -113,7 +111,7 @@ class FileRecords:
                         at_end and reason in (reasons.CUT_SHORT, reasons.SHORT_TAIL)
                     ):
                         damaged = True
-                        gap, position = behind.bytes(
+                        gap, position = behind.unframed(
                             position, limit, reasons.NAMES[reason], window
                         )
                         yield gap
@@ -126,7 +124,7 @@ class FileRecords:
                 if start >= filled:
                     break
             if needed > limit - position:
-                gap, position = behind.bytes(position, limit, "cut-short", window)
+                gap, position = behind.unframed(position, limit, "cut-short", window)
                 damaged = True
                 yield gap
             elif needed > self.limit or needed > (len(buffer) if damaged else _HELD_UNSEEN):

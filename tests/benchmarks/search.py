@@ -9,7 +9,6 @@ both, their ratio, what was found of what is sound, and the peak of the process'
 
 import argparse
 import json
-import os
 import random
 import resource
 import struct
@@ -188,14 +187,14 @@ def main() -> None:
             continue
         path = args.directory / "00000000000000000000.log"
         sound = 0
-        with open(path, "wb") as file:
+        with path.open("wb") as file:
             for data, records in parts():
                 file.write(data)
                 sound += records
         command = [sys.executable, __file__, str(path), "--read"]
         told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
         print(
-            f"{name:20} {os.path.getsize(path) >> 20:5} MiB  plain {told['plain']:6.2f} s  "
+            f"{name:20} {path.stat().st_size >> 20:5} MiB  plain {told['plain']:6.2f} s  "
             f"walk {told['walk']:7.2f} s  ratio {told['walk'] / told['plain']:6.1f}  "
             f"{told['records']:,} of {sound:,} records  {told['gaps']:,} gaps  "
             f"{told['peak']:.0f} MiB (before {told['before']:.0f})"

@@ -13,7 +13,6 @@ import pytest
 
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.storage import after_damage, running_sums
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
@@ -92,7 +91,7 @@ def make(rng: random.Random) -> tuple[int, Made]:
     return base, Made(b"".join(parts), starts)
 
 
-# Damage: the bytes after it, and where each byte that is left came from -----------------------------
+# Damage ------------------------------------------------------------------------------------------
 
 
 def flips(rng: random.Random, made: Made, every: int) -> bytes:
@@ -225,9 +224,7 @@ def check(path: Path, seed: int) -> int:
     assert found.items() <= everywhere.items(), sorted(found.keys() - everywhere.keys())
     for at in found:
         inside = [
-            start
-            for start, size in whole.items()
-            if start < at < start + size and start in found
+            start for start, size in whole.items() if start < at < start + size and start in found
         ]
         assert not inside, (at, inside)
     path.unlink()

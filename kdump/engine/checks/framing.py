@@ -7,11 +7,19 @@ consumer seeks to, is known only at the next sound batch, so a gap is held until
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check
-from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding
+from kdump.engine.checks import FINDINGS_A_CODE, Check
+from kdump.engine.damage import (
+    at_place,
+    counted_gap,
+    first_offset,
+    flag_findings,
+    gap_code,
+    gap_finding,
+)
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
@@ -21,9 +29,6 @@ if TYPE_CHECKING:
     from kdump.engine.scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Gap, Oversize, Run
-
-
-_GAPS_IN_FULL = 1000  # no more than that many of a kind are told of one by one
 
 
 class _Entry(NamedTuple):
@@ -46,7 +51,7 @@ class Framing(Check):
         self._before: tuple[_Entry | None, _Entry | None] = (None, None)
         self._misplaced: Finding | None = None  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that reached past the next segment's base
-        self._gaps = 0
+        self._gaps: Counter[str] = Counter()
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
@@ -89,15 +94,16 @@ class Framing(Check):
         gap, self._held = self._held, None
         if gap is None or segment.source is None:
             return
-        self._gaps += 1
+        # Only at its end does it matter whether a log is written.
+        active = segment.active and gap.to_end and not stopped_cleanly(self.partition)
+        code = gap_code(gap, segment.source, active=active)
+        self._gaps[code] += 1
+        place, last = segment.place, segment.last_offset
+        if self._gaps[code] > FINDINGS_A_CODE:
+            yield counted_gap(code, gap, place, last_offset=last, next_offset=next_offset)
+            return
         yield gap_finding(
-            gap,
-            segment.place,
-            segment.source,
-            last_offset=segment.last_offset,
-            next_offset=next_offset,
-            active=segment.active and not stopped_cleanly(self.partition),
-            brief=self._gaps > _GAPS_IN_FULL,
+            gap, place, segment.source, last_offset=last, next_offset=next_offset, active=active
         )
 
     def _place(self, next_offset: int | None) -> Iterator[Finding]:

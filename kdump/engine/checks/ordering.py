@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.storage.file_records import MAX_OFFSET
+from kdump.storage.believed import MAX_OFFSET
 
 if TYPE_CHECKING:
     from kdump.engine.scan import SegmentScan
