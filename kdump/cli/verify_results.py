@@ -120,7 +120,7 @@ class VerifyResults(Results):
 
     def _report_item(self, item: Item | Written | Finding) -> None:
         if isinstance(item, Finding):
-            self.messages.findings[item.severity] += 1
+            self.messages.findings[item.severity] += 1 + item.more
             self._report.finding(item)
         elif isinstance(item, Row):
             if item.row == "summary":

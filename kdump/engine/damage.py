@@ -81,8 +81,8 @@ def gap_finding(
     `brief` leaves out what takes long to find: a second opinion on a checksum, the flipped bit
     that explains it.
     """
-    gap, last_offset, next_offset, spared, end = released
-    code = _code(gap, source, active=active)
+    gap, last_offset, next_offset, _, end = released
+    code = gap_code(gap, source, active=active)
     if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
         return at_place(
             code,
@@ -105,11 +105,7 @@ def gap_finding(
             words.append(sums if brief else _crc_words(gap))
     if not words:
         words.append(_words(code, gap))
-    most = None
-    if next_offset is not None:
-        most = max(0, next_offset - last_offset - 1 - spared)
-        if not gap.to_end:
-            most = min(most, gap.size_bytes * _RECORDS_A_BYTE)
+    most = _most_lost(released)
     words.append(_loss_words(least, most, last_offset + 1, next_offset))
     return at_place(
         code,
@@ -126,7 +122,31 @@ def gap_finding(
     )
 
 
-def _code(gap: Gap, source: Source, *, active: bool) -> str:
+def counted_gap(code: str, released: Released, place: Place) -> Finding:
+    """Say where a gap is and no more, for one that is only counted."""
+    return at_place(
+        code,
+        place,
+        position=released.gap.position,
+        size_bytes=released.gap.size_bytes,
+        offset=released.last_offset + 1,
+        lost_at_least=0,
+        lost_at_most=_most_lost(released),
+        next_offset=released.next_offset,
+    )
+
+
+def _most_lost(released: Released) -> int | None:
+    """How many records a gap can have held; None where it is not known where offsets go on."""
+    gap, last_offset, next_offset, spared, _ = released
+    if next_offset is None:
+        return None
+    most = max(0, next_offset - last_offset - 1 - spared)
+    return most if gap.to_end else min(most, gap.size_bytes * _RECORDS_A_BYTE)
+
+
+def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
+    """Name what a gap is."""
     end = gap.position + gap.size_bytes
     if any(low < end and high > gap.position for low, high in source.unreadable):
         return "unreadable"

@@ -30,6 +30,7 @@ class Finding(NamedTuple):
     lost_at_least: int | None = None  # records, where a range of the log cannot be read
     lost_at_most: int | None = None
     next_offset: int | None = None  # the next good offset; a consumer that seeks there reads on
+    more: int = 0  # so many others of its code were counted and are not told of one by one
 
     @property
     def urgency(self) -> tuple[int, bool]:
@@ -37,8 +38,9 @@ class Finding(NamedTuple):
         return self.severity.rank, self.code in LOUDEST
 
     def fields(self) -> dict[str, object]:
-        """The members of the JSON row, in order."""
+        """The members of the JSON row, in order; how many more there are its message says."""
         members = self._asdict()
+        del members["more"]
         members["severity"] = self.severity.value
         members["consequences"] = list(self.consequences)
         return members

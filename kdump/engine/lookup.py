@@ -30,7 +30,8 @@ from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.storage.file_records import DEFAULT_LIMIT, MAX_OFFSET, FileRecords
+from kdump.storage.believed import MAX_OFFSET
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition

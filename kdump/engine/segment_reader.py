@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Item = RecordChunk | BatchChunk | Finding
 
 RECORDS_A_CHUNK = 8192
+_GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
 _FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
 
 
@@ -68,6 +69,7 @@ class SegmentReader:
         self._active = active
         self._deep = deep
         self._aborted = aborted
+        self._gaps = 0
         first = 0 if place.segment is None else place.segment
         self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
 
@@ -147,10 +149,17 @@ class SegmentReader:
     def _told(self, released: Iterable[Released]) -> Iterator[Finding]:
         from_offset = self._filters.from_offset
         for one in released:
+            self._gaps += 1
             following = one.next_offset
             if from_offset is not None and following is not None and following <= from_offset:
                 continue  # what is lost lies before the range
-            yield gap_finding(one, self._place, self._source, active=self._active)
+            yield gap_finding(
+                one,
+                self._place,
+                self._source,
+                active=self._active,
+                brief=self._gaps > _GAPS_IN_FULL,
+            )
 
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches

@@ -37,7 +37,9 @@ else:
     _kernel, NAME = pick(os.environ.get("KDUMP_PURE", "0") not in ("", "0"))
 
 crc32 = _kernel.crc32
+crc32_joined = _kernel.crc32_joined
 crc32c = _kernel.crc32c
+crc32c_joined = _kernel.crc32c_joined
 decode_messages = _kernel.decode_messages
 decode_records = _kernel.decode_records
 decode_run = _kernel.decode_run
@@ -62,7 +64,9 @@ __all__ = [
     "NAME",
     "Columns",
     "crc32",
+    "crc32_joined",
     "crc32c",
+    "crc32c_joined",
     "decode_messages",
     "decode_records",
     "decode_run",

@@ -16,6 +16,8 @@ CRC_VARIANT: str
 def keep_freed_memory() -> None: ...
 def crc32(data: _Data, start: int, end: int, crc: int = 0) -> int: ...
 def crc32c(data: _Data, start: int, end: int, crc: int = 0) -> int: ...
+def crc32_joined(first: int, second: int, size: int) -> int: ...
+def crc32c_joined(first: int, second: int, size: int) -> int: ...
 def walk(
     data: _Data,
     start: int,
@@ -91,11 +93,11 @@ def resync(
     data: _Data,
     start: int,
     end: int,
-    base: int,
+    behind: int,
     min_offset: int,
     max_offset: int,
-    budget: int,
-) -> tuple[int, int]: ...
+    summed: int,
+) -> tuple[int, int, bool]: ...
 def format_records(
     write: _Write,
     data: _Data,

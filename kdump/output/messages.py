@@ -45,7 +45,7 @@ class Messages:
 
     def finding(self, finding: Finding) -> None:
         """Write a finding: one JSON line, or one line of text."""
-        self.findings[finding.severity] += 1
+        self.findings[finding.severity] += 1 + finding.more
         if self._as_json:
             from kdump.output.jsonl import json_text
 

@@ -80,7 +80,7 @@ def both(name: str, *arguments: object) -> tuple[Columns, ...]:
 
 
 def test_same_functions_with_the_same_arguments() -> None:
-    assert len(FUNCTIONS) == 21
+    assert len(FUNCTIONS) == 23
     for name in FUNCTIONS:
         wanted = [
             (parameter.name, parameter.default)
@@ -354,8 +354,11 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
     both("crc32c", data, start, end, rng.choice((0, number(rng))))
     compare_index_entries(rng, batches, seen)
     low, high = rng.choice(((-1, 1 << 62), (99, 200), (number(rng), number(rng))))
-    budget = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 1000)))
-    both("resync", data, start, end, base, low, high, budget)
+    summed = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 1000)))
+    behind = rng.choice((0, 0, rng.randrange(-1, 5000), 1 << 40))
+    both("resync", data, start, end, behind, low, high, summed)
+    for name in ("crc32_joined", "crc32c_joined"):
+        both(name, number(rng), number(rng), rng.choice((0, -1, 1, 77, 1 << 40, number(rng))))
     first = 0
     while first <= batches.count:
         most = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 30)))
@@ -479,9 +482,11 @@ def test_walk_of_any_bytes(
 
 @pytest.mark.fuzz
 @PROFILE
-@given(ANY, st.integers(-1, 400), INT64, INT64, st.integers(-1, 5000))
-def test_resync_of_any_bytes(data: bytes, start: int, low: int, high: int, budget: int) -> None:
-    both("resync", data, start, len(data), 0, low, high, budget)
+@given(ANY, st.integers(-1, 400), st.integers(-1, 400), INT64, INT64, st.integers(-1, 5000))
+def test_resync_of_any_bytes(
+    data: bytes, start: int, behind: int, low: int, high: int, summed: int
+) -> None:
+    both("resync", data, start, len(data), behind, low, high, summed)
 
 
 VARINTS = st.one_of(

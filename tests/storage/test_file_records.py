@@ -13,7 +13,7 @@ import pytest
 
 from kdump.kernels import columns as c
 from kdump.record.frames import GAP_REASONS, Gap, Oversize, Run
-from kdump.storage import file_records
+from kdump.storage import after_damage
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
 
@@ -130,7 +130,7 @@ def test_no_entry_is_believed_above_the_next_segment(tmp_path: Path) -> None:
 
 def test_entry_far_behind_garbage_is_found(tmp_path: Path) -> None:
     """Garbage of several search windows, with the next entry across the end of one."""
-    for size in (file_records._SEARCH_BYTES - 30, 1_000_003):
+    for size in (after_damage._WINDOW - 30, 1_000_003):
         garbage = random.Random(size).randbytes(size)
         data = [entry(0), garbage, entry(1, 5000), entry(2)]
         with opened(tmp_path / "a.log", b"".join(data)) as source:

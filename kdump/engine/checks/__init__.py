@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run
 
 
+#: So many of a partition are told of one by one; what comes on top is counted.
+FINDINGS_A_CODE = 1000
+
+
 class Touches(NamedTuple):
     """What of a log a finding rests on: positions [position, end_position) of one segment's log,
     offsets [offset, end_offset) of the partition, or both; None where it says nothing. `also`:

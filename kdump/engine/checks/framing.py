@@ -7,12 +7,21 @@ consumer seeks to, is known only at the next sound batch, so a gap is held until
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check
+from kdump.engine.checks import FINDINGS_A_CODE, Check
 from kdump.engine.checks.log_end import LogEnd
-from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding, past_code
+from kdump.engine.damage import (
+    at_place,
+    counted_gap,
+    first_offset,
+    flag_findings,
+    gap_code,
+    gap_finding,
+    past_code,
+)
 from kdump.engine.offsets import Offsets
 from kdump.kernels import columns as c
 from kdump.storage import places
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run
 
 
-_GAPS_IN_FULL = 1000  # no more than that many of a kind are told of one by one
 _MISPLACED = 16  # batches out of order that wait at one time
 _OF_OFFSETS = frozenset({"offset-not-rising", "offset-past-next", "offset-past-range"})
 
@@ -52,7 +60,7 @@ class Framing(Check):
         self._before: tuple[_Entry | None, _Entry | None] = (None, None)
         self._misplaced: list[Finding] = []  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that lay above all its segment can hold
-        self._gaps = 0
+        self._gaps: Counter[str] = Counter()
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
@@ -99,14 +107,14 @@ class Framing(Check):
         for one in released:
             if segment.source is None:
                 return
-            self._gaps += 1
-            yield gap_finding(
-                one,
-                segment.place,
-                segment.source,
-                active=segment.active and not stopped_cleanly(self.partition),
-                brief=self._gaps > _GAPS_IN_FULL,
-            )
+            # Only at its end does it matter whether a log is written.
+            active = segment.active and one.gap.to_end and not stopped_cleanly(self.partition)
+            code = gap_code(one.gap, segment.source, active=active)
+            self._gaps[code] += 1
+            if self._gaps[code] > FINDINGS_A_CODE:
+                yield counted_gap(code, one, segment.place)
+            else:
+                yield gap_finding(one, segment.place, segment.source, active=active)
 
     def _place(self, next_offset: int | None) -> Iterator[Finding]:
         """Let go of batches out of order, now that it is known where offsets go on."""

@@ -13,7 +13,8 @@ from kdump.engine.findings import Finding, finding
 from kdump.engine.visibility import AbortFilter
 from kdump.kernels import columns as c
 from kdump.record.batch import read_batch
-from kdump.storage.file_records import MAX_OFFSET, FileRecords
+from kdump.storage.believed import MAX_OFFSET
+from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
     from kdump.engine.lookup import PartitionView, Segment

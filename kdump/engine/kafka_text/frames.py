@@ -45,7 +45,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
         left = source.size - position
         needed = LOG_OVERHEAD + size
         if reason == reasons.LENGTH_TOO_SMALL:
-            gap = next(beside.walk(position, anew=False), None)
+            gap = next(beside.walk(position), None)
             if not isinstance(gap, Gap):  # the file changed under the walk
                 return
             yield gap
@@ -57,7 +57,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
             yield Gap(position, left, "cut-short", None, b"", to_end=True)
             return
         elif reason == reasons.CUT_SHORT and needed > limit:
-            for item in beside.walk(position, position + needed, anew=False):
+            for item in beside.walk(position, position + needed):
                 header = item.header if isinstance(item, Gap) else item.batches
                 if header is not None:
                     yield Oversize(header)

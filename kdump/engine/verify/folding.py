@@ -15,14 +15,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kdump.engine.catalogue import Severity
-from kdump.engine.checks import Suspect
+from kdump.engine.checks import FINDINGS_A_CODE, Suspect
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Reported, Touches
     from kdump.engine.findings import Finding
 
-FINDINGS_A_CODE = 1000
 _CONSEQUENCES = 20
 
 # Notes about ranges that hold no entry, or no longer: what points there is no news either.
@@ -182,7 +181,8 @@ class _Told:
         for code, count in self._places.items():
             if count > FINDINGS_A_CODE:
                 at = self._last[code]
-                self.findings[at] = _merged(self.findings[at], count - FINDINGS_A_CODE)
+                more = count - FINDINGS_A_CODE
+                self.findings[at] = _merged(self.findings[at], more)._replace(more=more)
         return self.findings
 
 

@@ -87,5 +87,5 @@ class _Group:
         self.codes: Counter[str] = Counter()
 
     def found(self, finding: Finding) -> None:
-        self.severities[finding.severity.value] += 1
-        self.codes[finding.code] += 1
+        self.severities[finding.severity.value] += 1 + finding.more
+        self.codes[finding.code] += 1 + finding.more

@@ -258,9 +258,9 @@ class _Sums:
             self.found(found)
 
     def found(self, finding: Finding) -> None:
-        """Count a finding."""
-        self._findings[finding.severity.value] += 1
-        self._codes[finding.code] += 1
+        """Count a finding, and those that it stands for."""
+        self._findings[finding.severity.value] += 1 + finding.more
+        self._codes[finding.code] += 1 + finding.more
 
     def by_severity(self) -> dict[str, int]:
         """Give the counts, the worst first."""

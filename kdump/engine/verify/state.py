@@ -182,7 +182,7 @@ def _line(path: str, segments: dict[int | None, Seen]) -> bytes:
             seen.identity,
             seen.depth,
             seen.verified_s,
-            [each.fields() for each in seen.findings],
+            [{**each.fields(), "more": each.more} for each in seen.findings],
         ]
         for base, seen in segments.items()
     ]

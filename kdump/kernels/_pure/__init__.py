@@ -24,13 +24,21 @@ from kdump.kernels._pure.proofs import (
 )
 from kdump.kernels._pure.records import decode_messages, decode_records, decode_run, inner_base
 from kdump.kernels._pure.search import resync
-from kdump.kernels._pure.sums import crc32, crc32c, keep_freed_memory
+from kdump.kernels._pure.sums import (
+    crc32,
+    crc32_joined,
+    crc32c,
+    crc32c_joined,
+    keep_freed_memory,
+)
 from kdump.kernels._pure.text import format_batches, format_records
 from kdump.kernels._pure.totals import sum_batches, sum_keys
 
 __all__ = [
     "crc32",
+    "crc32_joined",
     "crc32c",
+    "crc32c_joined",
     "decode_messages",
     "decode_records",
     "decode_run",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
+from kdump.kernels import reasons
+
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable
@@ -73,3 +75,24 @@ def clamped(start: int, end: int, length: int) -> tuple[int, int]:
 def int64(value: int) -> int:
     """Wrap to int64 as Java's long does."""
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
+
+
+def varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:
+    """Read a zigzag varint of at most `most` bytes (F23): 5 for int32, 10 for int64.
+
+    Bits above the 32nd (64th) are lost. Returns (value, position behind it).
+    """
+    raw = shift = 0
+    while True:
+        if position >= end:
+            raise Bad(reasons.RECORD_LENGTH_MISMATCH)
+        byte = view[position]
+        position += 1
+        raw |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+        if shift == 7 * most:
+            raise Bad(reasons.VARINT_TOO_LONG)
+    raw &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
+    return (raw >> 1) ^ -(raw & 1), position

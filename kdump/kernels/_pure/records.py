@@ -20,6 +20,7 @@ from kdump.kernels._pure.layout import (
     Bad,
     clamped,
     int64,
+    varint,
     view_of,
 )
 from kdump.kernels.columns import Columns
@@ -28,31 +29,10 @@ if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
 
 
-def _varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:
-    """Read a zigzag varint of at most `most` bytes (F23): 5 for int32, 10 for int64.
-
-    Bits above the 32nd (64th) are lost. Returns (value, position behind it).
-    """
-    raw = shift = 0
-    while True:
-        if position >= end:
-            raise Bad(reasons.RECORD_LENGTH_MISMATCH)
-        byte = view[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift == 7 * most:
-            raise Bad(reasons.VARINT_TOO_LONG)
-    raw &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), position
-
-
 def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -> Row:
     """Read one record of `view[position:end]` (F24); `batch` is its row in the batch columns."""
     try:
-        size, body = _varint(view, position, end)
+        size, body = varint(view, position, end)
     except Bad as bad:
         if bad.reason == reasons.RECORD_LENGTH_MISMATCH:
             raise Bad(reasons.RECORD_CUT_SHORT) from None
@@ -63,23 +43,23 @@ def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -
         raise Bad(reasons.RECORD_CUT_SHORT)
     end = body + size
     at = body + 1  # the record's attributes are unused
-    timestamp_delta, at = _varint(view, at, end, 10)
-    offset_delta, at = _varint(view, at, end)
-    key_size, at = _varint(view, at, end)
+    timestamp_delta, at = varint(view, at, end, 10)
+    offset_delta, at = varint(view, at, end)
+    key_size, at = varint(view, at, end)
     key = 0
     if key_size >= 0:
         if key_size > end - at:
             raise Bad(reasons.KEY_LENGTH)
         key = at
         at += key_size
-    value_size, at = _varint(view, at, end)
+    value_size, at = varint(view, at, end)
     value = 0
     if value_size >= 0:
         if value_size > end - at:
             raise Bad(reasons.VALUE_LENGTH)
         value = at
         at += value_size
-    headers_count, at = _varint(view, at, end)
+    headers_count, at = varint(view, at, end)
     if not 0 <= headers_count <= end - at:
         raise Bad(reasons.HEADER_COUNT)
     headers = at
@@ -108,10 +88,10 @@ def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -
 
 def read_header(view: memoryview, at: int, end: int) -> tuple[int, int, int, int, int]:
     """Read one record header: (key, its size, value, its size or -1, position behind it)."""
-    key_size, key = _varint(view, at, end)
+    key_size, key = varint(view, at, end)
     if not 0 <= key_size <= end - key:
         raise Bad(reasons.HEADER_KEY_LENGTH)
-    value_size, value = _varint(view, key + key_size, end)
+    value_size, value = varint(view, key + key_size, end)
     if value_size > end - value:
         raise Bad(reasons.HEADER_VALUE_LENGTH)
     if value_size < 0:

@@ -15,11 +15,14 @@ from kdump.kernels._pure.layout import (
     I64,
     LOG_OVERHEAD,
     MESSAGE_OVERHEAD,
+    SMALLEST_RECORD,
     U16,
     U32,
     UP_TO_MAGIC,
+    Bad,
     clamped,
     int64,
+    varint,
     view_of,
 )
 from kdump.kernels._pure.sums import crc32c_function
@@ -31,32 +34,38 @@ if TYPE_CHECKING:
 _CANDIDATE = re.compile(rb"(?s)(?=.{8}(?!\0\0\0[\0-\r])[\0-\x7f].{7}[\0-\x02])")
 _NOT_ZERO = re.compile(rb"[^\0]")
 _WINDOW = 4096
+_HEADER = HEADER_V2 + 5  # all that is looked at of an entry before its sum: a v2 batch's first size
 
 
 def resync(
     data: Data,
     start: int,
     end: int,
-    base: int,
+    behind: int,
     min_offset: int,
     max_offset: int,
-    budget: int,
-) -> tuple[int, int]:
-    """Find the first index in `data[start:end]` where a believable, valid entry starts.
+    summed: int,
+) -> tuple[int, int, bool]:
+    """Find the first index in `data[start:end]` where a believable entry starts.
 
-    Believable: magic 0 to 2, all of it before `end`, no unknown attribute bit, a known codec; its
-    fixed fields present; its offset (magic 2: base offset) between `min_offset` and `max_offset`,
-    both exclusive; magic 2: last offset not below base offset. Valid: its CRC is right.
+    Believable: magic 0 to 2, a size that ends before `end` plus `behind`, the bytes of the file
+    that follow and are not at hand; no unknown attribute bit, a known codec; its fixed fields
+    present. Its offset, or base offset, lies above `min_offset`, and its last below `max_offset`.
+    Magic 0 and 1: a key and a value that fit. Magic 2: a last offset not below the base offset,
+    no more records than that leaves room for, and if they are plain a first one that fits.
 
-    Returns (index or -1, bytes of CRC spent). A candidate whose CRC would exceed `budget` bytes in
-    all ends the search: a hostile file must not make it quadratic. `base` is the file position of
-    `data` and changes nothing.
+    Its CRC is right, or has not been looked at, for covering more than `summed` bytes or bytes that
+    are not at hand.
+
+    Returns (index, index behind the entry, whether the CRC is right). Where there is none:
+    (-1, index from which the bytes at hand are too few to tell, False).
     """
-    del base
     view = view_of(data)
     position, end = clamped(start, end, len(view))
-    used = 0
-    while position + LOG_OVERHEAD + MESSAGE_OVERHEAD[0] <= end:
+    behind = max(behind, 0)
+    needed = _HEADER if behind else LOG_OVERHEAD + MESSAGE_OVERHEAD[0]
+    stop = max(position, end - needed + 1)
+    while position < stop:
         # A size field of zeros is never believed: go to the first place where it is none.
         some = _NOT_ZERO.search(view, position + 8, end)
         if some is None:
@@ -68,45 +77,65 @@ def resync(
             position = window
             continue
         position = found.start()
-        covered = _believable(view, position, end, min_offset, max_offset)
-        if covered is not None:
-            crc_from, behind, modern = covered
-            if used + behind - crc_from > budget:
-                return -1, used
-            used += behind - crc_from
-            piece = view[crc_from:behind]
-            if modern:
+        if position >= stop:
+            break
+        size = _believable(view[position:end], behind, min_offset, max_offset)
+        if size:
+            crc_from = CRC_FROM_V2 if view[position + 16] == 2 else CRC_FROM_LEGACY
+            if size - crc_from > summed or size > end - position:
+                return position, position + size, False
+            piece = view[position + crc_from : position + size]
+            if crc_from == CRC_FROM_V2:
                 right = crc32c_function()(piece, 0) == U32.unpack_from(view, position + 17)[0]
             else:
                 right = zlib.crc32(piece) == U32.unpack_from(view, position + 12)[0]
             if right:
-                return position, used
+                return position, position + size, True
         position += 1
-    return -1, used
+    return -1, stop, False
 
 
-def _believable(
-    view: memoryview, position: int, end: int, min_offset: int, max_offset: int
-) -> tuple[int, int, bool] | None:
-    """Return (first byte under the CRC, byte behind the entry, is it v2), or None."""
-    if position + LOG_OVERHEAD + MESSAGE_OVERHEAD[0] > end:
-        return None
-    offset, size = I64.unpack_from(view, position)[0], I32.unpack_from(view, position + 8)[0]
-    behind = position + LOG_OVERHEAD + size
-    magic = view[position + 16]
-    if not min_offset < offset < max_offset or size < MESSAGE_OVERHEAD[0] or behind > end:
-        return None
+def _believable(view: memoryview, behind: int, min_offset: int, max_offset: int) -> int:
+    """Return the size of the entry that may start with `view`, or 0."""
+    offset, size = I64.unpack_from(view, 0)[0], I32.unpack_from(view, 8)[0] + LOG_OVERHEAD
+    magic = view[16]
+    if not min_offset < offset < max_offset or size > len(view) + behind:
+        return 0
+    if size < LOG_OVERHEAD + MESSAGE_OVERHEAD[0]:
+        return 0
     if magic == 2:
-        if behind - position < HEADER_V2:
-            return None
-        attributes = U16.unpack_from(view, position + 21)[0]
-        delta = I32.unpack_from(view, position + 23)[0]
-        if attributes & ~0x7F or attributes & CODEC > 4 or int64(offset + delta) < offset:
-            return None
-        return position + CRC_FROM_V2, behind, True
-    if magic > 2 or size < MESSAGE_OVERHEAD[magic]:
-        return None
-    attributes = view[position + 17]
-    if attributes & ~0x0F or attributes & CODEC > 3:
-        return None
-    return position + CRC_FROM_LEGACY, behind, False
+        believed = size >= HEADER_V2 and _batch(view, size, offset, max_offset)
+    else:
+        believed = magic < 2 and _message(view, size, magic)
+    return size if believed else 0
+
+
+def _batch(view: memoryview, size: int, offset: int, max_offset: int) -> bool:
+    attributes = U16.unpack_from(view, 21)[0]
+    delta, count = I32.unpack_from(view, 23)[0], I32.unpack_from(view, 57)[0]
+    if attributes & ~0x7F or attributes & CODEC > 4:
+        return False
+    if not 0 <= count <= delta + 1 or not offset <= int64(offset + delta) < max_offset:
+        return False
+    if attributes & CODEC or not count:
+        return True
+    try:
+        length, first = varint(view, HEADER_V2, min(size, len(view), _HEADER))
+    except Bad:
+        return False
+    return SMALLEST_RECORD - 1 <= length <= size - first
+
+
+def _message(view: memoryview, size: int, magic: int) -> bool:
+    fixed = LOG_OVERHEAD + MESSAGE_OVERHEAD[magic]
+    attributes = view[17]
+    if size < fixed or attributes & ~0x0F or attributes & CODEC > 3:
+        return False
+    key_size: int = I32.unpack_from(view, fixed - 8)[0]
+    if not -1 <= key_size <= size - fixed:
+        return False
+    at = fixed - 4 + max(key_size, 0)
+    if at + 4 > len(view):
+        return True  # the sum will tell
+    value_size: int = I32.unpack_from(view, at)[0]
+    return -1 <= value_size <= size - at - 4

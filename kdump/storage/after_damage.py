@@ -1,0 +1,325 @@
+"""Where a log goes on behind an entry that is broken.
+
+Its claimed end is trusted where an entry with a right sum starts, or the file ends, or where
+headers that fit lead on to one. Even then something may lie in between, if the length is what
+broke: entries whose offsets have room between its own and those behind. Otherwise the next start
+is searched for byte by byte, to the end of the file if need be: what an entry claims to cover is
+summed in no more time for many than for one (`running_sums`), so that nothing has to be given up.
+
+An entry inside a record's value, or a message of a wrapper whose compression left it as it was, is
+an entry to such a search if its offset is believed (`believed`). It is not looked for where the
+header around it leads on and says that those offsets are its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.record.frames import Gap
+from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.storage.believed import MAX_OFFSET, Bounds
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+    from kdump.storage.believed import Believed
+    from kdump.storage.running_sums import Sums
+    from kdump.storage.source import Source
+
+BROKEN = c.CRC_BAD | c.TOO_SMALL
+_DOUBTFUL = c.TOO_SMALL | c.MAGIC_UNKNOWN | c.CODEC_UNKNOWN | c.DELTA_COUNT
+_HEADER_BYTES = 96
+_LINKS = 64  # so many headers that lead from one to the next are proof enough
+_SUMMED = 4096  # bytes; what an entry that is larger covers is summed with care
+_FIRST_WINDOW = 1 << 14
+_WINDOW = 1 << 18
+_AT_ONCE = 1 << 18  # bytes of an entry that are held to sum it
+_SEARCHES_AGAIN = 16  # for what is believed first, through all that is left of the file
+_KEPT_GAPS = 1000  # bytes of no more broken entries than that are kept for a second look
+
+
+class Window(NamedTuple):
+    """Bytes of the file at hand: `data[:end]` are those from `base` on."""
+
+    data: bytearray
+    base: int
+    end: int
+
+
+class _Entry(NamedTuple):
+    """What an entry says of itself. `first` is the last offset of a wrapper."""
+
+    size: int
+    flags: int
+    first: int
+    last: int
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.flags & (BROKEN | c.MAGIC_UNKNOWN)
+
+
+class AfterDamage:
+    """Gaps of one walk, and where it goes on behind them."""
+
+    def __init__(self, source: Source, sums: Sums, believed: Believed) -> None:
+        self._source = source
+        self._sums = sums
+        self._believed = believed
+        self._gaps = 0
+        # Positions where headers were seen to lead on, with the offset there; and where not.
+        self._leading: dict[int, int] = {}
+        self._astray: frozenset[int] = frozenset()
+        # From where on no entry lies between which offsets; how often that was found out.
+        self._none: tuple[int, int, int] | None = None
+        self._in_vain = 0
+
+    def entry(
+        self, rows: Columns, row: int, window: Window, limit: int, reason: str = "crc-mismatch"
+    ) -> tuple[Gap, int]:
+        """Measure the gap that starts with a broken entry; return it and where to go on.
+
+        The rows behind this one are those of the entries that follow at its claimed end.
+        """
+        header = rows.slice(row, row + 1)
+        header.flags = flags = header.value(c.B_FLAGS, 0)
+        position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
+        if flags & c.TOO_SMALL:
+            reason = "batch-too-small"
+        known = b""
+        at = position - window.base
+        self._gaps += 1
+        if self._gaps <= _KEPT_GAPS and at + size <= window.end:
+            known = bytes(memoryview(window.data)[at : at + size])
+        claimed = position + size
+        behind = self._leads_on(claimed, limit, rows, row + 1, window)
+        if behind < 0:
+            return self._searched(position, limit, reason, header, known, window)
+        bounds = self._believed.bounds()
+        entry, low = _entry(header, 0), bounds.low
+        if not flags & _DOUBTFUL and low < entry.first <= entry.last:
+            low = entry.last
+        if low + 1 < behind:
+            # One that reaches beyond the claimed end may go on behind the offset there.
+            between = Bounds(low, bounds.high, MAX_OFFSET, -1)
+            found = self._find(position + 1, limit, between, window, (claimed, behind))
+            if found >= 0:
+                claimed = found
+        self._believed.gap()
+        size = claimed - position
+        return Gap(position, size, reason, header, known, claimed >= limit), claimed
+
+    def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
+        """Measure the gap that starts where no entry can; return it and where to go on."""
+        if reason == "length-too-small" and self._only_zeros(position, limit):
+            return Gap(position, limit - position, "zeros", None, b"", True), limit
+        return self._searched(position, limit, reason, None, b"", window)
+
+    def _searched(
+        self,
+        position: int,
+        limit: int,
+        reason: str,
+        header: Columns | None,
+        known: bytes,
+        window: Window,
+    ) -> tuple[Gap, int]:
+        found = self._find(position + 1, limit, self._believed.bounds(), window)
+        self._believed.gap()
+        end = limit if found < 0 else found
+        return Gap(position, end - position, reason, header, known, found < 0), end
+
+    # Claimed ends --------------------------------------------------------------------------------
+
+    def _leads_on(self, position: int, limit: int, rows: Columns, row: int, window: Window) -> int:
+        """Return the first offset behind a claimed end, -1 if nothing shows that it is one."""
+        known = self._leading.get(position)
+        if known is not None:
+            return known
+        links: dict[int, int] = {}
+        bounds = self._believed.bounds()
+        last = bounds.low
+        while len(links) < _LINKS:
+            if position >= limit:
+                links[position] = bounds.high
+                break
+            if row < rows.count and rows.value(c.B_POSITION, row) == position:
+                entry: _Entry | None = _entry(rows, row)
+                row += 1
+            else:
+                entry = None if position in self._astray else self._at(position, limit, window)
+            if entry is not None and entry.is_sound:
+                fits = bounds.low < entry.first < bounds.high
+                links[position] = entry.first if fits else bounds.high
+                break
+            if (
+                entry is None
+                or entry.flags & _DOUBTFUL
+                or not last < entry.first <= entry.last < bounds.high
+            ):
+                self._astray = frozenset((*links, position))
+                return -1
+            links[position] = entry.first
+            last = entry.last
+            position += entry.size
+        self._leading = links
+        return next(iter(links.values()))
+
+    def _at(self, position: int, limit: int, window: Window) -> _Entry | None:
+        """Read what an entry at a position says of itself, None where none can lie."""
+        row = self.row(position, limit, window)
+        return None if row is None else _entry(row, 0)
+
+    def row(self, position: int, limit: int, window: Window) -> Columns | None:
+        """Return the entry at a position as a walk does, however large it is."""
+        at = position - window.base
+        if 0 <= at <= window.end:
+            row, _, _ = kernels.walk(window.data, at, window.end, window.base, -1, True, 1)
+            if row.count:
+                return row if position + row.value(c.B_SIZE, 0) <= limit else None
+        header = header_at(self._source, position)
+        if header is None:
+            return None
+        size = header.value(c.B_SIZE, 0)
+        if size > limit - position:
+            return None
+        if size <= _AT_ONCE:
+            data = self._source.read(position, size)
+            row, _, _ = kernels.walk(data, 0, len(data), position, -1, True, 1)
+            return row if row.count else None
+        self.check(header)
+        return header
+
+    def check(self, header: Columns) -> None:
+        """Look at the sum of an entry of which there is the header."""
+        position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
+        modern = header.value(c.B_LAYOUT, 0) == 2
+        start = position + (CRC_START_V2 if modern else CRC_START_LEGACY)
+        computed = self._sums.of(start, max(position + size, start), modern=modern)
+        header.block[c.B_COMPUTED_CRC * header.stride] = computed
+        if computed != header.value(c.B_CRC, 0):
+            header.block[c.B_FLAGS * header.stride] |= c.CRC_BAD
+            header.flags |= c.CRC_BAD
+
+    # The search ----------------------------------------------------------------------------------
+
+    def _find(
+        self,
+        start: int,
+        limit: int,
+        bounds: Bounds,
+        window: Window,
+        claimed: tuple[int, int] | None = None,
+    ) -> int:
+        """Find where the next entry starts that is believed, -1 for nowhere before `limit`.
+
+        The first with offsets in the wide bounds counts only where no other follows. `claimed`: it
+        starts before a position, and where it ends there or before it does so below an offset.
+        """
+        wide = -1
+        lowest = bounds.lowest
+        low, high = min(lowest, bounds.wide_low), max(bounds.high, bounds.wide_high)
+        size = _FIRST_WINDOW
+        while True:
+            at = start - window.base
+            behind = limit - window.base - window.end
+            if 0 <= at < window.end:
+                found, stop, right = kernels.resync(
+                    window.data, at, window.end + min(behind, 0), max(behind, 0), low, high, _SUMMED
+                )
+                if found >= 0:
+                    position = window.base + found
+                    if claimed is not None and position >= claimed[0]:
+                        break
+                    if right or self._is_right(position, window.base + stop, window):
+                        offsets = _offsets_of(window, found)
+                        if claimed is not None and window.base + stop <= claimed[0]:
+                            if offsets[1] < claimed[1] and bounds.admit(*offsets):
+                                return position
+                        elif bounds.admit(*offsets):
+                            return position
+                        if wide < 0 and bounds.admit_wide(*offsets):
+                            if self._is_vain(position, lowest, bounds.high):
+                                return position
+                            wide, low, high = position, lowest, bounds.high
+                    start = position + 1
+                    continue
+                start = window.base + stop
+            if claimed is not None and start >= claimed[0]:
+                break
+            if (behind <= 0 and at >= 0) or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
+                break
+            data = bytearray(min(size, limit - start))
+            filled = self._source.read_into(data, start, len(data))
+            if self._source.shrank or filled <= 0:
+                break
+            window = Window(data, start, filled)
+            size = min(4 * size, _WINDOW)
+        if wide >= 0:
+            self._in_vain += 1
+            self._none = (wide, lowest, bounds.high)
+        return wide
+
+    def _is_right(self, position: int, end: int, window: Window) -> bool:
+        """Look at the sum of an entry whose header is at hand."""
+        at = position - window.base
+        modern = window.data[at + 16] == 2
+        stored = int.from_bytes(window.data[at + 17 : at + 21], "big")
+        start = position + CRC_START_V2
+        if not modern:
+            stored = int.from_bytes(window.data[at + 12 : at + 16], "big")
+            start = position + CRC_START_LEGACY
+        return self._sums.of(start, end, modern=modern) == stored
+
+    def _is_vain(self, position: int, low: int, high: int) -> bool:
+        """Whether nothing that is believed at once follows, or was looked for too often."""
+        if self._in_vain >= _SEARCHES_AGAIN:
+            return True
+        return self._none is not None and (
+            self._none[0] <= position and self._none[1] <= low and high <= self._none[2]
+        )
+
+    def _only_zeros(self, position: int, limit: int) -> bool:
+        size = 1 << 10  # most of what is no zeros shows it at once
+        while position < limit:
+            block = self._source.read(position, min(size, limit - position))
+            if not block or block.count(0) != len(block):
+                return False
+            position += len(block)
+            size = _WINDOW
+        return True
+
+
+def header_at(source: Source, position: int) -> Columns | None:
+    """Return the header of the entry at `position` as one row, its checksum not checked.
+
+    None when no entry can start there.
+    """
+    data = bytearray(source.read(position, _HEADER_BYTES))
+    size = LOG_OVERHEAD + int.from_bytes(data[8:12], "big", signed=True)
+    if size < LOG_OVERHEAD + SMALLEST_MESSAGE or size > source.size - position:
+        return None
+    # The walk looks at no more than the header when no checksum is asked for, but holds the
+    # size against its end; so it is shown an entry that ends with the header.
+    del data[size:]
+    data[8:12] = (len(data) - LOG_OVERHEAD).to_bytes(4, "big")
+    row, _, _ = kernels.walk(data, 0, len(data), position, -1, False, 1)
+    if not row.count:
+        return None
+    row.block[c.B_SIZE * row.stride] = size
+    return row
+
+
+def _offsets_of(window: Window, at: int) -> tuple[int, int]:
+    """Return the first and last offset of an entry whose header is at hand."""
+    first = last = int.from_bytes(window.data[at : at + 8], "big", signed=True)
+    if window.data[at + 16] == 2:
+        last += int.from_bytes(window.data[at + 23 : at + 27], "big", signed=True)
+    return first, last
+
+
+def _entry(rows: Columns, row: int) -> _Entry:
+    flags, last = rows.value(c.B_FLAGS, row), rows.value(c.B_LAST_OFFSET, row)
+    first = last if flags & c.WRAPPER else rows.value(c.B_BASE_OFFSET, row)
+    return _Entry(rows.value(c.B_SIZE, row), flags, first, last)

@@ -1,0 +1,92 @@
+"""Sums of entries that may claim anything, without more work than the file has bytes.
+
+The sum of a range follows from two running sums: that up to its end and that up to its start. They
+are kept every few kilobytes, so that a claim of a gigabyte costs what one of some kilobytes does,
+once the file was read that far.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+
+if TYPE_CHECKING:
+    from kdump.storage.source import Source
+
+_STEP = 4096
+_BLOCK_BYTES = 1 << 18
+_KEPT = 1 << 19  # marks behind the entry: no entry is larger than 2 GiB
+_FREE_BYTES = 16 << 20
+
+
+class Sums:
+    """Sums of ranges of one file, CRC-32C where `modern`, else CRC-32."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._modern = _Running(source, modern=True)
+        self._legacy = _Running(source, modern=False)
+        # What is summed directly, which is faster for a few, comes to no more than the file.
+        self._direct = source.size + _FREE_BYTES
+
+    def of(self, start: int, end: int, *, modern: bool) -> int:
+        """Return the sum of [start, end); where the file is shorter by now, any number."""
+        running = self._modern if modern else self._legacy
+        if end - start > self._direct or running.reaches(start, end):
+            return running.of(start, end)
+        self._direct -= end - start
+        return running.summed(0, start, end)
+
+
+class _Running:
+    def __init__(self, source: Source, *, modern: bool) -> None:
+        self._source = source
+        self._sum = kernels.crc32c if modern else kernels.crc32
+        self._joined = kernels.crc32c_joined if modern else kernels.crc32_joined
+        self._first = 0  # number of the first mark
+        self._marks = array("I", [0])
+
+    def reaches(self, start: int, end: int) -> bool:
+        """Whether no more than some kilobytes have to be read for this range."""
+        return self._first * _STEP <= start and end // _STEP - self._first < len(self._marks)
+
+    def of(self, start: int, end: int) -> int:
+        mark = start // _STEP
+        if not self._first <= mark < self._first + len(self._marks):
+            self._first, self._marks = mark, array("I", [0])
+        elif mark - self._first > _KEPT:
+            del self._marks[: mark - self._first]
+            self._first = mark
+        return self._joined(self._up_to(start), self._up_to(end), end - start)
+
+    def _up_to(self, position: int) -> int:
+        """Return the sum from the first mark to a position."""
+        mark = position // _STEP - self._first
+        if mark >= len(self._marks):
+            self._go_on(mark)
+        start = (self._first + mark) * _STEP
+        return self.summed(self._marks[mark], start, position)
+
+    def _go_on(self, mark: int) -> None:
+        position = (self._first + len(self._marks) - 1) * _STEP
+        running = self._marks[-1]
+        block = bytearray(_BLOCK_BYTES)
+        while len(self._marks) <= mark:
+            left = (self._first + mark) * _STEP - position
+            got = self._source.read_into(block, position, min(left, _BLOCK_BYTES))
+            for at in range(0, min(left, _BLOCK_BYTES), _STEP):
+                running = self._sum(block, at, min(at + _STEP, got), running)
+                self._marks.append(running)
+            position += _BLOCK_BYTES
+
+    def summed(self, running: int, position: int, end: int) -> int:
+        """Go on with a sum over [position, end)."""
+        while position < end:
+            block = self._source.read(position, min(end - position, _BLOCK_BYTES))
+            if not block:
+                break
+            running = self._sum(block, 0, len(block), running)
+            position += len(block)
+        return running
