@@ -1,0 +1,283 @@
+"""From where on a broker serves a consumer again behind damage: what `seek` is advised to.
+
+The next sound batch on disk is not what a broker hands out next. It starts to read at the index
+entry at or below the offset asked for, and where that lies before damage that broke the framing, it
+fails, or takes bytes of the damage for an entry, or lands far behind. So the lookup is asked for
+one offset after another where it lands, and each answer is held against the sound batches that a
+walk finds on disk. From one index entry to the next all lookups start at one place, and who gets
+past the damage at one offset gets past it at all higher ones: a few questions are enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
+from kdump.engine.lookup_segment import Segment, written_slots
+from kdump.engine.sound import Sound, sound_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kdump.engine.lookup import Version
+    from kdump.engine.sound import Hole
+    from kdump.engine.targets import Target
+    from kdump.storage.offset_index import OffsetIndex
+
+#: So far behind an answer lookups are asked on: an index entry that lies may come later.
+_LOOKED_ON_BYTES = 1 << 20
+#: So many lookups are made in one segment, and in one partition.
+_ASKED_OF_ONE = 4096
+_ASKED_IN_ALL = 1 << 16
+
+
+class Way(NamedTuple):
+    """A way past damage: the first offset served again, None where none is.
+
+    `skipped` counts the sound records that a seek there passes over, control records not among
+    them; where nothing is served it counts all that follow.
+    """
+
+    served_from: int | None
+    skipped: int
+
+
+class Served:
+    """One partition, asked from where on its broker serves consumers again.
+
+    `running`: the files are served as they lie; else what a start makes of them is.
+    """
+
+    def __init__(
+        self, target: Target, broker: Version | None, *, running: bool, limit: int
+    ) -> None:
+        self.broker = broker or NEWEST
+        self._running = running
+        self._limit = limit
+        self._view = PartitionView(target, as_is=running, broker=self.broker, limit=limit)
+        self._segments = self._view.segments
+        if running and self._segments:
+            newest = self._segments[-1]
+            self._segments[-1] = _Active(
+                newest.base_offset,
+                newest.files,
+                rebuilt=False,
+                ends_silently=newest.ends_silently,
+            )
+        self._bases = [segment.base_offset for segment in self._segments]
+        self._keys: tuple[int, Sequence[int]] = (-1, ())
+        self._asked = 0
+        self._way = Way(None, 0)
+        self._passed: dict[tuple[int, int], int] = {}  # ends of gaps -> sound records until there
+
+    @property
+    def name(self) -> str:
+        """Who was asked: a version, and whether it runs on the files or starts on them."""
+        return f"{'.'.join(map(str, self.broker))} {'running' if self._running else 'starting'}"
+
+    def close(self) -> None:
+        """Give all files back."""
+        self._view.close()
+
+    def follows(self, base_offset: int, position: int) -> int | None:
+        """Give the first offset that can be read from a position on; None where nothing follows."""
+        number = self._number(base_offset)
+        if number is None:
+            return None
+        for item in self._sound(number, position, base_offset):
+            if isinstance(item, Sound):
+                return item.first_record(0)
+        return self._bases[number + 1] if number + 1 < len(self._bases) else None
+
+    def way(self, base_offset: int, position: int, next_offset: int) -> Way | None:
+        """Find the way past damage that ends at a position of a segment; None: not worked out.
+
+        `next_offset` is the first behind it that can be read from disk.
+        """
+        number = self._number(base_offset)
+        if number is None or self._asked >= _ASKED_IN_ALL:
+            return None
+        before = self._passed.get((number, position))
+        if before is None:
+            self._passed = {(number, position): 0}
+            before = 0
+            self._way = self._search(number, position, next_offset)
+        return self._way._replace(skipped=self._way.skipped - before)
+
+    def _number(self, base_offset: int) -> int | None:
+        number = bisect_left(self._bases, base_offset)
+        found = number < len(self._bases) and self._bases[number] == base_offset
+        return number if found else None
+
+    def _sound(self, number: int, position: int, lowest: int) -> Iterator[Sound | Hole]:
+        following = self._bases[number + 1] if number + 1 < len(self._bases) else None
+        path = self._segments[number].path
+        return sound_batches(path, position, lowest, next_base=following, limit=self._limit)
+
+    def _search(self, number: int, position: int, lowest: int) -> Way:
+        """Look for the first offset served, from a place on, in this segment and those behind."""
+        gone = self._ends_below(lowest)
+        count = 0
+        for at in range(number, len(self._segments)):
+            segment = self._segments[at]
+            lookups = _Lookups(self, at, count, lowest, gone=gone)
+            for item in self._sound(at, position, lowest):
+                if isinstance(item, Sound):
+                    lookups.take(item)
+                    if lookups.served is not None and item.end - lookups.at >= _LOOKED_ON_BYTES:
+                        break
+                elif lookups.served is not None:
+                    break
+                else:
+                    self._passed[at, item.end] = lookups.count
+            if lookups.served is not None:
+                return lookups.served
+            count, position = lookups.count, 0
+            if at + 1 < len(self._bases):
+                lowest = max(lowest, self._bases[at + 1])
+            self._passed[at, segment.log().size] = count
+            segment.close()
+        return Way(None, count)
+
+    def _ends_below(self, offset: int) -> bool:
+        """Whether the log of a broker that starts ends before an offset that is there on disk."""
+        try:
+            return not self._running and self._view.log_end <= offset
+        except BrokerError:
+            return True
+
+    def lands(self, number: int, offset: int) -> int | None:
+        """Say where in a segment a fetch lands; None: in another, or it fails."""
+        self._asked += 1
+        self._view.steps.clear()
+        try:
+            found = self._view.fetch(offset)
+        except BrokerError:
+            return None
+        if found is None or found.segment != self._bases[number]:
+            return None
+        return found.position
+
+    def starts(self, number: int) -> Sequence[int]:
+        """Give the offsets, in order, at which lookups in a segment begin to start elsewhere."""
+        if self._keys[0] != number:
+            index = self._segments[number].offset_index()
+            keys: list[int] = []
+            for _, block in index.runs():
+                keys += index.columns(block)[0]
+            if not all(map(lt, keys, islice(keys, 1, None))):
+                keys = sorted(set(keys))
+            base = self._bases[number]
+            self._keys = number, [base + key for key in keys]
+        return self._keys[1]
+
+
+class _Active(Segment):
+    """The newest segment of a running broker, which knows how far it wrote its index."""
+
+    def offset_index(self) -> OffsetIndex:
+        """The offset index up to the last entry written."""
+        opened = self._offset_index is not None
+        index = super().offset_index()
+        if not opened:
+            index.entries = written_slots(index)
+        return index
+
+
+class _Point(NamedTuple):
+    """An offset to be asked for: the index entry its lookup starts at, the row that holds it."""
+
+    start: int
+    offset: int
+    row: int
+
+
+class _Lookups:
+    """The lookups for one segment's sound batches, as these come.
+
+    `served` is the way found, as long as no later lookup belies it, and `at` its position; `count`
+    is how many sound records came so far.
+    """
+
+    def __init__(
+        self, asked: Served, number: int, count: int, lowest: int, *, gone: bool
+    ) -> None:
+        self.served: Way | None = None
+        self.at = 0
+        self.count = count
+        self._asked = asked
+        self._number = number
+        self._lowest = lowest
+        self._left = 0 if gone else _ASKED_OF_ONE
+        self._starts = asked.starts(number) if self._left else ()
+        self._fails: int | None = None  # the start from which no lookup gets anywhere
+        self._gets_past: int | None = None  # the start from which the last one did
+
+    def take(self, sound: Sound) -> None:
+        """Ask for the next batches."""
+        points = self._points(sound) if self._left else []
+        first = 0
+        while first < len(points):
+            end = first + 1
+            while end < len(points) and points[end].start == points[first].start:
+                end += 1
+            self._group(sound, points[first:end])
+            first = end
+        self.count += sound.count(len(sound.positions))
+
+    def _points(self, sound: Sound) -> list[_Point]:
+        """Give the first offset of each batch, and each that a lookup starts anew at."""
+        offsets = [max(first, self._lowest) for first in sound.firsts]
+        low = bisect_right(self._starts, offsets[0])
+        high = bisect_right(self._starts, sound.lasts[-1])
+        offsets += self._starts[low:high]
+        points = []
+        for offset in sorted(set(offsets)):
+            row = bisect_left(sound.lasts, offset)
+            points.append(_Point(bisect_right(self._starts, offset), offset, row))
+        return points
+
+    def _group(self, sound: Sound, points: list[_Point]) -> None:
+        """Ask for offsets whose lookups start at one place: the higher ones get past."""
+        first, last = points[0], points[-1]
+        if self.served is not None:
+            if first.start == self._gets_past or self._lands(sound, first):
+                self._gets_past = first.start
+                return
+            if sound.before_gap and first.row == len(sound.positions) - 1:
+                return  # the next damage: since 4.1 a lookup reads what lies behind the batch
+            self.served = None
+        if first.start == self._fails or not self._lands(sound, last):
+            return
+        low, high = 0, len(points) - 1
+        while low < high:
+            middle = (low + high) // 2
+            if self._lands(sound, points[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        self._gets_past = first.start
+        self._found(sound, points[low])
+
+    def _lands(self, sound: Sound, point: _Point) -> bool:
+        if not self._left:
+            return False
+        self._left -= 1
+        position = self._asked.lands(self._number, point.offset)
+        if position is None:
+            self._fails = point.start
+        return position == sound.positions[point.row]
+
+    def _found(self, sound: Sound, point: _Point) -> None:
+        """Keep a way; behind the first offset the record that a consumer is handed is named."""
+        before, offset = self.count + sound.count(point.row), point.offset
+        if offset > self._lowest:
+            inside = sound.records(point.row)
+            below = bisect_left(inside, offset)
+            before += below
+            offset = inside[below] if below < len(inside) else offset
+        self.at = sound.positions[point.row]
+        self.served = Way(offset, before)
