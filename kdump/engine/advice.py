@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from kdump.engine.targets import Target
 
 #: Codes of batches that lie where they should and stop whoever opens them.
-_STOP_CONSUMERS = frozenset({"batch-count", "codec-unknown", "magic-unknown", "records-undecodable"})
+_STOP_CONSUMERS = frozenset(
+    {"batch-count", "codec-unknown", "magic-unknown", "records-undecodable"}
+)
 
 
 class Advisor:
     """Adds to findings about one partition from where on a broker of a version serves consumers.
 
-    `running` None: whoever holds the lock of the data directory runs on the files as they lie; else
-    it is asked what a start makes of them. Nothing is opened before the first finding that needs it.
+    `running` None: whoever holds the lock of the data directory runs on the files as they lie;
+    else it is asked what a start makes of them. Nothing is opened before a finding needs it.
     """
 
     def __init__(

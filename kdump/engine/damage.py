@@ -173,12 +173,12 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
         records = "record" if least == 1 else "records"
         return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
     if most == 0:
-        return f"No offset is missing before the next good one, {next_offset:,}."
+        return f"No offset is missing before the next on disk, {next_offset:,}."
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     span = f"offset {first:,}" if most == 1 else f"offsets {first:,}-{first + most - 1:,}"
     records = "record" if most == 1 else "records"
-    return f"{count} {records} lost, {span}. Next good offset: {next_offset:,}."
+    return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
 
 
 def _crc_words(gap: Gap) -> str:

@@ -202,9 +202,7 @@ class _Lookups:
     is how many sound records came so far.
     """
 
-    def __init__(
-        self, asked: Served, number: int, count: int, lowest: int, *, gone: bool
-    ) -> None:
+    def __init__(self, asked: Served, number: int, count: int, lowest: int, *, gone: bool) -> None:
         self.served: Way | None = None
         self.at = 0
         self.count = count

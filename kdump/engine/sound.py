@@ -56,7 +56,7 @@ class Sound:
         return found
 
     def records(self, row: int) -> list[int]:
-        """Give the offsets of a batch's records that consumers are handed, as far as they decode."""
+        """Give the offsets of a batch's records for consumers, as far as they decode."""
         found: list[int] = []
         if self._control[row]:
             return found
