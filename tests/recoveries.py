@@ -9,8 +9,8 @@ from typing import Any
 
 from oracle import Oracle
 
-from kdump.engine.predict.loading import Stop
 from kdump.engine.predict.recovery import loaded, predict_partition
+from kdump.engine.predict.stop import Stop
 from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
 

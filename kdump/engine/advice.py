@@ -15,8 +15,9 @@ from kdump.storage.names import Kind, parse
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kdump.engine.lookup import Version
+    from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
+    from kdump.engine.versions import Version
 
 #: Codes of batches that lie where they should and stop whoever opens them.
 _STOP_CONSUMERS = frozenset(
@@ -32,12 +33,19 @@ class Advisor:
     """
 
     def __init__(
-        self, target: Target, broker: Version | None, limit: int, *, running: bool | None = None
+        self,
+        target: Target,
+        broker: Version | None,
+        limit: int,
+        *,
+        running: bool | None = None,
+        settings: Settings | None = None,
     ) -> None:
         self._target = target
         self._broker = broker
         self._limit = limit
         self._running = running
+        self._settings = settings
         self._served: Served | None = None
         self._unread = False
 
@@ -95,7 +103,9 @@ class Advisor:
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
             target = self._target._replace(log=log)
-            self._served = Served(target, self._broker, running=running, limit=self._limit)
+            self._served = Served(
+                target, self._broker, running=running, limit=self._limit, settings=self._settings
+            )
         return self._served
 
 
@@ -106,9 +116,10 @@ def advised(
     limit: int,
     *,
     running: bool | None = None,
+    settings: Settings | None = None,
 ) -> tuple[Finding, ...]:
     """Return all findings about a partition with the way past each."""
-    advisor = Advisor(target, broker, limit, running=running)
+    advisor = Advisor(target, broker, limit, running=running, settings=settings)
     try:
         return tuple(map(advisor.told, findings))
     finally:

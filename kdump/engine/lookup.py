@@ -7,17 +7,29 @@ start would rebuild is answered by a scan, which gives what the rebuilt index wo
 
 from __future__ import annotations
 
-import os
+from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.findings import Finding
-from kdump.engine.lookup_segment import BrokerError, Found, Segment, raise_undecodable
+from kdump.engine.lookup_segment import (
+    BrokerError,
+    Found,
+    Segment,
+    failing_in,
+    raise_undecodable,
+)
+from kdump.engine.predict.loading import LOG_START_KEPT
+from kdump.engine.predict.partway import Partway
+from kdump.engine.predict.read import CLIENT_RECORDS, TWO_SECTIONS
+from kdump.engine.predict.segment import LAST_OFFSETS
+from kdump.engine.predict.stop import stop_for_lookup
+from kdump.engine.settings import Settings
+from kdump.engine.versions import NEWEST, Version
 from kdump.engine.visibility import AbortFilter, View
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT, MAX_OFFSET, FileRecords
 from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
 from kdump.storage.names import Kind
@@ -25,12 +37,11 @@ from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.predict.segment import Segment as MadeSegment
     from kdump.engine.targets import Target
     from kdump.storage.index import Index
-
-Version = tuple[int, ...]
-NEWEST: Version = (4, 1)
-_BATCH_WALK = (0, 10, 2)  # before, a lookup read the twelve bytes before each message
 
 
 class Step(NamedTuple):
@@ -49,7 +60,8 @@ class Step(NamedTuple):
 class PartitionView:
     """One partition as a broker that starts on it would answer for it.
 
-    `as_is` takes the files exactly as they lie. `limit` bounds a batch's plain text in bytes.
+    `as_is` takes the files exactly as they lie. `limit` bounds a batch's plain text in bytes;
+    `settings` are the broker's, Kafka's defaults where not given: a start rebuilds indexes by them.
     """
 
     def __init__(
@@ -60,6 +72,7 @@ class PartitionView:
         as_is: bool = False,
         broker: Version = NEWEST,
         limit: int = DEFAULT_LIMIT,
+        settings: Settings | None = None,
     ) -> None:
         assert target.log is not None
         self.target = target
@@ -73,21 +86,86 @@ class PartitionView:
         self.log_start = view.log_start
         self.high_watermark = view.end
         self.view = view
-        unclean = not as_is and _stopped_uncleanly(target)
-        logs = [segment for segment in target.log.logs if Kind.LOG in segment.files]
-        self.segments = [
-            Segment(
-                segment.base_offset,
-                segment.files,
-                rebuilt=not as_is
-                and (
-                    Kind.OFFSET_INDEX not in segment.files or (unclean and number == len(logs) - 1)
-                ),
-                ends_silently=broker < _BATCH_WALK,
-            )
-            for number, segment in enumerate(logs)
-        ]
+        self._settings = settings or Settings()
+        self._start: Partway | None = None
+        self._segments: list[Segment] | None = None
         self._log_end: int | None = None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments, as far as it is known what a start makes of them; see `onward`."""
+        if self._segments is None:
+            self._segments = self._listed()
+        return self._segments
+
+    def _listed(self) -> list[Segment]:
+        assert self.target.log is not None
+        log = self.target.log
+        if self.as_is:
+            return [self._segment(at.base_offset, at.files) for at in log.logs if at.log]
+        with failing_in(self.target.path):
+            stop = stop_for_lookup(log, self.view.directory, self.broker)
+            self._start = Partway(log, self.broker, self._settings, stop)
+        return self._as_started([])
+
+    def _as_started(self, known: list[Segment]) -> list[Segment]:
+        """The segments that are left, `known` ones kept where they are what they were."""
+        assert self._start is not None
+        kept = {segment.base_offset: segment for segment in known}
+        found = []
+        for base in sorted(self._start.segments):
+            made = self._start.segments[base]
+            segment = kept.get(base)
+            rebuilt = made if made.rebuilt or made.is_part else None
+            if segment is None or segment.made is not rebuilt:
+                files = self._start.files.by_base.get(base, {})
+                segment = self._segment(base, {**files, Kind.LOG: made.path}, rebuilt)
+            found.append(segment)
+        return found
+
+    def _segment(
+        self, base: int, files: dict[Kind, str], made: MadeSegment | None = None
+    ) -> Segment:
+        return Segment(base, files, broker=self.broker, limit=self.limit, made=made)
+
+    def _settle(self, number: int) -> None:
+        """Make known what a start does to a segment; those from it on may become others."""
+        segment = self.segments[number]
+        if self._start is None:
+            return
+        with failing_in(segment.path):
+            changed = self._start.settle(segment.base_offset)
+        if changed:
+            for one in self.segments[number:]:
+                one.close()
+            self._segments = self._as_started(self.segments)
+            self._note_recovery(segment)
+
+    def _note_recovery(self, segment: Segment) -> None:
+        assert self._start is not None
+        cut = self._start.cut
+        text = "a start recovers this segment and rebuilds its indexes"
+        if cut is not None and cut.base_offset <= segment.base_offset:
+            deleted = len(self._start.deleted)
+            text = f"a start cuts segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
+                f" and deletes the {deleted:,} segments behind it" if deleted else ""
+            )
+        self.note("recovery", segment.path, text, segment=segment.base_offset)
+
+    def onward(self, number: int = 0) -> Iterator[Segment]:
+        """The segments from a number on, each as a start leaves it."""
+        while number < len(self.segments):
+            base = self.segments[number].base_offset
+            self._settle(number)
+            if number < len(self.segments):
+                if self.segments[number].base_offset < base:
+                    continue  # it was split, and the parts begin lower
+                yield self.segments[number]
+            number += 1
+
+    def segment_at(self, base: int) -> Segment:
+        """The segment of a base offset that an answer named."""
+        return next(segment for segment in self.segments if segment.base_offset == base)
 
     def close(self) -> None:
         """Give all files back."""
@@ -103,29 +181,17 @@ class PartitionView:
         """The log end offset, found as a broker finds it at start (`readNextOffset`).
 
         It reads on from the last indexed offset of the newest segment; where that offset is not in
-        the log, the segment's base offset stands, whatever lies in the file.
+        the log, the segment's base offset stands, whatever lies in the file. A log that ends below
+        its start is deleted, and begins anew there (R5).
         """
         if self._log_end is None:
-            self._log_end = self._find_log_end()
+            for _ in self.onward(max(0, len(self.segments) - 1)):
+                pass
+            end = self.segments[-1].next_offset() if self.segments else self.log_start
+            if end < self.log_start and not self.as_is and self.broker >= LOG_START_KEPT:
+                self._segments, end = [], self.log_start
+            self._log_end = end
         return self._log_end
-
-    def _find_log_end(self) -> int:
-        if not self.segments:
-            return self.log_start
-        newest = self.segments[-1]
-        if newest.rebuilt:
-            start = newest.sound_start()
-        else:
-            index = newest.offset_index()
-            last_indexed = index.last_offset
-            found = self.translate(newest, last_indexed, index.lookup(last_indexed).position)
-            if found is None:
-                return newest.base_offset
-            start = found.position
-        last = newest.base_offset - 1
-        for batches in newest.headers(start):
-            last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
-        return last + 1
 
     @property
     def visible_end(self) -> int:
@@ -140,6 +206,39 @@ class PartitionView:
             return MAX_OFFSET if self.high_watermark is None else self.high_watermark
         return self.visible_end
 
+    def is_empty_at_start(self) -> bool:
+        """Whether a start leaves no segment: the log would end below its start (R5).
+
+        Raises where the start fails at looking for the log end, which is read in any case where
+        that takes no more than a few pages.
+        """
+        if self.segments and not self.as_is:
+            assert self._start is not None
+            if self._start.stop.clean or self.segments[-1].base_offset < self.log_start:
+                _ = self.log_end
+        return not self.segments
+
+    def hands_out(self, offset: int) -> bool:
+        """Whether a record's offset is below the bound; the log end is not looked for in vain."""
+        if self.high_watermark is not None and offset >= self.high_watermark:
+            return False
+        return self._surely_below_end(offset) or offset < self.bound
+
+    def _surely_below_end(self, offset: int) -> bool:
+        """Whether it is known without the log end that an offset lies below it.
+
+        So it does where a segment behind it is left, once its own was recovered: what is recovered
+        later may be emptied, but not end below its base offset.
+        """
+        if self._start is None or self._start.stop.clean or self.broker < LAST_OFFSETS:
+            return False
+        number = self._floor_of(offset)
+        return (
+            0 <= number < len(self.segments) - 1
+            and self._start.settled(self.segments[number].base_offset)
+            and self.segments[-1].base_offset > self.log_start
+        )
+
     def search(self, index: Index, target: int, path: str | None) -> int:
         """Find the floor slot by the broker's own search, and note the slots it compared (I4)."""
         compared: list[int] = []
@@ -149,7 +248,7 @@ class PartitionView:
             return index.raw(slot)[0]
 
         relative = target - index.base_offset if isinstance(index, OffsetIndex) else target
-        if self.broker >= (2, 1):
+        if self.broker >= TWO_SECTIONS:
             slot = floor_slot(key, index.entries, relative, WARM_BYTES // index.layout.size)
         else:
             slot = floor_slot_plain(key, index.entries, relative)
@@ -180,84 +279,66 @@ class PartitionView:
         slot = self.search(index, offset, segment.files.get(Kind.OFFSET_INDEX))
         if slot < 0:
             return None
-        entry = index.entry(slot)
-        if segment.rebuilt and not segment.bears_out(entry):
-            self.note(
-                "index",
-                segment.files[Kind.OFFSET_INDEX],
-                f"no batch with that offset starts at {entry.position:,}: a start rebuilds this "
-                "index, so the scan starts at the segment's first byte",
-            )
-            return None
-        return entry
+        return index.entry(slot)
 
     def translate(
         self, segment: Segment, offset: int, position: int, entry: OffsetPosition | None = None
     ) -> Found | None:
-        """Scan from a position for the first entry whose last offset reaches `offset` (L2, F12)."""
-        scanned = 0
-        if self.broker < _BATCH_WALK:
-            for last, start, size in segment.old_entries(max(0, position)):
-                scanned += 1
-                if last >= offset:
-                    return Found(segment.base_offset, start, size, None, last, entry, scanned)
-            return None
-        for batches in segment.headers(max(0, position)):
-            for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
-                scanned += 1
-                if last >= offset:
-                    base = batches.value(c.B_BASE_OFFSET, row)
-                    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-                    return Found(
-                        segment.base_offset,
-                        batches.value(c.B_POSITION, row),
-                        batches.value(c.B_SIZE, row),
-                        None if wrapper else base,
-                        last,
-                        entry,
-                        scanned,
-                    )
-        return None
+        """Search from a position for the first entry that reaches `offset` (L2, F12)."""
+        found = segment.search(position, offset)
+        return (
+            None if found is None else Found(segment.base_offset, *found[:4], entry, found.scanned)
+        )
 
     def floor(self, offset: int) -> int:
         """The number of the last segment whose base offset is at or below `offset`, or -1 (L1)."""
-        number = -1
-        for at, segment in enumerate(self.segments):
-            if segment.base_offset > offset:
+        number = self._floor_of(offset)
+        while number >= 0:
+            self._settle(number)
+            found = self._floor_of(offset)
+            if found == number:
                 break
-            number = at
+            number = found  # it was deleted, or split
         return number
+
+    def _floor_of(self, offset: int) -> int:
+        return bisect_right(self.segments, offset, key=_base_offset) - 1
 
     def fetch(self, offset: int) -> Found | None:
         """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
 
         None where all from the offset on is gone or not there yet. Out of range: BrokerError.
         """
-        if not self.as_is and (offset < self.log_start or offset > self.log_end):
-            raise BrokerError(
-                f"OFFSET_OUT_OF_RANGE: the log holds {self.log_start:,} to {self.log_end:,}"
-            )
         number = self.floor(offset)
+        if not self.as_is:
+            if offset < self.log_start:
+                raise self._out_of_range()
+            if not self._surely_below_end(offset):
+                if offset > self.log_end:
+                    raise self._out_of_range()
+                if offset == self.log_end:
+                    text = "that is the log end: nothing to hand out yet"
+                    self.note("end", self.target.path, text)
+                    return None
         if number < 0:
             raise BrokerError("OFFSET_OUT_OF_RANGE: below the first segment")
-        if not self.as_is and offset == self.log_end:
-            self.note("end", self.target.path, "that is the log end: nothing to hand out yet")
-            return None
         scanned = 0
-        for segment in self.segments[number:]:
+        first = True
+        for segment in self.onward(number):
             self.note(
                 "segment",
                 segment.path,
                 f"base offset {segment.base_offset:,} is the last at or below the target"
-                if scanned == 0 and segment is self.segments[number]
+                if first
                 else "nothing reached the target there: on to the next segment",
                 segment=segment.base_offset,
             )
+            first = False
             entry = self.index_entry(segment, offset)
-            position = entry.position if entry else 0
+            position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
             if found is not None:
-                if self.broker < _BATCH_WALK and not self._old_slice(segment, found):
+                if self.broker < CLIENT_RECORDS and not self._old_slice(segment, found):
                     return None
                 scanned += found.batches_scanned
                 self.note(
@@ -275,10 +356,16 @@ class PartitionView:
             segment.close()
         return None
 
+    def _out_of_range(self) -> BrokerError:
+        return BrokerError(
+            f"OFFSET_OUT_OF_RANGE: the log holds {self.log_start:,} to {self.log_end:,}"
+        )
+
     def _old_slice(self, segment: Segment, found: Found) -> bool:
         """Whether a fetch before 0.10.2 hands out any bytes: it looked its end up, too (L3)."""
         end = self.bound
-        position = max(found.position, segment.offset_index().lookup(end).position)
+        lowest = segment.offset_index().lookup(end, two_section=False).position
+        position = max(found.position, segment.start + lowest)
         limit = self.translate(segment, end, position)
         return limit is None or limit.position > found.position
 
@@ -288,13 +375,11 @@ class PartitionView:
         From the entry found on, to the visible end; control records and, read_committed, the data
         of aborted transactions are passed over (L5, L9).
         """
-        end = self.bound
-        number = next(
-            at for at, item in enumerate(self.segments) if item.base_offset == found.segment
-        )
+        number = self._floor_of(found.segment)
         aborted = AbortFilter(self.view.aborted_from(offset)) if self.committed else None
         position = found.position
-        for segment in self.segments[number:]:
+        for segment in self.onward(number):
+            position = max(position, segment.start)
             records = FileRecords(segment.log(), limit=self.limit)
             for item in records.runs_as_is(position, segment.end()):
                 for row in range(item.batches.count):
@@ -309,14 +394,14 @@ class PartitionView:
                         for at in range(piece.records.count):
                             record = piece.records.value(c.R_OFFSET, at)
                             if record >= offset:
-                                if record >= end:
+                                if not self.hands_out(record):
                                     return None
                                 return record, piece.records.value(c.R_TIMESTAMP, at)
                         where = item.batches.value(c.B_POSITION, row)
                         raise_undecodable(segment.path, where, piece.reason)
-                    if item.batches.value(c.B_LAST_OFFSET, row) >= end:
+                    if not self.hands_out(item.batches.value(c.B_LAST_OFFSET, row)):
                         return None
-            if records.stopped_by == reasons.LENGTH_TOO_SMALL and not segment.ends_silently:
+            if records.stopped_by == reasons.LENGTH_TOO_SMALL and self.broker >= CLIENT_RECORDS:
                 raise BrokerError(f"CorruptRecordException in {segment.path}")
             position = 0
         return None
@@ -338,20 +423,8 @@ def _entry_words(index: Index, slot: int) -> str:
     return f"{key}, offset {index.base_offset + value:,}"
 
 
-def _stopped_uncleanly(target: Target) -> bool:
-    """Whether a start would recover the newest segment: a data directory without the clean mark.
-
-    A partition directory that stands alone tells nothing of how its broker stopped; its files are
-    then taken as a clean stop leaves them.
-    """
-    assert target.log is not None
-    directory = places.parent(target.log.path)
-
-    def beside(name: str) -> bool:
-        return places.lexists(os.path.join(directory, name))
-
-    is_data_directory = beside(names.META_PROPERTIES) or beside(names.RECOVERY_POINT_CHECKPOINT)
-    return is_data_directory and not beside(names.CLEAN_SHUTDOWN)
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
 
 
 __all__ = [

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.courtesy import CourteousSource
 from kdump.engine.damage import BEING_WRITTEN_SECONDS, at_place
-from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place
+from kdump.engine.sound_start import sound_start
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns
@@ -232,11 +232,8 @@ def _tail(
 ) -> Iterator[Reported]:
     """Read a segment from its last good index entry on; most checks see nothing of it."""
     closer = [check for check in checks if check.reads_tails]
-    one = Segment(segment.base_offset, segment.segment.files, rebuilt=True)
-    try:
-        start = one.sound_start()
-    finally:
-        one.close()
+    index = segment.segment.files.get(Kind.OFFSET_INDEX)
+    start = sound_start(source, segment.base_offset, index)
     header = FileRecords(source).header(start)
     segment.start_position = segment.end_position = start
     if start and header is not None and not header.flags & c.WRAPPER:

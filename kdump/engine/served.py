@@ -15,16 +15,19 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
-from kdump.engine.lookup_segment import Segment, written_slots
+from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.engine.lookup_segment import Segment
 from kdump.engine.sound import Sound, sound_batches
+from kdump.engine.sound_start import written_slots
+from kdump.engine.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kdump.engine.lookup import Version
+    from kdump.engine.settings import Settings
     from kdump.engine.sound import Hole
     from kdump.engine.targets import Target
+    from kdump.engine.versions import Version
     from kdump.storage.offset_index import OffsetIndex
 
 #: So far behind an answer lookups are asked on: an index entry that lies may come later.
@@ -52,23 +55,29 @@ class Served:
     """
 
     def __init__(
-        self, target: Target, broker: Version | None, *, running: bool, limit: int
+        self,
+        target: Target,
+        broker: Version | None,
+        *,
+        running: bool,
+        limit: int,
+        settings: Settings | None = None,
     ) -> None:
+        assert target.log is not None
         self.broker = broker or NEWEST
         self._running = running
         self._limit = limit
-        self._view = PartitionView(target, as_is=running, broker=self.broker, limit=limit)
-        self._segments = self._view.segments
-        if running and self._segments:
-            newest = self._segments[-1]
-            self._segments[-1] = _Active(
-                newest.base_offset,
-                newest.files,
-                rebuilt=False,
-                ends_silently=newest.ends_silently,
+        self._view = PartitionView(
+            target, as_is=running, broker=self.broker, limit=limit, settings=settings
+        )
+        self._logs = [(log.base_offset, log.log) for log in target.log.logs if log.log is not None]
+        if running and self._logs:
+            newest = self._view.segments[-1]
+            self._view.segments[-1] = _Active(
+                newest.base_offset, newest.files, broker=self.broker, limit=limit
             )
-        self._bases = [segment.base_offset for segment in self._segments]
         self._keys: tuple[int, Sequence[int]] = (-1, ())
+        self._gone: int | None = None  # from this offset on nothing is left, or there yet
         self._asked = 0
         self._way = Way(None, 0)
         self._passed: dict[tuple[int, int], int] = {}  # ends of gaps -> sound records until there
@@ -90,7 +99,7 @@ class Served:
         for item in self._sound(number, position, base_offset):
             if isinstance(item, Sound):
                 return item.first_record(0)
-        return self._bases[number + 1] if number + 1 < len(self._bases) else None
+        return self._logs[number + 1][0] if number + 1 < len(self._logs) else None
 
     def way(self, base_offset: int, position: int, next_offset: int) -> Way | None:
         """Find the way past damage that ends at a position of a segment; None: not worked out.
@@ -108,22 +117,22 @@ class Served:
         return self._way._replace(skipped=self._way.skipped - before)
 
     def _number(self, base_offset: int) -> int | None:
-        number = bisect_left(self._bases, base_offset)
-        found = number < len(self._bases) and self._bases[number] == base_offset
+        number = bisect_left(self._logs, (base_offset,))
+        found = number < len(self._logs) and self._logs[number][0] == base_offset
         return number if found else None
 
     def _sound(self, number: int, position: int, lowest: int) -> Iterator[Sound | Hole]:
-        following = self._bases[number + 1] if number + 1 < len(self._bases) else None
-        path = self._segments[number].path
+        following = self._logs[number + 1][0] if number + 1 < len(self._logs) else None
+        path = self._logs[number][1]
         return sound_batches(path, position, lowest, next_base=following, limit=self._limit)
 
     def _search(self, number: int, position: int, lowest: int) -> Way:
         """Look for the first offset served, from a place on, in this segment and those behind."""
-        gone = self._ends_below(lowest)
         count = 0
-        for at in range(number, len(self._segments)):
-            segment = self._segments[at]
-            lookups = _Lookups(self, at, count, lowest, gone=gone)
+        for at in range(number, len(self._logs)):
+            if at > number:
+                position, lowest = 0, max(lowest, self._logs[at][0])
+            lookups = _Lookups(self, at, count, lowest)
             for item in self._sound(at, position, lowest):
                 if isinstance(item, Sound):
                     lookups.take(item)
@@ -131,48 +140,57 @@ class Served:
                         break
                 elif lookups.served is not None:
                     break
-                else:
+                if lookups.served is None:
                     self._passed[at, item.end] = lookups.count
             if lookups.served is not None:
                 return lookups.served
-            count, position = lookups.count, 0
-            if at + 1 < len(self._bases):
-                lowest = max(lowest, self._bases[at + 1])
-            self._passed[at, segment.log().size] = count
-            segment.close()
+            count = lookups.count
         return Way(None, count)
 
-    def _ends_below(self, offset: int) -> bool:
-        """Whether the log of a broker that starts ends before an offset that is there on disk."""
-        try:
-            return not self._running and self._view.log_end <= offset
-        except BrokerError:
-            return True
-
     def lands(self, number: int, offset: int) -> int | None:
-        """Say where in a segment a fetch lands; None: in another, or it fails."""
+        """Say where in a log a fetch lands; None: in another, or it fails."""
+        if self._gone is not None and offset >= self._gone:
+            return None
         self._asked += 1
         self._view.steps.clear()
         try:
             found = self._view.fetch(offset)
+            if found is not None:
+                path = self._view.segment_at(found.segment).path
+                return found.position if path == self._logs[number][1] else None
         except BrokerError:
-            return None
-        if found is None or found.segment != self._bases[number]:
-            return None
-        return found.position
+            pass
+        self._gone = self._gone_from(offset)
+        return None
+
+    def _gone_from(self, offset: int) -> int | None:
+        """Say from where on nothing is served, if a fetch that led nowhere lay there."""
+        try:
+            end = None if self._running else self._view.log_end
+        except BrokerError:
+            return 0  # the broker does not start
+        return end if end is not None and offset >= end else None
 
     def starts(self, number: int) -> Sequence[int]:
-        """Give the offsets, in order, at which lookups in a segment begin to start elsewhere."""
+        """Give the offsets, in order, at which lookups in a log begin to start elsewhere."""
         if self._keys[0] != number:
-            index = self._segments[number].offset_index()
-            keys: list[int] = []
-            for _, block in index.runs():
-                keys += index.columns(block)[0]
-            if not all(map(lt, keys, islice(keys, 1, None))):
-                keys = sorted(set(keys))
-            base = self._bases[number]
-            self._keys = number, [base + key for key in keys]
+            self._keys = number, self._read_starts(self._logs[number][0])
         return self._keys[1]
+
+    def _read_starts(self, base: int) -> Sequence[int]:
+        try:
+            floor = self._view.floor(base)
+            if floor < 0 or self._view.segments[floor].base_offset != base:
+                return ()
+            index = self._view.segments[floor].offset_index()
+        except BrokerError:
+            return ()
+        keys: list[int] = []
+        for _, block in index.runs():
+            keys += index.columns(block)[0]
+        if not all(map(lt, keys, islice(keys, 1, None))):
+            keys = sorted(set(keys))
+        return [base + key for key in keys]
 
 
 class _Active(Segment):
@@ -202,21 +220,21 @@ class _Lookups:
     is how many sound records came so far.
     """
 
-    def __init__(self, asked: Served, number: int, count: int, lowest: int, *, gone: bool) -> None:
+    def __init__(self, asked: Served, number: int, count: int, lowest: int) -> None:
         self.served: Way | None = None
         self.at = 0
         self.count = count
         self._asked = asked
         self._number = number
         self._lowest = lowest
-        self._left = 0 if gone else _ASKED_OF_ONE
-        self._starts = asked.starts(number) if self._left else ()
+        self._left = _ASKED_OF_ONE
+        self._starts = asked.starts(number)
         self._fails: int | None = None  # the start from which no lookup gets anywhere
         self._gets_past: int | None = None  # the start from which the last one did
 
     def take(self, sound: Sound) -> None:
         """Ask for the next batches."""
-        points = self._points(sound) if self._left else []
+        points = self._points(sound)
         first = 0
         while first < len(points):
             end = first + 1

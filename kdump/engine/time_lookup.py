@@ -52,8 +52,10 @@ def list_offsets(view: PartitionView, target: int) -> TimeAnswer:
         return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
     if target == LATEST_TIERED:
         return NONE
+    if view.is_empty_at_start():
+        return NONE
     answer = _maximum(view) if target == MAX_TIMESTAMP else _by_time(view, target)
-    if answer.offset >= view.bound:
+    if answer.offset >= 0 and not view.hands_out(answer.offset):
         view.note(
             "end",
             view.target.path,
@@ -70,8 +72,8 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
     Only that segment is searched: if nothing is found there, the answer is "none".
     """
     start = view.log_start if view.broker >= _NO_START_OFFSET else 0
-    for segment in view.segments:
-        largest = largest_timestamp(view, segment)
+    for segment in view.onward():
+        largest = largest_timestamp(segment)
         if largest < target:
             view.note(
                 "segment",
@@ -92,16 +94,9 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
         times = segment.time_index()
         slot = view.search(times, target, segment.files.get(Kind.TIME_INDEX))
         time_entry = times.entry(slot) if slot >= 0 else None
-        if segment.rebuilt and time_entry and not segment.bears_out_time(time_entry):
-            view.note(
-                "timeindex",
-                segment.files[Kind.TIME_INDEX],
-                "the log does not bear that entry out: a start rebuilds this index",
-            )
-            time_entry = None
         offset = time_entry.offset if time_entry else segment.base_offset
         entry = view.index_entry(segment, max(offset, start))
-        position = entry.position if entry else 0
+        position = segment.start + (entry.position if entry else 0)
         answer = _scan(view, segment, position, target, start)
         return answer._replace(
             segment=segment.base_offset, time_index_entry=time_entry, index_entry=entry
@@ -110,31 +105,13 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
     return NONE
 
 
-def largest_timestamp(view: PartitionView, segment: Segment) -> int:
+def largest_timestamp(segment: Segment) -> int:
     """A segment's largest timestamp as the broker holds it: its last time index entry.
 
-    Where that is below 0 the file's modification time stands in. A segment that a start would
-    recover is looked through behind its last entry.
+    Where that is below 0 the file's modification time stands in.
     """
-    if segment.rebuilt:
-        largest, _ = recovered_maximum(segment)
-    else:
-        largest = segment.last_time().timestamp_ms
+    largest = segment.last_time().timestamp_ms
     return largest if largest >= 0 else segment.modified_ms()
-
-
-def recovered_maximum(segment: Segment) -> tuple[int, int]:
-    """The largest timestamp and its batch's last offset, as recovery would find them (R2.3)."""
-    times = segment.time_index()
-    largest, offset, position = -1, segment.base_offset, 0
-    if times.entries:
-        largest, offset = times.last
-        position = segment.start_for(offset)
-    for batches in segment.headers(position):
-        for row, greatest in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
-            if greatest > largest:
-                largest, offset = greatest, batches.value(c.B_LAST_OFFSET, row)
-    return largest, offset
 
 
 def _scan(
@@ -148,7 +125,7 @@ def _scan(
             if greatest < target:
                 continue
             where = batches.value(c.B_POSITION, row)
-            for offset, timestamp in segment.records(where, view.limit):
+            for offset, timestamp in segment.records(where):
                 if timestamp >= target and offset >= start:
                     reach = where + batches.value(c.B_SIZE, row) - position
                     view.note(
@@ -181,11 +158,8 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     """The record with the greatest timestamp: request -3 (L15)."""
     best: Segment | None = None
     largest = offset = -1
-    for segment in view.segments:
-        if segment.rebuilt:
-            found, where = recovered_maximum(segment)
-        else:
-            found, where = segment.last_time()
+    for segment in view.onward():
+        found, where = segment.last_time()
         if best is None or found > largest:
             best, largest, offset = segment, found, where
     if best is None:
@@ -200,7 +174,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     if view.broker < _EXACT_MAXIMUM:
         return TimeAnswer(offset, largest, None, segment=best.base_offset)
     entry = view.index_entry(best, offset)
-    position = entry.position if entry else 0
+    position = best.start + (entry.position if entry else 0)
     scanned = 0
     for batches in best.headers(position):
         for row, greatest in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
@@ -211,7 +185,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
             if batches.value(c.B_LAYOUT, row) == 0:
                 return answer  # magic 0 has no times
-            for record, timestamp in best.records(where, view.limit):
+            for record, timestamp in best.records(where, streaming=True):
                 if timestamp == largest:
                     return answer._replace(
                         offset=record,
@@ -231,7 +205,7 @@ def list_offsets_v0(
     now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     pairs = [
         (max(segment.base_offset, view.log_start), segment.modified_ms())
-        for segment in view.segments
+        for segment in view.onward()
     ]
     if view.segments and places.getsize(view.segments[-1].path) > 0:
         pairs.append((view.visible_end, now))

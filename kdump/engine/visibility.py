@@ -34,7 +34,8 @@ STALE_CHECKPOINT_SECONDS = 10
 class View:
     """The offsets a consumer is handed: from `log_start` up to, not including, `end`.
 
-    `end` is None where the log end serves. `findings` say what could not be known.
+    `end` is None where the log end serves. `findings` say what could not be known. `directory` is
+    the data directory around the partition, None where it cannot be listed.
     """
 
     def __init__(self, target: Target, *, committed: bool, limit: int) -> None:
@@ -44,7 +45,7 @@ class View:
         log = target.log
         logs = log.logs
         first = logs[0].base_offset if logs else 0
-        directory = target.log_dir()
+        directory = self.directory = target.log_dir()
         starts = directory.offsets(names.LOG_START_CHECKPOINT) if directory else {}
         if starts is None:
             self._note("log-start-unknown")
@@ -78,7 +79,7 @@ class View:
             return "No high watermark is on disk for this partition; the log end serves."
         if mark < self.log_start:
             return f"The high watermark {mark} is below the log start; the log end serves."
-        directory = self._target.log_dir()
+        directory = self.directory
         written = directory.checkpoint_time(names.REPLICATION_CHECKPOINT) if directory else None
         active = log.logs[-1].log if log.logs else None
         if written is not None and active is not None and places.keeps_times(active):

@@ -15,8 +15,11 @@ from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kdump.record.pieces import add as _add
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP_HEAD_BYTES, _DEFLATE = 10, 8
+_GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x04, 0x08, 0x10
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
+_XERIAL_SIZE_BYTES = 4  # before each block
 _STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
@@ -97,7 +100,7 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
                 break
             position -= len(stream.unused_data)
             feed = _NEXT_SLICE
-            if bytes(packed[position : position + 2]) != _GZIP_MAGIC:
+            if not _starts_member(packed, position):
                 break  # bytes behind the last member are ignored
     except failure as error:
         plain = bytearray()
@@ -113,18 +116,32 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     return Plain(_join(pieces))
 
 
+def _starts_member(packed: memoryview, position: int) -> bool:
+    """Whether a whole header of a further gzip member stands at a position."""
+    head = bytes(packed[position : position + _GZIP_HEAD_BYTES])
+    if len(head) < _GZIP_HEAD_BYTES or not head.startswith(_GZIP_MAGIC) or head[2] != _DEFLATE:
+        return False
+    flags, position = head[3], position + _GZIP_HEAD_BYTES
+    if flags & _GZIP_EXTRA:
+        position += 2 + int.from_bytes(packed[position : position + 2], "little")
+    for text in (_GZIP_NAME, _GZIP_COMMENT):
+        if flags & text:
+            position += bytes(packed[position:]).find(b"\0") + 1 or len(packed)
+    return position <= len(packed)
+
+
 def _snappy(packed: memoryview, limit: int) -> Plain:
     """The xerial stream of Java clients, or one raw block as other clients write it (F32)."""
     pieces: list[bytes | bytearray] = []
     if len(packed) < _XERIAL_HEADER_SIZE or bytes(packed[:8]) != _XERIAL_MAGIC:
         return _snappy_block(packed, pieces, limit)[1] or Plain(_join(pieces))
     position, end, left = _XERIAL_HEADER_SIZE, len(packed), limit
-    while position < end:
+    while position + _XERIAL_SIZE_BYTES <= end:  # fewer bytes behind the last block are ignored
         if bytes(packed[position : position + 8]) == _XERIAL_MAGIC:  # concatenated streams
             position += _XERIAL_HEADER_SIZE
             continue
         size = int.from_bytes(packed[position : position + 4], "big", signed=True)
-        position += 4
+        position += _XERIAL_SIZE_BYTES
         if size < 0 or size > end - position:
             return Plain(_join(pieces), reasons.CODEC_FAILED, "a snappy block is cut short")
         left, failed = _snappy_block(packed[position : position + size], pieces, left)

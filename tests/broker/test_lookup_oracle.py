@@ -16,6 +16,7 @@ import pytest
 from oracle import PROFILES, Oracle, oracle
 
 from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.engine.settings import Settings
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.engine.time_lookup import TimeAnswer, list_offsets
 
@@ -29,6 +30,8 @@ STATES = ("sound", "damaged", "missing", "both", "crashed", "unclean")
 LOOKUPS = 80  # of each directory; half of them in each mode
 DIRECTORIES = max(len(STATES), -(-_COUNT // LOOKUPS))
 INTERVAL = 200  # small, so that indexes hold much
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+SETTINGS = Settings(index_interval_bytes=INTERVAL)
 Json = dict[str, Any]
 
 
@@ -142,6 +145,9 @@ def made(asked: Oracle, parent: Path, number: int) -> tuple[Path, str]:
     )
     if state == "unclean":  # a data directory without the mark of a clean stop
         (parent / "meta.properties").touch()
+        bases = sorted(int(log.stem) for log in directory.glob("*.log"))
+        point = rng.choice((bases[0], rng.choice(bases), bases[-1], bases[-1]))
+        (parent / RECOVERY_POINTS).write_text(f"0\n1\n{directory.name[:-2]} 0 {point}\n")
         if rng.random() < 0.5:
             damage_indexes(directory, rng)
     if state in ("damaged", "both"):
@@ -187,7 +193,7 @@ def targets(rng: random.Random, known: list[int], count: int) -> Iterator[int]:
 def view_of(directory: Path, *, as_is: bool) -> PartitionView:
     target = next(resolve([str(directory)], Selection()))
     assert isinstance(target, Target)
-    return PartitionView(target, as_is=as_is)
+    return PartitionView(target, as_is=as_is, settings=SETTINGS)
 
 
 def fetch_of_ours(view: PartitionView, offset: int) -> Json:
@@ -320,8 +326,8 @@ def differences(asked: Oracle, parent: Path, number: int) -> tuple[int, list[str
     equal = refused = 0
     how: Json = {"dir": directory, "indexIntervalBytes": INTERVAL}
     if "unclean" in name:
-        newest = max(int(log.stem) for log in directory.glob("*.log"))
-        how |= {"clean": False, "recoveryPoint": newest}
+        point = (parent / RECOVERY_POINTS).read_text().split()[-1]
+        how |= {"clean": False, "recoveryPoint": int(point)}
     for as_is in modes:
         where = "segments" if as_is else "unified"
         with closing(view_of(directory, as_is=as_is)) as view:

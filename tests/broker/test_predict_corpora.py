@@ -252,9 +252,9 @@ def test_old_refusal_for_want_of_memory() -> None:
     assert any("OutOfMemory" in item["reason"] for item in told["refusals"])
     root = corpus("old/damage-0822.all.before") / "data"
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
-    from kdump.engine.predict.loading import Stop
     from kdump.engine.predict.read import MemoryRefusalError
     from kdump.engine.predict.recovery import loaded
+    from kdump.engine.predict.stop import Stop
 
     assert shown[0].log is not None
     with pytest.raises(MemoryRefusalError):

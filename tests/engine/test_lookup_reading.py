@@ -21,6 +21,7 @@ SEGMENTS = 1000
 SEGMENT_BYTES = 101 << 20
 ACTIVE_BYTES = 1 << 30
 OFFSETS = SEGMENT_BYTES // BATCH_BYTES * RECORDS  # in a segment
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 WRITTEN = 300  # batches around each place that is looked at
 
 
@@ -65,6 +66,9 @@ class Partition:
                 last = slots * RECORDS - 1
                 times.write(struct.pack(">qi", time_of(base + last), last))
         self.fill(SEGMENTS - 1, ACTIVE_BYTES // BATCH_BYTES - 1)
+        none = struct.pack(">i", 0)  # producers, as brokers write it at a roll
+        snapshot = struct.pack(">hI", 1, builders.crc32c(none)) + none
+        self.path(SEGMENTS - 1, "snapshot").write_bytes(snapshot)
 
     def path(self, number: int, suffix: str) -> Path:
         return self.directory / f"{self.bases[number]:020d}.{suffix}"
@@ -123,16 +127,17 @@ def view_of(partition: Partition) -> PartitionView:
 def stopped(request: pytest.FixtureRequest, partition: Partition) -> Iterator[str]:
     """How its broker stopped; after an unclean stop the newest indexes are untrimmed."""
     how: str = request.param
-    beside = [
-        partition.directory.parent / name for name in ("meta.properties", ".kafka_cleanshutdown")
-    ]
-    made = {"alone": [], "clean": beside, "unclean": beside[:1]}[how]
+    parent = partition.directory.parent
+    beside = [parent / RECOVERY_POINTS, parent / "meta.properties", parent / ".kafka_cleanshutdown"]
+    made = {"alone": [], "clean": beside, "unclean": beside[:2]}[how]
     sizes = {
         partition.path(SEGMENTS - 1, suffix): partition.path(SEGMENTS - 1, suffix).stat().st_size
         for suffix in ("index", "timeindex")
     }
     for path in made:
         path.write_bytes(b"")
+    if made:
+        made[0].write_text(f"0\n1\nt 0 {partition.bases[-1]}\n")
     if how == "unclean":
         for path in sizes:
             os.truncate(path, 10 << 20)
@@ -144,11 +149,12 @@ def stopped(request: pytest.FixtureRequest, partition: Partition) -> Iterator[st
 
 
 def allowed(partition: Partition, *numbers: int) -> set[str]:
-    return {
+    files = {
         partition.path(number, suffix).name
         for number in (*numbers, SEGMENTS - 1)
-        for suffix in ("log", "index", "timeindex")
+        for suffix in ("log", "index", "timeindex", "snapshot")
     }
+    return {*files, RECOVERY_POINTS}
 
 
 def test_an_offset_is_found_with_a_few_pages(
@@ -179,6 +185,7 @@ def test_a_time_is_found_with_a_few_pages_and_the_last_slots(
     assert reads.total() < 1 << 20
 
 
+@pytest.mark.parametrize("stopped", ["alone", "clean"], indirect=True)
 def test_both_ends_and_the_newest_records(
     partition: Partition, reads: Counter[str], stopped: str
 ) -> None:
@@ -193,4 +200,16 @@ def test_both_ends_and_the_newest_records(
     assert found is not None
     assert view.record_at(found, end - 1) == (end - 1, time_of(end - 1))
     view.close()
+    assert reads.total() < 1 << 20
+
+
+@pytest.mark.parametrize("stopped", ["unclean"], indirect=True)
+def test_the_log_end_after_an_unclean_stop_takes_what_was_not_flushed(
+    partition: Partition, reads: Counter[str], stopped: str
+) -> None:
+    view = view_of(partition)
+    # The newest log begins with a hole, at which recovery cuts it.
+    assert list_offsets(view, -1).offset == partition.bases[-1]
+    view.close()
+    assert reads.keys() <= allowed(partition, SEGMENTS - 2)
     assert reads.total() < 1 << 20

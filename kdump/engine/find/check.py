@@ -106,7 +106,7 @@ def _end(view: PartitionView) -> int:
 
 
 def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
-    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(0, segment.end())
+    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(segment.start, segment.end())
 
 
 def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int]]:
@@ -119,7 +119,7 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
     """Scan for the first record at or after an offset that a consumer is handed."""
     end = _end(view)
     aborted = AbortFilter(view.view.aborted_from(offset)) if view.committed else None
-    for segment in view.segments[max(view.floor(offset), 0) :]:
+    for segment in view.onward(max(view.floor(offset), 0)):
         for run in _runs(view, segment):
             for row, last in enumerate(run.batches.column(c.B_LAST_OFFSET)):
                 if aborted is not None and aborted.skips(run, row):
@@ -137,7 +137,7 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
 def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
     """Scan all segments for the first visible record at or after a time."""
     end = _end(view)
-    for segment in view.segments:
+    for segment in view.onward():
         for run in _runs(view, segment):
             for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
                 if greatest < target_ms:
@@ -152,7 +152,7 @@ def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
 def _greatest(view: PartitionView) -> Hit | None:
     """Scan for the first record that has the greatest time of all."""
     best: Hit | None = None
-    for segment in view.segments:
+    for segment in view.onward():
         for run in _runs(view, segment):
             for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
                 if greatest <= (best.timestamp_ms if best else -1):
@@ -165,8 +165,9 @@ def _greatest(view: PartitionView) -> Hit | None:
 
 def _scanned_end(view: PartitionView) -> int:
     """The end of the log by its entries alone, cut to the high watermark."""
-    last = view.segments[-1].base_offset - 1 if view.segments else view.log_start - 1
-    for segment in view.segments[-1:]:
+    last = view.log_start - 1
+    for segment in view.onward(max(0, len(view.segments) - 1)):
+        last = segment.base_offset - 1
         for run in _runs(view, segment):
             last = run.batches.value(c.B_LAST_OFFSET, run.batches.count - 1)
     return min(last + 1, _end(view))
@@ -178,7 +179,7 @@ def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -
         return view.broker < _EXACT_MAXIMUM
     if answer.offset >= 0 or answer.segment is None or hit.segment <= answer.segment:
         return False
-    chosen = next(at for at in view.segments if at.base_offset == answer.segment)
+    chosen = view.segment_at(answer.segment)
     greatest = max(
         (max(run.batches.column(c.B_MAX_TIMESTAMP), default=-1) for run in _runs(view, chosen)),
         default=-1,

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+import os
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from kdump.engine.seek import start_position
 from kdump.engine.served import Served
 from kdump.engine.sound import Sound, sound_batches
+from kdump.engine.targets import LogFile
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
+from kdump.storage.names import parse
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.find.rows import FindOptions
     from kdump.engine.lookup import Found, PartitionView
     from kdump.engine.served import Way
+    from kdump.storage.segment import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")
 
@@ -38,18 +44,19 @@ def way_past(
     if place is None:
         return fields
     number, position, first = place
-    base = view.segments[number].base_offset
-    lands = error is None and found is not None and found[:2] == (base, position)
-    if lands and _is_sound(view, found):
+    assert view.target.log is not None
+    log = view.target.log.logs[number]
+    lands = error is None and found is not None and found.position == position
+    if lands and _path(view, found) == log.log and _is_sound(view, found):
         return fields  # nothing was damaged: records are missing there, or not handed out
     served = Served(view.target, view.broker, running=options.as_is, limit=options.decompress_limit)
     try:
-        way = served.way(base, position, first)
+        way = served.way(log.base_offset, position, first)
         if way is None:
             return fields
         view.note(
             "served",
-            view.segments[number].path,
+            str(log.log),
             _words(first, way),
         )
         return dict(zip(FIELDS, (first, way.served_from, way.skipped), strict=True))
@@ -65,32 +72,40 @@ def _words(first: int, way: Way) -> str:
     return f"{disk}; consumers are served again from {way.served_from:,} on{between}"
 
 
+def _path(view: PartitionView, found: Found | None) -> str | None:
+    return None if found is None else view.segment_at(found.segment).path
+
+
 def _is_sound(view: PartitionView, found: Found | None) -> bool:
     """Whether the checksum of the batch found is right."""
     if found is None:
         return False
-    log = next(at for at in view.segments if at.base_offset == found.segment).log()
-    items = FileRecords(log, limit=view.limit).walk(
-        found.position, found.position + found.size_bytes
-    )
+    records = FileRecords(view.segment_at(found.segment).log(), limit=view.limit)
+    items = records.walk(found.position, found.position + found.size_bytes)
     return not isinstance(next(items, None), Gap | None)
 
 
 def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int] | None:
-    """Find the first sound batch that reaches an offset: segment, position, offset to read from."""
-    if offset < view.log_start:
+    """Find the first sound batch that reaches an offset: log, position, offset to read from."""
+    if offset < view.log_start or view.target.log is None:
         return None
-    floor = max(view.floor(offset), 0)
-    bases = [segment.base_offset for segment in view.segments]
-    for number in range(floor, len(bases)):
-        segment = view.segments[number]
-        position = segment.start_for(offset) if number == floor else 0
-        following = bases[number + 1] if number + 1 < len(bases) else None
-        for item in sound_batches(
-            segment.path, position, bases[number], next_base=following, limit=view.limit
-        ):
+    logs = view.target.log.logs
+    floor = max(bisect_right(logs, offset, key=_base_offset) - 1, 0)
+    for number in range(floor, len(logs)):
+        path, base = str(logs[number].log), logs[number].base_offset
+        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+        position = 0
+        if number == floor:
+            name = parse(os.path.basename(path))
+            file = LogFile(path, name, None, None, following, following is None)
+            with Source(path) as source:
+                position = start_position(source, file, offset)
+        for item in sound_batches(path, position, base, next_base=following, limit=view.limit):
             if isinstance(item, Sound) and item.lasts[-1] >= offset:
                 row = bisect_left(item.lasts, offset)
                 return number, item.positions[row], max(offset, item.first_record(row))
-        segment.close()
     return None
+
+
+def _base_offset(segment: LogSegment) -> int:
+    return segment.base_offset

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.damage import way_past
-from kdump.engine.lookup import NEWEST, BrokerError, PartitionView
+from kdump.engine.lookup import BrokerError, PartitionView
 from kdump.engine.rows import Row
+from kdump.engine.versions import NEWEST
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
-    from kdump.engine.lookup import Found, Step, Version
+    from kdump.engine.lookup import Found, Step
     from kdump.engine.targets import Target
+    from kdump.engine.versions import Version
     from kdump.storage.offset_index import OffsetPosition
 
 _FORMAT_WITH_TIME = (0, 10)
@@ -118,7 +120,7 @@ def _explain_record(
     view: PartitionView, found: Found, offset: int, record: tuple[int, int] | None
 ) -> None:
     """Say which record a consumer is handed, or why none is."""
-    path = next(at.path for at in view.segments if at.base_offset == found.segment)
+    path = view.segment_at(found.segment).path
     if record is None:
         text = (
             f"a consumer is handed records below {view.bound:,} only, and none is left from "
@@ -135,7 +137,7 @@ def _timestamp(view: PartitionView, found: Found | None, record: tuple[int, int]
     """A record's timestamp; null where its format has none, -1 where -1 is stored."""
     if record[1] >= 0 or found is None:
         return record[1]
-    segment = next(at for at in view.segments if at.base_offset == found.segment)
+    segment = view.segment_at(found.segment)
     magic = segment.log().read(found.position + 16, 1)
     return None if bytes(magic) == b"\0" else record[1]
 
@@ -170,10 +172,14 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
             else:
                 _refuse_time(target_ms, options)
                 answer = list_offsets(view, target_ms)
-                if answer.position is not None and answer.offset >= 0:
+                if (
+                    answer.segment is not None
+                    and answer.position is not None
+                    and answer.offset >= 0
+                ):
                     view.note(
                         "record",
-                        next(at.path for at in view.segments if at.base_offset == answer.segment),
+                        view.segment_at(answer.segment).path,
                         f"offset {answer.offset:,}, at {answer.timestamp_ms}",
                         offset=answer.offset,
                         timestamp_ms=answer.timestamp_ms,

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.predict.read import RefusalError
 from kdump.kernels import columns as c
+from kdump.storage.layout import TIME_INDEX_ENTRY
 from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from kdump.engine.predict.segment import Segment
@@ -37,6 +39,7 @@ class IndexBuild:
         self.timed = segment.broker >= _TIME_INDEX
         self.most_times = settings.index_size_max_bytes // 12 - 1
         self.times = 0
+        self.time_slots = array("q") if segment.keeps_times else None
         self.last_time = (-1, -1)
         self.largest = (-1, -1)
 
@@ -83,6 +86,8 @@ class IndexBuild:
         if largest > self.last_time[0]:
             self.last_time = self.largest
             self.times += 1
+            if self.time_slots is not None:
+                self.time_slots.extend(self.largest)
 
     def close(self) -> None:
         """Make the last time entry, which is due in any case (I16)."""
@@ -95,3 +100,12 @@ class IndexBuild:
         if sys.byteorder == "little":
             slots.byteswap()
         return OffsetIndex(slots.tobytes(), self.base_offset)
+
+    def time_index(self) -> TimeIndex:
+        """The time index so far, where its entries were kept."""
+        slots = iter(self.time_slots or ())
+        data = bytearray()
+        for timestamp, offset in zip(slots, slots, strict=True):
+            relative = (offset - self.base_offset + (1 << 31)) % (1 << 32) - (1 << 31)
+            data += TIME_INDEX_ENTRY.pack(timestamp, relative)
+        return TimeIndex(bytes(data), self.base_offset)

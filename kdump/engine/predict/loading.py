@@ -7,7 +7,7 @@ is asked of the version where it matters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.predict.files import Files
 from kdump.engine.predict.index import InvalidOffsetError
@@ -26,27 +26,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kdump.engine.predict.read import Broker
+    from kdump.engine.predict.stop import Stop
     from kdump.engine.settings import Settings
     from kdump.storage.local_log import LocalLog
 
 _TIME_INDEX = (0, 10, 1)
 _INDEXES_MENDED = (0, 9)  # a corrupt index is rebuilt at load; before, the broker gives up
 _INDEXES_BELIEVED = (2, 3)  # nothing but the presence of .index is looked at
-_LOG_START_KEPT = (2, 3)
+LOG_START_KEPT = (2, 3)
 _SWAP_FILTER = (2, 0)
 _INDEX_SANITY = (0, 8, 1)
-
-
-class Stop(NamedTuple):
-    """How the broker stopped, as the data directory tells: the checkpoints' offsets, 0 if absent.
-
-    `clean`: the mark is there. `recovers` is False for a directory that is about to be deleted.
-    """
-
-    clean: bool
-    recovery_point: int = 0
-    log_start: int = 0
-    recovers: bool = True
 
 
 class Loading:
@@ -74,7 +63,7 @@ class Loading:
         self._complete_swaps()
         if self.stop.recovers:
             self._retried(self._recover_log)
-        if self.stop.recovers and self.broker >= _LOG_START_KEPT:
+        if self.stop.recovers and self.broker >= LOG_START_KEPT:
             self._mind_log_start()
         if not self.segments:
             self._new_segment()
@@ -122,11 +111,17 @@ class Loading:
         self.segments.clear()
         for base in self.files.bases():
             segment = self.files.open(base)
-            if base not in self.files.pieces and (reason := self._unusable(segment)):
-                self.rebuilt.append((base, reason))
-                if self._recover(segment) > 0:
-                    self.at_load.append(segment)
+            _ = segment.extent  # too large a log stops the start here
+            self._mend(segment)
             self.segments[base] = segment
+
+    def _mend(self, segment: Segment) -> None:
+        """Recover a segment whose indexes cannot be used (R6.4)."""
+        base = segment.base_offset
+        if base not in self.files.pieces and (reason := self._unusable(segment)):
+            self.rebuilt.append((base, reason))
+            if self._recover(segment) > 0:
+                self.at_load.append(segment)
 
     def _unusable(self, segment: Segment) -> str | None:
         """Why a segment is recovered as soon as it is loaded; None where it is not (R6.4)."""
@@ -162,6 +157,7 @@ class Loading:
         """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
         for base, path in self.files.swaps.items():
             swap = Segment(base, path, self.broker, self.settings)
+            swap.keeps_times = self.files.keeps_times
             self._recover(swap)
             end = swap.next_offset()
             old = self._values(base, end)
@@ -189,19 +185,28 @@ class Loading:
         if self.stop.clean:
             return
         self.recovered.clear()
-        unflushed = self._values(self.stop.recovery_point, 1 << 63)
+        unflushed = self._unflushed()
         for number, segment in enumerate(unflushed):
-            self.recovered.append(segment.base_offset)
-            try:
-                cut = self._recover(segment)
-            except InvalidOffsetError as error:
-                segment.why_cut = str(error)
-                cut = segment.truncate_to_base()
-            if cut > 0:
-                self.cut = segment
-                segment.next_offset()  # logged, and may fail
-                self._delete(unflushed[number + 1 :])
+            if self._recover_unflushed(segment, unflushed[number + 1 :]):
                 return
+
+    def _unflushed(self) -> list[Segment]:
+        """What is recovered after an unclean stop: all from the recovery point's segment on."""
+        return self._values(self.stop.recovery_point, 1 << 63)
+
+    def _recover_unflushed(self, segment: Segment, behind: list[Segment]) -> bool:
+        """Recover one of those; whether it is cut, which deletes all behind it (R5)."""
+        self.recovered.append(segment.base_offset)
+        try:
+            cut = self._recover(segment)
+        except InvalidOffsetError as error:
+            segment.why_cut = str(error)
+            cut = segment.truncate_to_base()
+        if cut > 0:
+            self.cut = segment
+            segment.next_offset()  # logged, and may fail
+            self._delete(behind)
+        return cut > 0
 
     def _delete(self, segments: list[Segment]) -> None:
         for segment in segments:
@@ -218,7 +223,7 @@ class Loading:
             self._delete([self.segments[base] for base in sorted(self.segments)])
 
     def _new_segment(self) -> None:
-        base = self.stop.log_start if self.broker >= _LOG_START_KEPT and self.stop.recovers else 0
+        base = self.stop.log_start if self.broker >= LOG_START_KEPT and self.stop.recovers else 0
         self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
@@ -290,17 +295,17 @@ class Loading:
             return
         limit = segment.end
         if segment.base_offset == floor and (found := segment.translate(end)) is not None:
-            limit = found[0]
+            limit = found.position
         first = segment.translate(start)
         if first is None:
             return
-        if limit < first[0]:
+        if limit < first.position:
             raise RefusalError("IllegalArgumentException: offsets so far out of order give a "
                                "negative size to read")  # fmt: skip
         self.replayed.append(segment.base_offset)
         with segment.entries() as entries:
             entries.end = limit
-            producers.replay(entries, entries.as_is(first[0]))
+            producers.replay(entries, entries.as_is(first.position))
 
 
 def _transaction_index(base: int, path: str) -> str | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
+from kdump.record.deep import opened
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
@@ -28,6 +28,7 @@ Broker = tuple[int, ...]
 NEW_FORMAT = (0, 11)  # batches of magic 2, and the reading that came with them (S6)
 CLIENT_RECORDS = (0, 10, 2)  # a size that cannot be raises on files too (S5)
 LAZY_READ = (0, 10, 0)  # the size is held against the end before memory is asked for (S3)
+TWO_SECTIONS = (2, 1)  # an index is searched at its end first (I4)
 BASE_SEARCH = (4, 1)  # a search compares base offsets first
 _NO_OVERFLOW = (1, 1, 1)  # the end of an entry is compared without a sum that can wrap (S6)
 
@@ -66,6 +67,19 @@ class CorruptRecordError(RefusalError):
 
 class UnknowableError(Exception):
     """What the broker would meet cannot be told with what is installed here."""
+
+
+class Met(NamedTuple):
+    """The entry that a search ends at; its base offset None where that takes opening a wrapper.
+
+    `scanned` counts the entries from where the search began up to it.
+    """
+
+    position: int
+    size_bytes: int
+    base_offset: int | None
+    last_offset: int
+    scanned: int
 
 
 class Entries:
@@ -185,24 +199,32 @@ class Entries:
         self.stop = position
         for rows in records.headers(position, self.end):
             if self.broker >= NEW_FORMAT and rows.flags & c.TOO_SMALL:
-                self._read_past(rows)
+                unread = self._read_past(rows)
+                if unread >= 0:
+                    if unread:
+                        yield rows.slice(0, unread)
+                    raise RefusalError("KafkaException: a batch header cut off by the file end")
             last = rows.count - 1
             self.stop = rows.value(c.B_POSITION, last) + rows.value(c.B_SIZE, last)
             self.bytes_read += _V2_HEADER_BYTES * rows.count
             yield rows
         self._raise_ending(self.stop)
 
-    def _read_past(self, rows: Columns) -> None:
-        """Give batches too small for their header what a broker reads there: what follows (S9)."""
+    def _read_past(self, rows: Columns) -> int:
+        """Give batches too small for their header what a broker reads there: what follows (S9).
+
+        Returns the first row of which the file holds too little for that, -1 for none.
+        """
         for number, flags in enumerate(rows.column(c.B_FLAGS)):
             if not flags & c.TOO_SMALL or rows.value(c.B_LAYOUT, number) != 2:
                 continue
             position = rows.value(c.B_POSITION, number)
             head = self.source.read(position, min(_V2_HEADER_BYTES, self.end - position))
             if len(head) < _V2_HEADER_BYTES:
-                raise RefusalError("KafkaException: a batch header that is cut off by the file end")
+                return number
             base, delta = _V2_HEAD.unpack_from(head)
             rows.block[c.B_LAST_OFFSET * rows.stride + number] = base + delta
+        return -1
 
     def _raise_ending(self, position: int) -> None:
         """Raise what a broker raises at the bytes that are no whole entry, if it does."""
@@ -238,42 +260,58 @@ class Entries:
         if CLIENT_RECORDS <= self.broker < _NO_OVERFLOW and self._wraps(position, size):
             raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")
 
-    def search(self, position: int, offset: int) -> tuple[int, int] | None:
-        """Find the first entry from `position` on whose last offset reaches `offset` (L2).
+    def next_offset(self, position: int, indexed: int, base: int) -> int:
+        """The offset behind the last entry as a start finds it (`readNextOffset`).
 
-        Returns its (position, last offset).
+        `indexed` is the offset of the last index entry, `position` where it leads. Where nothing
+        there reaches that offset, or no whole entry stands there (the twelve bytes that brokers
+        before 0.10.2 searched by may be those of a torn one), the segment counts as empty, however
+        much it holds: that gives `base`.
         """
+        found = self.search(position, indexed)
+        last = base - 1
+        for rows in self.as_is(found.position) if found is not None else ():
+            last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
+        return last + 1
+
+    def search(self, position: int, offset: int) -> Met | None:
+        """Find the first entry from `position` on whose last offset reaches `offset` (L2)."""
         if self.broker < CLIENT_RECORDS:
             return self._search_old(position, offset)
         if self.broker >= BASE_SEARCH:
             return self._search_bases(position, offset)
+        passed = 0
         for rows in self.as_is(position):
-            if max(rows.column(c.B_LAST_OFFSET)) < offset:
-                continue
-            for number, last in enumerate(rows.column(c.B_LAST_OFFSET)):
-                if last >= offset:
-                    return rows.value(c.B_POSITION, number), last
+            row = _first_from(rows, c.B_LAST_OFFSET, offset)
+            if row < rows.count:
+                return _met(rows, row, passed)
+            passed += rows.count
         return None
 
-    def _search_bases(self, position: int, offset: int) -> tuple[int, int] | None:
-        """Find the same entry by base offsets, looking at a last offset only where it decides.
+    def _search_bases(self, position: int, offset: int) -> Met | None:
+        """Find it by base offsets, looking at a last offset only where it decides (KAFKA-18989).
 
-        Where offsets fall, this finds other entries, or none. Each wrapper is opened for it.
+        The header behind the entry is read before that is taken, unless its base offset is the
+        one looked for. Where offsets fall, this finds other entries, or none; of an entry written
+        twice it finds the second. Each wrapper is opened for it.
         """
-        before: tuple[int, int] | None = None
+        before: Met | None = None
+        passed = 0
         for rows in self.as_is(position):
-            highest = -1 if rows.flags & c.WRAPPER else max(rows.column(c.B_BASE_OFFSET))
-            first = rows.count - 1 if 0 <= highest < offset else 0
+            wrapped = rows.flags & c.WRAPPER
+            first = 0 if wrapped else _first_from(rows, c.B_BASE_OFFSET, offset)
+            if first:
+                before = _met(rows, first - 1, passed)
             for number in range(first, rows.count):
-                last = rows.value(c.B_LAST_OFFSET, number)
-                found = rows.value(c.B_POSITION, number), last
+                found = _met(rows, number, passed)
                 base = self.first_offset(rows, number)
                 if base == offset:
                     return found
                 if base > offset:
-                    return before if before is not None and before[1] >= offset else found
+                    return before if before is not None and before.last_offset >= offset else found
                 before = found
-        return before if before is not None and before[1] >= offset else None
+            passed += rows.count
+        return before if before is not None and before.last_offset >= offset else None
 
     def first_offset(self, rows: Columns, number: int) -> int:
         """The base offset of an entry; a wrapper is opened for it (F18)."""
@@ -283,25 +321,21 @@ class Entries:
         if size > self.limit:
             raise UnknowableError(f"a compressed entry of {size} bytes")
         data = self.source.read(position, size)
-        first: int | None = None
-        # All of it is opened before the first message is handed out.
-        for piece in read_batch(data, position, rows, number, limit=self.limit):
-            if piece.reason in _NOT_OPENED:
-                raise UnknowableError(f"a compressed entry that is not opened: {piece.detail}")
-            if piece.reason in _UNREADABLE:
-                error = CorruptRecordError("CorruptRecordException: a broken compressed entry")
-                error.end_position = position
-                raise error
-            if piece.reason == reasons.CODEC_FAILED:
-                raise RefusalError("KafkaException: a compressed entry that cannot be opened")
-            if first is None and piece.records.count:
-                first = piece.records.value(c.R_OFFSET, 0)
-        if first is None:
-            raise RefusalError("a compressed entry without a message")
-        return first
+        wrapper = opened(data, position, rows, number, self.limit)
+        if wrapper.reason in _NOT_OPENED:
+            raise UnknowableError(f"a compressed entry that is not opened: {wrapper.detail}")
+        offset, _, compressed = next(wrapper.messages(), (-1, -1, False))
+        if wrapper.reason in _UNREADABLE or compressed:
+            error = CorruptRecordError("CorruptRecordException: a broken compressed entry")
+            error.end_position = position
+            raise error
+        if wrapper.reason:
+            raise RefusalError("KafkaException: a compressed entry that cannot be opened")
+        return offset
 
-    def _search_old(self, position: int, offset: int) -> tuple[int, int] | None:
-        block, start = b"", 0
+    def _search_old(self, position: int, offset: int) -> Met | None:
+        """Find it by twelve bytes of each entry; an offset is looked at before the size (L2)."""
+        block, start, scanned = b"", 0, 0
         while position + LOG_OVERHEAD < self.end:
             if not start <= position <= start + len(block) - LOG_OVERHEAD:
                 block, start = self.source.read(position, 1 << 16), position
@@ -309,9 +343,29 @@ class Entries:
                 return None
             last, size = _ENTRY.unpack_from(block, position - start)
             self.bytes_read += LOG_OVERHEAD
+            scanned += 1
             if last >= offset:
-                return position, last
+                return Met(position, LOG_OVERHEAD + size, None, last, scanned)
             if size < SMALLEST_MESSAGE:
                 raise RefusalError(f"IllegalStateException: invalid message size {size}")
             position += LOG_OVERHEAD + size
         return None
+
+
+def _first_from(rows: Columns, column: int, offset: int) -> int:
+    """The first row whose value reaches `offset`; the number of rows where none does."""
+    values = rows.column(column)
+    if max(values) < offset:
+        return rows.count
+    return next(row for row, value in enumerate(values) if value >= offset)
+
+
+def _met(rows: Columns, row: int, passed: int) -> Met:
+    wrapper = rows.value(c.B_FLAGS, row) & c.WRAPPER
+    return Met(
+        rows.value(c.B_POSITION, row),
+        rows.value(c.B_SIZE, row),
+        None if wrapper else rows.value(c.B_BASE_OFFSET, row),
+        rows.value(c.B_LAST_OFFSET, row),
+        passed + row + 1,
+    )

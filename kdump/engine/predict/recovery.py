@@ -7,13 +7,13 @@ entries are met. Here the result becomes a row.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
-from kdump.engine.predict.loading import Loading, Stop
+from kdump.engine.predict.loading import Loading
 from kdump.engine.predict.losses import Losses, losses
 from kdump.engine.predict.pre08 import start as start_pre08
 from kdump.engine.predict.read import MemoryRefusalError, RefusalError, UnknowableError
+from kdump.engine.predict.stop import Stop, stop_of
 from kdump.engine.predict.strays import STRAYS, set_aside
 from kdump.engine.rows import Row
 from kdump.errors import PathError
@@ -29,12 +29,7 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
 
-DEFAULT_BROKER: Broker = (4, 1)
 _FIRST_WITH_OFFSETS = (0, 8)
-_RECOVERY_POINTS = (0, 8, 1)
-_LAST_SEGMENT_ONLY = (1 << 63) - 1
-_CHECKPOINTS_FORGIVEN = (0, 9)
-_LOG_STARTS = (0, 11)
 
 FIELDS = (
     "topic", "partition", "outcome", "segments_read", "truncate_segment", "truncate_position",
@@ -73,7 +68,7 @@ def predict_partition(
     if directory is None:
         directory = target.log_dir()
     try:
-        stop = _stop(log, directory, broker)
+        stop = stop_of(log, directory, broker)
         if broker < _FIRST_WITH_OFFSETS:
             _pre08(fields, log, clean=stop.clean)
         else:
@@ -92,30 +87,6 @@ def predict_partition(
         fields["outcome"] = "unknown"
         fields["reason"] = str(error)
     return Row("recovery", fields)
-
-
-def _stop(log: LocalLog, directory: LogDir | None, broker: Broker) -> Stop:
-    """Read how the broker stopped (R1). Nothing but the mark makes a stop clean."""
-    name = log.name
-    if directory is None or name is None:
-        return Stop(clean=False)
-    partition = (name.topic, name.partition)
-    recovers = name.retirement is not Retirement.DELETE
-    marks = {os.path.basename(path) for path in directory.files}
-    if name.topic == names.CLUSTER_METADATA_TOPIC:
-        return Stop(clean=False)
-    recovery = directory.offsets(names.RECOVERY_POINT_CHECKPOINT)
-    starts = directory.offsets(names.LOG_START_CHECKPOINT)
-    if recovery is None and broker < _CHECKPOINTS_FORGIVEN:
-        raise RefusalError("IOException: the recovery point checkpoint cannot be read")
-    if broker < _RECOVERY_POINTS:
-        recovery = {partition: _LAST_SEGMENT_ONLY}
-    return Stop(
-        names.CLEAN_SHUTDOWN in marks,
-        (recovery or {}).get(partition, 0),
-        (starts or {}).get(partition, 0) if broker >= _LOG_STARTS else 0,
-        recovers,
-    )
 
 
 def loaded(log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> Loading:

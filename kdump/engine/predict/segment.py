@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kdump.engine.predict.index import IndexBuild, InvalidOffsetError
-from kdump.engine.predict.read import CorruptRecordError, Entries, RefusalError
+from kdump.engine.predict.read import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
 from kdump.kernels import columns as c
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
+from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from kdump.engine.predict.producers import Producers
-    from kdump.engine.predict.read import Broker
+    from kdump.engine.predict.read import Broker, Met
     from kdump.engine.settings import Settings
     from kdump.kernels.columns import Columns
 
 LAST_OFFSETS = (2, 0)  # index entries name the last offset of a batch; overflow is looked for
-_TWO_SECTIONS = (2, 1)
 RELATIVE_MAX = (1 << 31) - 1
 _FILE_MAX = (1 << 31) - 1
 
@@ -51,8 +51,8 @@ class Segment:
         self.path = path
         self.broker = broker
         self.settings = settings
-        self.start, self.end = part or (0, _size(path))
-        self.original_end = self.end
+        self._extent = part
+        self._end: int | None = None
         self._index_path = index_path
         self._index: OffsetIndex | None = None
         self.rebuilt = False
@@ -61,6 +61,34 @@ class Segment:
         self.why_cut = ""
         self.sound_end = base_offset  # the offset behind the last entry that recovery took
         self.bytes_read = 0
+        self.keeps_times = False  # whether a recovery leaves a time index, too
+        self.time_index = TimeIndex(b"", base_offset)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where it begins and ended in its file, which is looked at when that is first asked."""
+        if self._extent is None:
+            self._extent = 0, _size(self.path)
+        return self._extent
+
+    @property
+    def start(self) -> int:
+        """Where in the file it begins."""
+        return self.extent[0]
+
+    @property
+    def original_end(self) -> int:
+        """Where it ended before anything was cut."""
+        return self.extent[1]
+
+    @property
+    def end(self) -> int:
+        """Where in the file it ends."""
+        return self.original_end if self._end is None else self._end
+
+    @end.setter
+    def end(self, end: int) -> None:
+        self._end = end
 
     @property
     def index(self) -> OffsetIndex:
@@ -96,32 +124,23 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where a search for an offset begins (I7), as a position in the file; no lower than 0."""
-        entry = self.index.lookup(offset, two_section=self.broker >= _TWO_SECTIONS)
+        entry = self.index.lookup(offset, two_section=self.broker >= TWO_SECTIONS)
         return self.start + max(entry.position, 0)
 
-    def translate(self, offset: int) -> tuple[int, int] | None:
-        """The first entry whose last offset reaches `offset`: (position, last offset), or None."""
+    def translate(self, offset: int) -> Met | None:
+        """Find the first entry whose last offset reaches `offset`, None where none does."""
         if self.size_bytes == 0:
             return None
         with self.entries() as entries:
             return entries.search(self.position_of(offset), offset)
 
     def next_offset(self) -> int:
-        """The offset behind the last entry as a start finds it (`readNextOffset`).
-
-        The search begins at the last index entry. Where nothing there reaches that entry's offset,
-        the segment counts as empty, however much it holds.
-        """
+        """The offset behind the last entry as a start finds it, from the last index entry on."""
         if self.size_bytes == 0:
             return self.base_offset
+        indexed = self.index.last_offset
         with self.entries() as entries:
-            found = entries.search(self.position_of(self.index.last_offset), self.index.last_offset)
-            if found is None:
-                return self.base_offset
-            last = found[1]
-            for rows in entries.as_is(found[0]):
-                last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
-            return last + 1
+            return entries.next_offset(self.position_of(indexed), indexed, self.base_offset)
 
     def has_overflow(self) -> bool:
         """Whether splitting the segment would be permitted (R15)."""
@@ -132,9 +151,10 @@ class Segment:
         """Empty the segment, as far as an entry with its base offset or above is found (I19)."""
         found = self.translate(self.base_offset)
         self.index = OffsetIndex(b"", self.base_offset)
+        self.time_index = TimeIndex(b"", self.base_offset)
         before = self.end
         if found is not None:
-            self.end = found[0]
+            self.end = found.position
         self.emptied = True
         return before - self.end
 
@@ -152,6 +172,7 @@ class Segment:
         before, self.end = self.end, valid
         self.index = build.index()
         build.close()
+        self.time_index = build.time_index()
         return before - valid
 
     def _valid_end(self, entries: Entries, build: IndexBuild, producers: Producers | None) -> int:

@@ -55,7 +55,9 @@ def _piece(segment: Segment, entries: Entries, rows: Columns, row: int) -> Segme
     if not 0 <= rows.value(c.B_LAST_OFFSET, row) - base <= RELATIVE_MAX:
         raise RefusalError(f"IllegalStateException: the batch at offset {base} fits no segment")
     part = (rows.value(c.B_POSITION, row), segment.end)
-    return Segment(base, segment.path, segment.broker, segment.settings, part=part)
+    piece = Segment(base, segment.path, segment.broker, segment.settings, part=part)
+    piece.keeps_times = segment.keeps_times
+    return piece
 
 
 def _finished(piece: Segment, build: IndexBuild, end: int) -> Segment:
@@ -63,6 +65,7 @@ def _finished(piece: Segment, build: IndexBuild, end: int) -> Segment:
         piece.base_offset, piece.path, piece.broker, piece.settings, part=(piece.start, end)
     )
     build.close()
-    done.index = build.index()
+    done.index, done.time_index = build.index(), build.time_index()
+    done.keeps_times = piece.keeps_times
     done.rebuilt = done.is_part = True
     return done

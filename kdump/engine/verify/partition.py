@@ -131,7 +131,9 @@ def verify_partition(
     before = listing_of(path)
     result = look(before, leave_out, walked)
     result = result._replace(findings=settled(target, path, before, result.findings, look_again))
-    findings = advised(target, result.findings, options.broker_version, options.limit)
+    findings = advised(
+        target, result.findings, options.broker_version, options.limit, settings=settings
+    )
     result = result._replace(findings=findings)
     if leave_out is not None:
         not_checked = (*result.counts.not_checked, *leave_out.counts.items())

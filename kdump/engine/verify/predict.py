@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.advice import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
-from kdump.engine.predict.recovery import DEFAULT_BROKER, predict_partition
+from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
+from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.storage.log_dir import LogDir
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from kdump.engine.about import DirectoryFacts
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.engine.findings import Finding
-    from kdump.engine.predict.read import Broker
     from kdump.engine.rows import Row
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
@@ -46,7 +46,7 @@ class Predictor(NamedTuple):
 
 
 def unserved(
-    target: Target, findings: Iterable[Finding], recovery: Row, broker: Broker, limit: int
+    target: Target, findings: Iterable[Finding], recovery: Row, predict: Predictor, limit: int
 ) -> list[dict[str, object]]:
     """Say at which damage consumers stop after a start, and from where on they are served again.
 
@@ -60,7 +60,14 @@ def unserved(
         for found in findings
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
-    asked = advised(target, stays[:_UNSERVED], broker, limit, running=False)
+    asked = advised(
+        target,
+        stays[:_UNSERVED],
+        predict.broker,
+        limit,
+        running=False,
+        settings=predict.settings,
+    )
     return [{name: getattr(found, name) for name in _WAY} for found in asked]
 
 
@@ -72,7 +79,7 @@ def predictor(
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})
-    return Predictor(broker or DEFAULT_BROKER, settings, clusters)
+    return Predictor(broker or NEWEST, settings, clusters)
 
 
 def refused(

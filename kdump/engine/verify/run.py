@@ -199,7 +199,7 @@ def verify_item(
     from kdump.engine.verify.predict import unserved
 
     recovery.fields["unserved"] = unserved(
-        target, result.findings, recovery, predict.broker, options.limit
+        target, result.findings, recovery, predict, options.limit
     )
     return result._replace(recovery=recovery)
 

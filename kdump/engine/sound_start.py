@@ -1,0 +1,73 @@
+"""From where on a quick look reads a log: behind the last index entry that the log bears out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.storage.file_records import FileRecords
+from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.storage.index import Index
+
+# An index is proved whole up to this many bytes, else its end only.
+_PROVED_BYTES = 1 << 18
+_PROVED_SLOTS = 4096
+_STEPS_BACK = 64
+
+
+def sound_start(log: Source, base_offset: int, index_path: str | None) -> int:
+    """Where the last entry of an offset index leads that can be true; else 0."""
+    if index_path is None:
+        return 0
+    try:
+        with Source(index_path) as source:
+            index = OffsetIndex(source, base_offset, slotwise=True)
+            end = written_slots(index)
+            for slot in range(end - 1, max(-1, end - 1 - _STEPS_BACK), -1):
+                if _bears_out(log, base_offset, index.entry(slot)):
+                    return index.entry(slot).position
+    except PathError:
+        return 0
+    return 0
+
+
+def _bears_out(log: Source, base_offset: int, entry: OffsetPosition) -> bool:
+    """Whether an entry starts in the log where an index entry says (I10 c and e)."""
+    if not 0 < entry.position < log.size:
+        return False
+    header = FileRecords(log).header(entry.position)
+    if header is None or header.flags & (c.TOO_SMALL | c.MAGIC_UNKNOWN):
+        return False
+    first = header.value(c.B_BASE_OFFSET, 0)
+    if header.flags & c.WRAPPER:
+        first = base_offset
+    return base_offset <= first <= entry.offset
+
+
+def written_slots(index: Index) -> int:
+    """Count the written entries of an index that a start would rebuild (I3).
+
+    Zeros end them, and behind a truncation the first entry that does not rise. Of a large index
+    only the last slots are looked at for that.
+    """
+    empty = (0, 0)
+    low, high = 0, index.entries
+    while low < high:
+        middle = (low + high) // 2
+        if index.raw(middle) == empty:
+            high = middle
+        else:
+            low = middle + 1
+    if low * index.layout.size <= _PROVED_BYTES:
+        return min(low, index.rising_end())
+    start = low - _PROVED_SLOTS
+    key, value = index.raw(start)
+    for slot, next_key, next_value in index.pairs(start + 1, low):
+        if next_key <= key or not index.value_rises(value, next_value):
+            return slot
+        key, value = next_key, next_value
+    return low

@@ -1,0 +1,81 @@
+"""The messages of a wrapper as a broker's searches meet them: framed, their fields not looked at.
+
+A broker opens all of a wrapper, frames every message and works out their offsets before it looks at
+the first (F13 to F17). Key and value of a message are read by nobody who asks for offset or time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.layout import CODEC_MASK, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, ZSTD, int64
+from kdump.record.legacy import value_range
+
+if TYPE_CHECKING:
+    from kdump.kernels.columns import Columns
+
+_INNER = struct.Struct(">qi4xbB")  # offset, size, magic, attributes
+_TIMESTAMP = struct.Struct(">q")
+_TIMESTAMP_AT = _INNER.size
+_SOUND = (reasons.END, reasons.INNER_CUT_SHORT)
+
+
+class Opened(NamedTuple):
+    """A wrapper's plain text, and what its messages' offset fields count from.
+
+    With a `reason` other than END a broker fails before it has a message.
+    """
+
+    inner: bytes | bytearray
+    base: int
+    append_time: int | None
+    reason: int
+    detail: str = ""
+
+    def messages(self) -> Iterator[tuple[int, int, bool]]:
+        """Yield (offset, timestamp_ms, whether it is compressed again) of each message."""
+        position, size = 0, len(self.inner)
+        while position + _INNER.size <= size:
+            offset, length, magic, attributes = _INNER.unpack_from(self.inner, position)
+            if length > size - position - LOG_OVERHEAD:
+                return
+            timestamp = -1
+            if magic and self.append_time is not None:
+                timestamp = self.append_time
+            elif magic and position + _TIMESTAMP_AT + _TIMESTAMP.size <= size:
+                timestamp = _TIMESTAMP.unpack_from(self.inner, position + _TIMESTAMP_AT)[0]
+            yield int64(self.base + offset), timestamp, bool(attributes & CODEC_MASK)
+            position += LOG_OVERHEAD + length
+
+
+def opened(
+    data: bytes | bytearray | memoryview, base: int, batches: Columns, index: int, limit: int
+) -> Opened:
+    """Open the wrapper in row `index`, whose bytes lie in `data` from `base` on."""
+    start = batches.value(c.B_POSITION, index) - base
+    end = start + batches.value(c.B_SIZE, index)
+    layout = batches.value(c.B_LAYOUT, index)
+    first, last, reason = value_range(memoryview(data), start, end, layout)
+    attributes = batches.value(c.B_ATTRIBUTES, index)
+    codec = attributes & CODEC_MASK
+    if reason or codec == ZSTD:
+        return Opened(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
+    from kdump.record import compression
+
+    plain = compression.decompress(
+        codec, memoryview(data)[first:last], limit, broken_lz4_header=layout == 0
+    )
+    if plain.data is None or plain.reason:
+        return Opened(b"", 0, None, plain.reason, plain.detail)
+    inner = plain.data
+    wrapper_offset = batches.value(c.B_LAST_OFFSET, index)
+    from_last, _, _, reason = kernels.inner_base(inner, 0, len(inner), wrapper_offset, layout)
+    append_time = None
+    if layout and attributes & TIMESTAMP_TYPE_BIT:
+        append_time = batches.value(c.B_MAX_TIMESTAMP, index)
+    return Opened(inner, from_last, append_time, reasons.END if reason in _SOUND else reason)

@@ -1,0 +1,143 @@
+"""Random lookups in directories that a start would mend: broken, stopped cleanly or not.
+
+The directories are those of `recoveries`; `find_offset` and `find_time` of Kafka 4.1.1 judge, with
+the recovery point, the log start and the clean mark that we read from the data directory.
+KDUMP_FUZZ=long takes 20,000 lookups; KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
+"""
+
+import os
+import random
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from oracle import oracle
+from recoveries import BROKER, INTERVAL, Case
+
+from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.engine.settings import Settings
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.time_lookup import list_offsets
+from kdump.errors import PathError
+
+pytestmark = pytest.mark.oracle
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "20000" if _LONG else "1000"))
+_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+LOOKUPS = 20  # of each directory
+A_TEST = 10  # directories
+SETTINGS = Settings(index_interval_bytes=INTERVAL)
+Json = dict[str, Any]
+
+# Seeds on which we once differed, with what we had wrong.
+ONCE_WRONG: dict[int, str] = {}
+
+
+def view_of(case: Case) -> PartitionView:
+    (case.root / "meta.properties").touch()
+    target = next(iter(resolve([str(case.directory)], Selection())))
+    assert isinstance(target, Target)
+    return PartitionView(target, broker=BROKER, settings=SETTINGS)
+
+
+def fetch_of_ours(case: Case, offset: int) -> Json:
+    with closing(view_of(case)) as view:
+        try:
+            found = view.fetch(offset)
+        except (BrokerError, PathError) as error:
+            return {"error": str(error)}
+        if found is None:
+            return {"found": None}
+        return {"segment": found.segment, "size": found.size_bytes, "last": found.last_offset}
+
+
+def fetch_of_theirs(side: Json) -> Json:
+    if "error" in side:
+        return {"error": side["error"]}
+    fetch = side["fetch"]
+    if fetch is None or not fetch.get("size"):
+        return {"error": fetch["error"]} if fetch and "error" in fetch else {"found": None}
+    first = fetch.get("firstBatch")
+    if first is None:
+        return {"segment": fetch["segment"]}
+    last = first.get("lastOffset")
+    return {"segment": fetch["segment"], "size": first["sizeInBytes"], "last": last}
+
+
+def same_fetch(ours: Json, theirs: Json) -> bool:
+    if "error" in theirs:
+        return "error" in ours
+    return all(ours.get(name, -1) == value for name, value in theirs.items() if value is not None)
+
+
+def time_of_ours(case: Case, target: int) -> Any:
+    with closing(view_of(case)) as view:
+        try:
+            answer = list_offsets(view, target)
+        except (BrokerError, PathError) as error:
+            return f"error: {error}"
+        return [answer.offset, answer.timestamp_ms]
+
+
+def time_of_theirs(side: Json) -> Any:
+    if "error" in side:
+        return f"error: {side['error']}"
+    answer = side["answer"]
+    if answer is None or (answer["timestamp"] >= 0 and answer["offset"] >= side["logEndOffset"]):
+        return [-1, -1]  # what lies past the end is left to the broker's next layer
+    return [answer["offset"], answer["timestamp"]]
+
+
+def drawn(case: Case, rng: random.Random) -> tuple[list[int], list[int]]:
+    """Offsets and times at and around what the logs hold."""
+    offsets, times = [0], [0]
+    for log in sorted(case.directory.glob("*.log")):
+        offsets.append(int(log.stem))
+        for batch in case.judge.ask("batches", file=log)["batches"]:
+            offsets += [batch.get("baseOffset", 0), batch.get("lastOffset", 0)]
+            times.append(batch.get("maxTimestamp", 0))
+    least, most = min(offsets), max(offsets)
+    asked = [max(0, rng.choice(offsets) + rng.choice((-1, 0, 0, 1))) for _ in range(LOOKUPS // 2)]
+    asked[:2] = [rng.randint(max(0, least), max(0, most)), max(0, most) + 2]
+    asked = [min(offset, (1 << 63) - 1) for offset in asked]
+    at = [max(0, rng.choice(times) + rng.choice((-1, 0, 1))) for _ in range(LOOKUPS // 2 - 3)]
+    return asked, [min(time, (1 << 63) - 1) for time in at] + [-1, -2, -3]
+
+
+def differences(case: Case) -> list[str]:
+    rng = random.Random(f"lookups after a start {case.seed}")
+    offsets, times = drawn(case, rng)
+    how: Json = {"dir": case.directory, "indexIntervalBytes": INTERVAL, **case.start}
+    found = []
+    for offset in offsets:
+        side = case.judge.ask("find_offset", offset=offset, **how)["unified"]
+        if "logEndOffset" not in side:
+            return found  # the start fails, at something that a lookup need not meet
+        theirs, ours = fetch_of_theirs(side), fetch_of_ours(case, offset)
+        if not same_fetch(ours, theirs):
+            found.append(f"{case}\n  offset {offset}: {ours}\n  broker {theirs}")
+    for time in times:
+        side = case.judge.ask("find_time", timestamp=time, **how)["unified"]
+        told, ours_told = time_of_theirs(side), time_of_ours(case, time)
+        same = told == ours_told
+        if isinstance(told, str):
+            same = isinstance(ours_told, str)
+        if not same:
+            found.append(f"{case}\n  time {time}: {ours_told}\n  broker {told}")
+    return found
+
+
+@pytest.mark.parametrize("first", range(_FIRST, _FIRST + -(-_COUNT // LOOKUPS), A_TEST))
+def test_lookups_in_what_a_start_mends(first: int, tmp_path: Path) -> None:
+    failures: list[str] = []
+    for seed in range(first, first + A_TEST):
+        failures += differences(Case(oracle(), seed, tmp_path / str(seed)))
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("seed", sorted(ONCE_WRONG))
+def test_lookups_that_once_differed(seed: int, tmp_path: Path) -> None:
+    failures = differences(Case(oracle(), seed, tmp_path / str(seed)))
+    assert not failures, "\n".join(failures)

@@ -1,0 +1,109 @@
+"""Lookups after an unclean stop: every segment from the recovery point on as a start leaves it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.time_lookup import list_offsets
+
+SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
+ZSTD = "orders.zstd-0"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give the sample as a killed broker leaves it, all of it above the recovery point."""
+    directory = tmp_path / "d1"
+    shutil.copytree(SAMPLE / ZSTD, directory / ZSTD)
+    (directory / "meta.properties").write_text("version=1\n")
+    flushed(directory / ZSTD, 0)
+    return directory / ZSTD
+
+
+def flushed(partition: Path, offset: int) -> None:
+    checkpoint = partition.parent / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\norders.zstd 0 {offset}\n")
+
+
+@contextmanager
+def opened(partition: Path, **options: bool) -> Iterator[PartitionView]:
+    target = next(resolve([str(partition)], Selection()))
+    assert isinstance(target, Target)
+    with closing(PartitionView(target, **options)) as view:
+        yield view
+
+
+def file(partition: Path, base: int, suffix: str) -> Path:
+    return partition / f"{base:020d}.{suffix}"
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip_in_the_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_zeroed_indexes_of_an_older_segment_are_rebuilt(partition: Path) -> None:
+    zero(file(partition, 0, "index"))
+    zero(file(partition, 0, "timeindex"))
+    with opened(partition) as view:
+        assert list_offsets(view, 1700040100000).offset == 101
+    flushed(partition, 293)
+    with opened(partition) as view:  # flushed: what lies there is believed
+        assert list_offsets(view, 1700040100000).offset == 293
+
+
+def test_a_cut_deletes_what_is_behind(partition: Path) -> None:
+    flip_in_the_middle(file(partition, 0, "log"))
+    with opened(partition) as view:
+        assert list_offsets(view, -1).offset == 138
+        assert [segment.base_offset for segment in view.segments] == [0]
+        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 138"):
+            view.fetch(400)
+        assert view.fetch(138) is None
+        assert list_offsets(view, 1700040100000).offset == 101
+    with opened(partition, as_is=True) as view:
+        assert view.fetch(400) is not None
+
+
+def test_what_is_behind_the_segment_asked_for_is_left_alone(partition: Path) -> None:
+    bases = sorted(int(path.stem) for path in partition.glob("*.log"))
+    for base in bases[1:]:
+        file(partition, base, "log").write_bytes(b"")
+    with opened(partition) as view:
+        found = view.fetch(100)
+        assert found is not None
+        record = view.record_at(found, 100)
+        assert record is not None
+        assert record[0] == 100
+        assert view.steps[0].step == "recovery"
+
+
+def test_a_segment_without_an_index_is_cut_alone(partition: Path) -> None:
+    (partition.parent / ".kafka_cleanshutdown").touch()
+    file(partition, 0, "index").unlink()
+    flip_in_the_middle(file(partition, 0, "log"))
+    with opened(partition) as view:
+        assert list_offsets(view, -1).offset == 975
+        found = view.fetch(200)
+        assert found is not None
+        assert found.segment == 293
+
+
+def test_a_log_that_ends_below_its_start_begins_anew(partition: Path) -> None:
+    flip_in_the_middle(file(partition, 0, "log"))
+    checkpoint = partition.parent / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders.zstd 0 200\n")
+    with opened(partition) as view:
+        assert view.fetch(200) is None
+        assert (view.log_start, view.log_end) == (200, 200)
+        assert list_offsets(view, 0).offset == -1
