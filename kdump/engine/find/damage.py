@@ -17,8 +17,8 @@ from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.find.rows import FindOptions
+    from kdump.engine.landings import Way
     from kdump.engine.lookup import Found, PartitionView
-    from kdump.engine.served import Way
     from kdump.storage.segment import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")
@@ -43,7 +43,7 @@ def way_past(
     place = _sound_place(view, offset)
     if place is None:
         return fields
-    number, position, first = place
+    number, position, first, below = place
     assert view.target.log is not None
     log = view.target.log.logs[number]
     lands = error is None and found is not None and found.position == position
@@ -54,12 +54,13 @@ def way_past(
         way = served.way(log.base_offset, position, first)
         if way is None:
             return fields
+        way = way._replace(skipped=0 if way.served_from == first else way.skipped - below)
         view.note(
             "served",
             str(log.log),
             _words(first, way),
         )
-        return dict(zip(FIELDS, (first, way.served_from, way.skipped), strict=True))
+        return dict(zip(FIELDS, (first, *way), strict=True))
     finally:
         served.close()
 
@@ -85,8 +86,11 @@ def _is_sound(view: PartitionView, found: Found | None) -> bool:
     return not isinstance(next(items, None), Gap | None)
 
 
-def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int] | None:
-    """Find the first sound batch that reaches an offset: log, position, offset to read from."""
+def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] | None:
+    """Find the first sound batch that reaches an offset.
+
+    Gives its log's number, its position, the offset to read from, and how many records lie below.
+    """
     if offset < view.log_start or view.target.log is None:
         return None
     logs = view.target.log.logs
@@ -103,7 +107,9 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int] | Non
         for item in sound_batches(path, position, base, next_base=following, limit=view.limit):
             if isinstance(item, Sound) and item.lasts[-1] >= offset:
                 row = bisect_left(item.lasts, offset)
-                return number, item.positions[row], max(offset, item.first_record(row))
+                first = max(offset, item.first_record(row))
+                below = bisect_left(item.records(row), first)
+                return number, item.positions[row], first, below
     return None
 
 
