@@ -91,7 +91,8 @@ def _end_as_plugin(why: str) -> None:
     "--broker-version",
     type=VERSION,
     metavar="X.Y[.Z]",
-    help="With --predict: the version that starts. Default: the newest.",
+    help="The version asked what it serves behind damage and, with --predict, what its start "
+    "does. Default: the newest.",
 )
 @click.option(
     "--state",
@@ -215,8 +216,6 @@ def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writi
             raise UsageError(f"--{one} and --{other} exclude each other")
     if asked["nagios"] and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
-    if asked["broker_version"] is not None and not asked["predict"]:
-        raise UsageError("--broker-version needs --predict")
     if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
     if asked["recheck_after"] is not None and asked["state"] is None:

@@ -41,27 +41,30 @@ CATALOGUE: dict[str, Code] = {
     "crc-mismatch": Code(
         _D,
         "The stored checksum of a batch is not the checksum of its bytes.",
-        "Look at the batch with dump --hex; a consumer gets past it by seeking to the next good "
-        "offset.",
+        "Look at the batch with dump --hex; consumers go on where a broker serves them again, "
+        "which the finding says.",
         "Consumers that check sums stop here; brokers serve the batch as it is, and cut the "
         "log here if they recover the segment.",
     ),
     "batch-length": Code(
         _D,
         "A length field is below the smallest message, so nothing behind it can be framed.",
-        "Read on from the next good offset; recover the range from a replica.",
+        "Consumers go on where a broker serves them again, which the finding says; recover the "
+        "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
     ),
     "batch-cut-short": Code(
         _D,
         "A batch says it is longer than the bytes that are left, and valid batches follow it.",
-        "Read on from the next good offset; recover the range from a replica.",
+        "Consumers go on where a broker serves them again, which the finding says; recover the "
+        "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
     ),
     "batch-too-small": Code(
         _D,
         "A batch is shorter than its own header.",
-        "Read on from the next good offset; recover the range from a replica.",
+        "Consumers go on where a broker serves them again, which the finding says; recover the "
+        "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
     ),
     "torn-tail": Code(
@@ -140,8 +143,8 @@ CATALOGUE: dict[str, Code] = {
     "zero-tail": Code(
         _D,
         "A segment that is not preallocated ends in zeros.",
-        "Consumers fail at the zeros: seek to the next segment's base offset. An unclean start "
-        "cuts them off the newest segment.",
+        "Consumers fail at the zeros, and go on where a broker serves them again, which the "
+        "finding says. An unclean start cuts them off the newest segment.",
         "No reader gets past this place by itself.",
     ),
     "batch-count": Code(
@@ -153,7 +156,8 @@ CATALOGUE: dict[str, Code] = {
     "records-undecodable": Code(
         _D,
         "The checksum is right but the records inside cannot be decoded to the end.",
-        "The batch was written so; consumers stop here and get past by seeking beyond it.",
+        "The batch was written so; consumers stop here, and go on where a broker serves them "
+        "again, which the finding says.",
         "Consumers fail inside this batch; brokers serve it as it is.",
     ),
     "record-offset": Code(

@@ -200,13 +200,13 @@ def _loss_words(least: int, most: int | None, first: int, next_offset: int | Non
         return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
     assert next_offset is not None
     if most == 0:
-        return f"No offset is missing before the next good one, {next_offset:,}."
+        return f"No offset is missing before the next on disk, {next_offset:,}."
     least = min(least, most)
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     last = next_offset - 1
     span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
     records = "record" if most == 1 else "records"
-    return f"{count} {records} lost, {span}. Next good offset: {next_offset:,}."
+    return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
 
 
 def _crc_words(gap: Gap) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kdump.engine.advice import Advisor
 from kdump.engine.filters import Filters
 from kdump.engine.findings import Finding, finding
 from kdump.engine.rows import BatchChunk, HexText, Place, RecordChunk, Row
@@ -175,16 +176,21 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
         if committed:
             lowest = min(file.name.base_offset or 0 for file in files)
             aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
-    for file in files:
-        if is_outside(file, filters):
-            continue
-        try:
-            with Source(file.path) as source:
-                yield from _log(source, file, filters, options, aborted)
-        except PathError as error:
-            yield from unread(file, error)
-        except StoreError as error:
-            yield error
+    advisor = Advisor(target, None, options.decompress_limit)
+    try:
+        for file in files:
+            if is_outside(file, filters):
+                continue
+            try:
+                with Source(file.path) as source:
+                    for item in _log(source, file, filters, options, aborted):
+                        yield advisor.told(item) if isinstance(item, Finding) else item
+            except PathError as error:
+                yield from unread(file, error)
+            except StoreError as error:
+                yield error
+    finally:
+        advisor.close()
 
 
 def _within(filters: Filters, view: View) -> Filters:

@@ -29,7 +29,10 @@ class Finding(NamedTuple):
     consequences: tuple[str, ...] = ()
     lost_at_least: int | None = None  # records, where a range of the log cannot be read
     lost_at_most: int | None = None
-    next_offset: int | None = None  # the next good offset; a consumer that seeks there reads on
+    next_offset: int | None = None  # the first behind it that can be read from disk
+    served_from: int | None = None  # the first from which on a broker serves consumers again
+    skipped_by_seek: int | None = None  # sound records that a seek there passes over
+    served_by: str | None = None  # the version asked, "running" or "starting"; None: nobody was
     more: int = 0  # so many others of its code were counted and are not told of one by one
 
     @property

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 from kdump.output.bulk import KERNEL
 from kdump.output.escape import visible
 from kdump.output.progress import counted
+from kdump.output.served_words import way_past
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,5 +106,6 @@ def finding_text(finding: Finding, *, colour: bool) -> str:
         parts.append(f"{finding.size_bytes:,} bytes")
     if finding.offset is not None:
         parts.append(f"offset {finding.offset}")
-    told = " ".join((f"{finding.code}: {finding.message}", *finding.consequences))
+    parts_told = (f"{finding.code}: {finding.message}", way_past(finding), *finding.consequences)
+    told = " ".join(filter(None, parts_told))
     return f"{level} {visible(' · '.join(parts))}  {visible(told)}"

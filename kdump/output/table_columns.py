@@ -83,6 +83,10 @@ def lookup_cells(row: Row) -> tuple[str, ...]:
     if "scan_offset" in fields and fields["scan_offset"] != offset:
         scanned = fields["scan_offset"]
         notes.append(f"a scan finds {'none' if scanned is None else scanned}")
+    if fields.get("next_offset") is not None:
+        served = fields["served_from"]
+        where = "not served behind it" if served is None else f"served again from {served}"
+        notes.append(f"damage: on disk again from {fields['next_offset']}, {where}")
     offsets = fields.get("offsets")
     if isinstance(offsets, list) and len(offsets) > 1:
         notes.append("then " + " ".join(map(str, offsets[1:])))

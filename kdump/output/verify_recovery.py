@@ -39,7 +39,11 @@ def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
     yield "What the next start would do:"
     counts = Counter(str(row.fields["outcome"]) for row in rows)
     told = sorted(
-        (row for row in rows if row.fields["outcome"] not in _COUNTED),
+        (
+            row
+            for row in rows
+            if row.fields["outcome"] not in _COUNTED or _listed(row.fields.get("unserved"))
+        ),
         key=lambda row: (_rank(str(row.fields["outcome"])), *_place(row)),
     )
     first = min(max((width_of(_name(row)) for row in told), default=0), _PARTITION_WIDEST)
@@ -83,7 +87,24 @@ def _told(row: Row) -> str:
         parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
+    if left := _listed(fields.get("unserved")):
+        parts.append(_unserved(left))
     return "; ".join(parts)
+
+
+def _unserved(left: list[object]) -> str:
+    """Say where consumers stop after the start, and from where on they are served again."""
+    first = left[0]
+    assert isinstance(first, dict)
+    served = first["served_from"]
+    more = f" (and at {len(left) - 1:,} more places)" if len(left) > 1 else ""
+    if served is None:
+        again = "and are served nothing behind it"
+    else:
+        skipped = first["skipped_by_seek"]
+        again = f"and are served again from {served}"
+        again += f", behind {counted(skipped, 'sound record')}" if skipped else ""
+    return f"consumers still stop at offset {first['offset']} {again}{more}"
 
 
 def _listed(value: object) -> list[object]:

@@ -8,6 +8,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kdump.engine.findings import Finding
 
 #: Codes about a small file whose entries are worth a look, by how they start.
@@ -71,6 +73,21 @@ def shell_line(finding: Finding) -> str | None:
         return None
     picks = words[1:3] == ("dump", "--batches")
     return shell_text(words) + (f" | grep '\"position\":{finding.position},'" if picks else "")
+
+
+def way_lines(finding: Finding) -> Iterator[str]:
+    """Write the commands that lead a group past damage, and show what it then passes over."""
+    first, served, skipped = finding.next_offset, finding.served_from, finding.skipped_by_seek
+    if first is None or finding.served_by is None or finding.topic is None:
+        return
+    if served is not None:
+        group = "kafka-consumer-groups … --reset-offsets --topic"
+        where = shell_text((f"{finding.topic}:{finding.partition}",))
+        yield f"{group} {where} --to-offset {served} --execute"
+    if skipped:
+        words = ["kdump", "dump", "--from-offset", str(first)]
+        words += [] if served is None else ["--to-offset", str(served)]
+        yield shell_text((*words, _safe(_directory(finding))))
 
 
 def shell_text(words: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from kdump.engine.findings import CATALOGUE, Finding, Severity
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_remedy import shell_line
+from kdump.output.verify_remedy import shell_line, way_lines
 from kdump.output.verify_words import (
     Columns,
     not_checked_text,
@@ -151,6 +151,8 @@ class VerifyTable:
                 wrap(CATALOGUE[finding.code].remedy, self._width - len(_INDENT) - 2)
             ):
                 self._line(_INDENT + ("  " if number else "→ ") + line)
+        for way in way_lines(finding):
+            self._line(f"{_INDENT}→ {visible(way)}")
 
     def _note_lines(self) -> Iterator[str]:
         for code, count in sorted(self._notes.items()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.progress import counted, size_text
+from kdump.output.served_words import way_past
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,8 +68,8 @@ def told(finding: Finding, meaning: str) -> Iterator[str]:
         times = Counter(each.partition("@")[0] for each in finding.consequences)
         words = [f"{code} ×{count}" if count > 1 else code for code, count in times.items()]
         yield f"From this follow, and are not counted: {', '.join(words)}."
-    if finding.next_offset is not None:
-        yield f"A stuck consumer gets past it by seeking to offset {finding.next_offset}."
+    if past := way_past(finding):
+        yield past
 
 
 def not_checked_text(fields: dict[str, object]) -> str:

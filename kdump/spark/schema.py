@@ -26,7 +26,8 @@ _FINDINGS = """
     code string, severity string, path string, topic string, partition int, segment bigint,
     position bigint, size_bytes bigint, offset bigint, expected string, actual string,
     message string, consequences array<string>, lost_at_least bigint, lost_at_most bigint,
-    next_offset bigint, engine_version string
+    next_offset bigint, engine_version string, served_from bigint, skipped_by_seek bigint,
+    served_by string
 """
 _INDEX_ENTRIES = """
     row string, topic string, partition int, segment bigint, slot bigint, offset bigint,

@@ -137,7 +137,6 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
         ["--max-duration", "soon", "x"],
         ["--bwlimit", "0", "x"],
         ["--recheck-after", "3d", "x"],
-        ["--broker-version", "3.9", "x"],
         ["--format", "kafka", "x"],
     ],
 )

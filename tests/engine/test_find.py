@@ -106,6 +106,9 @@ def test_row_of_an_offset(partition: Path) -> None:
         "offset": 5,
         "timestamp_ms": TIME + 5,
         "batches_scanned": 2,
+        "next_offset": None,
+        "served_from": None,
+        "skipped_by_seek": None,
         "error": None,
     }
 

@@ -60,7 +60,7 @@ DAMAGE = found(
     message="stored 9a1c03ff, computed 2b90e1d0.",
     next_offset=48_301_338,
     consequences=("offset-index-order@8", "offset-index-order@16", "time-index-order"),
-)
+)._replace(served_from=48_301_394, skipped_by_seek=56, served_by="4.1 running")
 
 
 def test_the_heading_says_whose_directory_it_is() -> None:
@@ -76,8 +76,18 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     assert lines[1].strip() == "crc-mismatch: stored 9a1c03ff, computed 2b90e1d0."
     text = "\n".join(lines)
     assert "are not counted: offset-index-order ×2, time-index-order." in text
-    assert "seeking to offset 48301338." in text
-    assert lines[-1].strip().startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
+    told = " ".join(text.split())
+    assert (
+        "On disk the next offset is 48301338 (kdump dump gets it). The running broker (if it is a "
+        "4.1) serves consumers again from offset 48301394: seek there; 56 sound records lie "
+        "between, which only kdump dump can bring."
+    ) in told
+    commands = [line.strip() for line in lines if "→" in line]
+    assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
+    assert commands[1:] == [
+        "→ kafka-consumer-groups … --reset-offsets --topic orders:7 --to-offset 48301394 --execute",
+        "→ kdump dump --from-offset 48301338 --to-offset 48301394 /var/lib/kafka/orders-7",
+    ]
 
 
 def test_the_worst_comes_first_whatever_came_first() -> None:

@@ -1,7 +1,7 @@
 """Framing: every byte of a log lies in a sound entry, and offsets rise from entry to entry.
 
-What a walk could not use becomes one finding for each gap. Its next good offset, the one a stuck
-consumer seeks to, is known only at the next sound batch, so a gap is held until then.
+What a walk could not use becomes one finding for each gap. The next offset that can be read is
+known only at the next sound batch, so a gap is held until then.
 """
 
 from __future__ import annotations

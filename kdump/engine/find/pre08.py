@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kdump.engine.find.damage import FIELDS
 from kdump.engine.find.rows import finished
 from kdump.engine.lookup import Step
 from kdump.storage.names import Kind
@@ -37,6 +38,7 @@ def offset_row(target: Target, offset: int, options: FindOptions) -> Row:
         "offset": None,
         "timestamp_ms": None,
         "batches_scanned": 0,
+        **dict.fromkeys(FIELDS),
     }
     error = _find(target, offset, options.decompress_limit, row, steps)
     if error:
@@ -73,6 +75,9 @@ def _find(
             row["position"], row["size_bytes"] = item.position, item.size_bytes
             start = base + item.position
             if not isinstance(item, Found):
+                if start + item.size_bytes < end:  # a fetch starts at any byte
+                    following = start + item.size_bytes
+                    row.update(zip(FIELDS, (following, following, 0), strict=True))
                 return f"no entry can be read in the {item.size_bytes:,} bytes from {start:,} on"
             row["offset"] = row["base_offset"] = row["last_offset"] = start
             words = (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.find.damage import way_past
 from kdump.engine.lookup import BrokerError, PartitionView
 from kdump.engine.rows import Row
 from kdump.engine.versions import NEWEST
@@ -102,6 +103,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             "timestamp_ms": _timestamp(view, found, record) if record else None,
             "batches_scanned": found.batches_scanned if found else 0,
         }
+        row |= way_past(view, offset, found, record, error, options)
         checked: Iterable[Finding] = ()
         if options.check:
             from kdump.engine.find.check import check_offset

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.advice import advised
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
@@ -130,6 +131,10 @@ def verify_partition(
     before = listing_of(path)
     result = look(before, leave_out, walked)
     result = result._replace(findings=settled(target, path, before, result.findings, look_again))
+    findings = advised(
+        target, result.findings, options.broker_version, options.limit, settings=settings
+    )
+    result = result._replace(findings=findings)
     if leave_out is not None:
         not_checked = (*result.counts.not_checked, *leave_out.counts.items())
         result = result._replace(counts=result.counts._replace(not_checked=not_checked))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.advice import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
@@ -15,9 +16,15 @@ from kdump.storage.log_dir import LogDir
 if TYPE_CHECKING:
     from kdump.engine.about import DirectoryFacts
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
+
+
+#: What a prediction says of damage that stays, and of how many places.
+_WAY = ("offset", "next_offset", "served_from", "skipped_by_seek")
+_UNSERVED = 100
 
 
 class Predictor(NamedTuple):
@@ -36,6 +43,32 @@ class Predictor(NamedTuple):
         return predict_partition(
             target, self.broker, self.settings, directory=directory, cluster=cluster
         )
+
+
+def unserved(
+    target: Target, findings: Iterable[Finding], recovery: Row, predict: Predictor, limit: int
+) -> list[dict[str, object]]:
+    """Say at which damage consumers stop after a start, and from where on they are served again.
+
+    What the start cuts off is no more in their way.
+    """
+    end = recovery.fields["log_end_after"]
+    if not isinstance(end, int):
+        return []
+    stays = [
+        found
+        for found in findings
+        if found.served_by is not None and found.offset is not None and found.offset < end
+    ]
+    asked = advised(
+        target,
+        stays[:_UNSERVED],
+        predict.broker,
+        limit,
+        running=False,
+        settings=predict.settings,
+    )
+    return [{name: getattr(found, name) for name in _WAY} for found in asked]
 
 
 def predictor(

@@ -195,7 +195,13 @@ def verify_item(
     )
     if predict is None or not target.whole:
         return result
-    return result._replace(recovery=predict.partition(target, _directory_of(target.log.path)))
+    recovery = predict.partition(target, _directory_of(target.log.path))
+    from kdump.engine.verify.predict import unserved
+
+    recovery.fields["unserved"] = unserved(
+        target, result.findings, recovery, predict, options.limit
+    )
+    return result._replace(recovery=recovery)
 
 
 #: The data directory listed last: path, listing, when. One partition after another asks for it.

@@ -1,0 +1,117 @@
+"""An offset whose lookup meets damage: what can be read from disk, and where consumers go on."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from kdump.engine.seek import start_position
+from kdump.engine.served import Served
+from kdump.engine.sound import Sound, sound_batches
+from kdump.engine.targets import LogFile
+from kdump.record.frames import Gap
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import parse
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.find.rows import FindOptions
+    from kdump.engine.landings import Way
+    from kdump.engine.lookup import Found, PartitionView
+    from kdump.storage.segment import LogSegment
+
+FIELDS = ("next_offset", "served_from", "skipped_by_seek")
+
+
+def way_past(
+    view: PartitionView,
+    offset: int,
+    found: Found | None,
+    record: tuple[int, int] | None,
+    error: str | None,
+    options: FindOptions,
+) -> dict[str, object]:
+    """Give the members of a row that say how to get past damage; null where there is none.
+
+    A walk from the last index entry that the log bears out tells which batch should be found. It
+    is made only where the lookup fails, or answers with another offset than was asked for.
+    """
+    fields: dict[str, object] = dict.fromkeys(FIELDS)
+    if error is None and record is not None and record[0] == offset and _is_sound(view, found):
+        return fields
+    place = _sound_place(view, offset)
+    if place is None:
+        return fields
+    number, position, first, below = place
+    assert view.target.log is not None
+    log = view.target.log.logs[number]
+    lands = error is None and found is not None and found.position == position
+    if lands and _path(view, found) == log.log and _is_sound(view, found):
+        return fields  # nothing was damaged: records are missing there, or not handed out
+    served = Served(view.target, view.broker, running=options.as_is, limit=options.decompress_limit)
+    try:
+        way = served.way(log.base_offset, position, first)
+        if way is None:
+            return fields
+        way = way._replace(skipped=0 if way.served_from == first else way.skipped - below)
+        view.note(
+            "served",
+            str(log.log),
+            _words(first, way),
+        )
+        return dict(zip(FIELDS, (first, *way), strict=True))
+    finally:
+        served.close()
+
+
+def _words(first: int, way: Way) -> str:
+    disk = f"damage: on disk offset {first:,} is the next that can be read"
+    if way.served_from is None:
+        return f"{disk}; consumers are served nothing behind it"
+    between = f", {way.skipped:,} sound records behind that" if way.skipped else ""
+    return f"{disk}; consumers are served again from {way.served_from:,} on{between}"
+
+
+def _path(view: PartitionView, found: Found | None) -> str | None:
+    return None if found is None else view.segment_at(found.segment).path
+
+
+def _is_sound(view: PartitionView, found: Found | None) -> bool:
+    """Whether the checksum of the batch found is right."""
+    if found is None:
+        return False
+    records = FileRecords(view.segment_at(found.segment).log(), limit=view.limit)
+    items = records.walk(found.position, found.position + found.size_bytes)
+    return not isinstance(next(items, None), Gap | None)
+
+
+def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] | None:
+    """Find the first sound batch that reaches an offset.
+
+    Gives its log's number, its position, the offset to read from, and how many records lie below.
+    """
+    if offset < view.log_start or view.target.log is None:
+        return None
+    logs = view.target.log.logs
+    floor = max(bisect_right(logs, offset, key=_base_offset) - 1, 0)
+    for number in range(floor, len(logs)):
+        path, base = str(logs[number].log), logs[number].base_offset
+        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+        position = 0
+        if number == floor:
+            name = parse(os.path.basename(path))
+            file = LogFile(path, name, None, None, following, following is None)
+            with Source(path) as source:
+                position = start_position(source, file, offset)
+        for item in sound_batches(path, position, base, next_base=following, limit=view.limit):
+            if isinstance(item, Sound) and item.lasts[-1] >= offset:
+                row = bisect_left(item.lasts, offset)
+                first = max(offset, item.first_record(row))
+                below = bisect_left(item.records(row), first)
+                return number, item.positions[row], first, below
+    return None
+
+
+def _base_offset(segment: LogSegment) -> int:
+    return segment.base_offset

@@ -1,0 +1,97 @@
+"""The sound batches of a log behind a place, told apart from what a lookup takes for batches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.kernels import columns as c
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap
+from kdump.storage.file_records import FileRecords
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.kernels.columns import Columns
+
+
+class Hole(NamedTuple):
+    """Bytes that hold no sound batch, up to a position."""
+
+    end: int
+
+
+class Sound:
+    """Sound batches one behind the other, by row; `before_gap`: damage follows the last of them.
+
+    `firsts` are base offsets; of a wrapper it is only known that what it holds lies behind the
+    entry before. `lasts` are the highest offsets so far, which need not be a batch's own.
+    """
+
+    def __init__(self, path: str, batches: Columns, before: int, limit: int) -> None:
+        self.positions = batches.column(c.B_POSITION).tolist()
+        self.firsts: list[int] = []
+        self.lasts: list[int] = []
+        for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
+            wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
+            first = before + 1 if wrapper else batches.value(c.B_BASE_OFFSET, row)
+            before = max(before, last)
+            self.firsts.append(min(first, before))
+            self.lasts.append(before)
+        self.end: int = self.positions[-1] + batches.value(c.B_SIZE, batches.count - 1)
+        self.before_gap = False
+        self._control = [bool(flags & c.CONTROL) for flags in batches.column(c.B_FLAGS)]
+        self._counts = batches.column(c.B_RECORDS_COUNT).tolist()
+        self._path = path
+        self._limit = limit
+
+    def count(self, rows: int) -> int:
+        """Count the records that consumers are handed of the first so many batches."""
+        found = 0
+        for row in range(rows):
+            if not self._control[row]:
+                count = self._counts[row]
+                found += count if count >= 0 else len(self.records(row))
+        return found
+
+    def records(self, row: int) -> list[int]:
+        """Give the offsets of a batch's records for consumers, as far as they decode."""
+        found: list[int] = []
+        if self._control[row]:
+            return found
+        with Source(self._path) as source:
+            records = FileRecords(source, limit=self._limit)
+            for run in records.runs_as_is(self.positions[row], source.size):
+                for piece in read_batch(run.data, run.base, run.batches, 0, limit=self._limit):
+                    found += piece.records.column(c.R_OFFSET)
+                break
+        return found
+
+    def first_record(self, row: int) -> int:
+        """Give a batch's first offset, of a wrapper that of the first message inside."""
+        if self._counts[row] >= 0:
+            return self.firsts[row]
+        return next(iter(self.records(row)), self.lasts[row])
+
+
+def sound_batches(
+    path: str, position: int, lowest: int, *, next_base: int | None, limit: int
+) -> Iterator[Sound | Hole]:
+    """Walk a log from a position on, as dump does; no offset from there on is below `lowest`."""
+    held: Sound | None = None
+    before = lowest - 1
+    with Source(path) as source:
+        records = FileRecords(source, limit=limit, next_base=next_base)
+        for item in records.walk(position, last_offset=before):
+            if held is not None:
+                held.before_gap = isinstance(item, Gap)
+                yield held
+                held = None
+            if isinstance(item, Gap):
+                yield Hole(item.position + item.size_bytes)
+            else:
+                held = Sound(path, item.batches, before, limit)
+                before = held.lasts[-1]
+    if held is not None:
+        yield held
