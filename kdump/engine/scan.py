@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.courtesy import CourteousSource
-from kdump.engine.damage import BEING_WRITTEN_SECONDS, at_place
+from kdump.engine.being_written import was_just_written
+from kdump.engine.damage import at_place
 from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place
 from kdump.errors import PathError
@@ -269,7 +270,7 @@ def _read(
                 yield from _batches(segment, item, checks)
         if tail is None or source.shrank:
             break
-        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _is_being_written(source)):
+        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _may_be_written(source)):
             yield from _gap(segment, tail, checks)
             break
         # Read in the midst of a broker's write, which takes no time to speak of. A preallocated
@@ -338,11 +339,9 @@ def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | 
         yield Run(bytearray(), 0, Columns.join(parts))
 
 
-def _is_being_written(source: Source) -> bool:
-    """Whether the file was written to just now; the clock may be behind the file's."""
-    if source.in_store:
-        return False
-    return source.is_growing() or time.time() - source.status().st_mtime < BEING_WRITTEN_SECONDS
+def _may_be_written(source: Source) -> bool:
+    """Whether it is worth a moment to see if the file goes on: nobody need hold a lock for that."""
+    return not source.in_store and (source.is_growing() or was_just_written(source))
 
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:

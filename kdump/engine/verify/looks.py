@@ -87,7 +87,7 @@ def settled(
     """
     if not any(map(_is_grave, first)):
         return first
-    running = lock.is_held(places.parent(directory)) is not False
+    running = lock.is_held_around(directory) is not False
     moved = moved_between(before, listing_of(directory), running=running)
     believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
     doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]
