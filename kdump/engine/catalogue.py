@@ -72,7 +72,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "tail-being-written": Code(
         _N,
-        "The last entry of an active segment is incomplete, and the file was written to just now.",
+        "The last entry of an active segment is incomplete, and a broker is writing the file now.",
         "Nothing; a broker is writing. Ask again.",
         "None for readers: they are handed the entry when it is whole.",
     ),
@@ -424,7 +424,7 @@ CATALOGUE: dict[str, Code] = {
         "read_committed readers wait at the first offset of the earliest one.",
     ),
     "transaction-hanging": Code(
-        _N,
+        _R,
         "A transaction has no marker though it is older than any may be: it hangs.",
         "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
         "running cluster.",
