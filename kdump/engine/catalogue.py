@@ -241,6 +241,12 @@ CATALOGUE: dict[str, Code] = {
         "Ask the broker if it matters.",
         "Consumers that read committed data may be handed more or less than is shown.",
     ),
+    "read-committed-stops": Code(
+        _N,
+        "Readers of committed data stop before a transaction that is open.",
+        "verify says whether it hangs, and what ends it.",
+        "What lies behind is handed out when the transaction ends.",
+    ),
     "directory-name": Code(
         _N,
         "The directory's name is no topic and partition.",

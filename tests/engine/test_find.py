@@ -128,6 +128,36 @@ def test_row_of_a_time(partition: Path) -> None:
     }
 
 
+def test_lookups_that_stop_at_an_open_transaction_say_so(partition: Path) -> None:
+    opened = builders.batch(
+        [builders.record(0), builders.record(1)],
+        base_offset=16,
+        base_timestamp=TIME + 16,
+        max_timestamp=TIME + 16,
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=0,
+        attributes=builders.TRANSACTIONAL,
+    )
+    write_segment(partition, 14, batches(14) + opened)
+    committed = FindOptions(isolation="read_committed")
+    for find, target, told in (
+        (find_offset, 14, False),
+        (find_offset, 16, True),
+        (find_time, TIME + 14, False),
+        (find_time, TIME + 16, True),
+        (find_time, -1, True),
+    ):
+        items = list(find([str(partition)], target, committed))
+        notes = [item for item in items if isinstance(item, Finding) and item.offset == 16]
+        assert [note.code for note in notes] == ["read-committed-stops"] * told, (find, target)
+        assert isinstance(items[-1], Row)
+        for note in notes:
+            assert "Producer 7, epoch 2, has a transaction open since offset 16 (" in note.message
+        everything = find([str(partition)], target, FindOptions())
+        assert "read-committed-stops" not in split(everything)[1]
+
+
 @pytest.mark.parametrize(
     ("target", "segment", "offset"),
     [(0, 0, 0), (3, 0, 3), (6, 10, 10), (9, 10, 10), (13, 10, 13), (14, None, None)],
