@@ -94,6 +94,20 @@ def _end_as_plugin(why: str) -> None:
     help="With --predict: the version that starts. Default: the newest.",
 )
 @click.option(
+    "--recovery-rate",
+    type=RATE,
+    metavar="RATE",
+    help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
+    "Default: 100MiB.",
+)
+@click.option(
+    "--recovery-threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --predict: recovery threads of a data directory. Default: "
+    "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
+)
+@click.option(
     "--state",
     metavar="FILE",
     type=click.Path(),
@@ -215,8 +229,9 @@ def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writi
             raise UsageError(f"--{one} and --{other} exclude each other")
     if asked["nagios"] and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
-    if asked["broker_version"] is not None and not asked["predict"]:
-        raise UsageError("--broker-version needs --predict")
+    for name in ("broker_version", "recovery_rate", "recovery_threads"):
+        if asked[name] is not None and not asked["predict"]:
+            raise UsageError(f"--{name.replace('_', '-')} needs --predict")
     if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
     if asked["recheck_after"] is not None and asked["state"] is None:
@@ -240,6 +255,8 @@ def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
         recheck_s=asked["recheck_after"],
         predict=asked["predict"],
         broker_version=asked["broker_version"],
+        recovery_rate=asked["recovery_rate"],
+        recovery_threads=asked["recovery_threads"],
         summary_by=asked["summary_by"],
     )
 

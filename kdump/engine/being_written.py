@@ -1,4 +1,4 @@
-"""Whether a broker is writing a log just now, so that its last entry may not be there in full yet."""
+"""Whether a broker is writing a log just now: its last entry may not be there in full yet."""
 
 from __future__ import annotations
 

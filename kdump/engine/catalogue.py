@@ -555,6 +555,20 @@ CATALOGUE: dict[str, Code] = {
         "Restore it from another directory of the same broker.",
         "A broker may refuse to start, or to load the partition.",
     ),
+    # What `verify --predict` foretells.
+    "start-loses-records": Code(
+        _D,
+        "The next start of the broker would lose records.",
+        "Before any start copy the directory away; with a sound replica elsewhere, delete this "
+        "one and let the broker fetch it anew.",
+        "Readers do not get these records any more, and their offsets are given out again.",
+    ),
+    "start-refused": Code(
+        _D,
+        "The next start of the broker would fail.",
+        "Mend what stops it before the start, or move that partition out of the data directory.",
+        "The broker, and with it every partition it holds, stays down.",
+    ),
     # Files and directories by their names, and what only all of them together show.
     "log-name": Code(
         _D,

@@ -8,8 +8,8 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.courtesy import CourteousSource
 from kdump.engine.being_written import was_just_written
+from kdump.engine.courtesy import CourteousSource
 from kdump.engine.damage import at_place
 from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place

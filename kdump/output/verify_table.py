@@ -99,9 +99,12 @@ class VerifyTable:
         for line in self._note_lines():
             self._line(line)
         if self._recoveries and not self._quiet:
-            from kdump.output.verify_recovery import recovery_lines
+            from kdump.output.verify_recovery import recovery_lines, totals_lines
 
             for line in recovery_lines(self._recoveries, self._width):
+                self._line(line)
+            forecast = None if self._summary is None else self._summary.fields.get("forecast")
+            for line in totals_lines(forecast, self._width):
                 self._line(line)
         if self._groups and not self._quiet:
             from kdump.output.verify_groups import group_lines

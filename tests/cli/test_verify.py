@@ -138,6 +138,9 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
         ["--bwlimit", "0", "x"],
         ["--recheck-after", "3d", "x"],
         ["--broker-version", "3.9", "x"],
+        ["--recovery-rate", "1MiB", "x"],
+        ["--recovery-threads", "1", "x"],
+        ["--predict", "--recovery-threads", "0", "x"],
         ["--format", "kafka", "x"],
     ],
 )
@@ -201,7 +204,14 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
     break_batch(data)
     result = run("--predict", "--broker-version", "2.8", data)
     kinds = [(row["row"], row.get("partition")) for row in rows(result)]
-    assert kinds == [("recovery", 0), ("finding", 1), ("recovery", 1), ("summary", None)]
+    assert kinds == [
+        ("recovery", 0),
+        ("finding", 1),
+        ("finding", 1),  # of what is foretold
+        ("recovery", 1),
+        ("summary", None),
+    ]
+    assert rows(result)[2]["code"] == "start-loses-records"
     assert rows(result)[0]["outcome"] == "recover"
     assert rows_but_seconds(
         run("--predict", "--broker-version", "2.8", "-j", 2, data)
@@ -211,9 +221,25 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
 
 def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
     (data / "no partition").mkdir()
-    *_, refusal, _ = rows(run("--predict", data))
+    result = run("--predict", data)
+    *_, refusal, _ = rows(result)
+    assert result.exit_code == 3
     assert (refusal["row"], refusal["topic"]) == ("recovery", None)
     assert (refusal["outcome"], refusal["path"]) == ("refuses-to-start", str(data))
+
+
+def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
+    broken = data / "orders-1" / f"{20:020}.log"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    assert run("--predict", "--fail-on", "never", data).exit_code == 0
+    assert run("--predict", "--nagios", data).exit_code == 2
+    result = run("--predict", "--format", "table", "--recovery-rate", "1k", data)
+    assert result.exit_code == 3
+    text = " ".join(result.stdout.split())
+    assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
+    assert "In all: re-reads 6 segments, " in text
+    assert " at 1.0 KiB/s a thread and 2 recovery threads a data directory;" in text
+    assert "2 records lost in 1 partition." in text
 
 
 def test_slices_together_are_everything(data: Path) -> None:

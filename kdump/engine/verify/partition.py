@@ -60,6 +60,8 @@ class VerifyOptions(NamedTuple):
     recheck_s: float | None = None  # what a state says was seen longer ago is read again
     predict: bool = False
     broker_version: tuple[int, ...] | None = None  # None: the newest
+    recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
+    recovery_threads: int | None = None  # a data directory's; None: as the broker has it
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
 
 

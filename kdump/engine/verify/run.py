@@ -84,11 +84,13 @@ def verify(
     progress.planned_items = len(items)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
-    predict = None
+    predict = totals = None
     if options.predict:
+        from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import is_refused, predictor, refused
 
         predict = predictor(progress.directories, options.broker_version, settings)
+        totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
         verify_item, options=options, settings=settings, deadline=deadline, predict=predict
     )
@@ -122,24 +124,32 @@ def verify(
             surveyed.append(result.facts)
         yield from map(sums.error, result.errors)
         yield from result.findings
-        if result.recovery is not None:
+        if result.recovery is not None and totals is not None:
+            totals.add(result.recovery)
+            foretold = verdict(result.recovery)
+            if foretold is not None:
+                groups.found(foretold)
+                yield sums.found(foretold)
             yield result.recovery
             if is_refused(result.recovery):
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
         for told in _directories(named, options, surveyed, whole=whole):
-            sums.found(told)
             groups.found(told)
-            yield told
+            yield sums.found(told)
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        yield from refused(progress.directories, stopping, predict.broker)
+        for told_or_row in refused(progress.directories, stopping, predict.broker):
+            yield sums.found(told_or_row) if isinstance(told_or_row, Finding) else told_or_row
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
-    yield sums.row(options, time.monotonic() - started)
+    summary = sums.row(options, time.monotonic() - started)
+    if totals is not None:
+        summary.fields["forecast"] = totals.fields()
+    yield summary
 
 
 def _directories(
@@ -257,10 +267,11 @@ class _Sums:
         for found in result.findings:
             self.found(found)
 
-    def found(self, finding: Finding) -> None:
+    def found(self, finding: Finding) -> Finding:
         """Count a finding."""
         self._findings[finding.severity.value] += 1
         self._codes[finding.code] += 1
+        return finding
 
     def by_severity(self) -> dict[str, int]:
         """Give the counts, the worst first."""
