@@ -142,8 +142,8 @@ def _end_as_plugin(why: str) -> None:
 @click.option(
     "--nagios",
     is_flag=True,
-    help="Print one plug-in line and exit with 0 no finding above note, 1 rebuild, 2 damage, "
-    "3 not done.",
+    help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
+    "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
 )
 @click.option(
     "--summary-by",
@@ -201,6 +201,8 @@ def verify(
         state = None
         if asked["state"] is not None:
             state = asked["state"], read_state(asked["state"], _tell)
+        if asked["nagios"] and not _is_given("fail_on"):
+            writing = writing._replace(fail_on="rebuild")
         results = VerifyResults(
             "jsonl" if asked["nagios"] else form_of(writing),
             progress,
@@ -221,6 +223,12 @@ def verify(
             **driver,
         )
         raise SystemExit(results.take(found))
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option was said, and is not its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
 def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writing) -> None:

@@ -48,7 +48,8 @@ class SegmentScan:
     `last_offset` is that of the last sound batch so far (base offset - 1 before the first);
     `next_base` the next segment's base offset, None for the newest; `active`: the newest, which a
     broker may be writing. `gaps` are those met so far, without their bytes (see `keep`).
-    `complete`: the log was read to the end it had, which one that vanished or shrank was not.
+    `complete`: the log was read to the end it had, which one that vanished or shrank was not;
+    `tail_read`: from near there to the end.
 
     A metadata snapshot (`N-E.checkpoint`) is a log too: `place.segment` is None there, and its
     offsets have nothing to do with its name (X15).
@@ -76,6 +77,7 @@ class SegmentScan:
         self.max_timestamp_ms = -1  # of the headers
         self.gaps: list[Gap] = []
         self.complete = False
+        self.tail_read = False
 
     @property
     def is_snapshot(self) -> bool:
@@ -243,7 +245,7 @@ def _tail(
     if start and header is not None and not header.flags & c.WRAPPER:
         segment.floor_offset = segment.last_offset = header.value(c.B_BASE_OFFSET, 0) - 1
     yield from _read(partition, segment, source, closer, start)
-    segment.complete = False
+    segment.complete, segment.tail_read = False, True
     yield from _from_all(
         check.finish(segment) if check.reads_tails else check.skip(segment) for check in checks
     )

@@ -170,8 +170,11 @@ class VerifyTable:
         if any(findings.values()) or self._recoveries or self._groups:
             self._line("")
         parts = [counted(count, word) for word, count in findings.items() if count]
+        tails = number(fields.get("tails", 0))
         if not fields["paths"]:
             parts.insert(0, "nothing was looked at")
+        elif not (fields["segments"] or tails or self._seen_before(fields)):
+            parts.insert(0, "no segment was looked at")
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         text = " · ".join(parts)
@@ -179,6 +182,7 @@ class VerifyTable:
         read = [
             counted(number(fields["paths"]), "partition"),
             counted(number(fields["segments"]), "segment"),
+            *([f"the tails of {counted(tails, 'segment')}"] if tails else []),
             counted(number(fields["batches"]), "batch"),
             size_text(number(fields["bytes"])),
         ]
@@ -187,6 +191,12 @@ class VerifyTable:
         for line in wrap(not_checked_text(fields), self._width):
             self._line(line)
         self._line(f"status {self._status()}")
+
+    @staticmethod
+    def _seen_before(fields: dict[str, object]) -> bool:
+        """Whether segments were left out of which it is known what was found in them."""
+        left = fields["not_checked"]
+        return isinstance(left, dict) and bool(left.get("segments_verified_before"))
 
     def _level(self, severity: Severity) -> str:
         word = f"{severity.value.upper():9}"

@@ -32,7 +32,7 @@ from kdump.errors import KdumpError, PathError, StoreError
 from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.log_dir import LogDir
-from kdump.storage.names import CLEAN_SHUTDOWN
+from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
@@ -194,6 +194,9 @@ def verify_item(
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
         return Result((), Counts(), (PathError(item.path, reason),))
+    if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
+        reason = "is no file of Kafka's, going by its name: nothing was checked"
+        return Result((), Counts(), (PathError(item.path, reason),))
     result = verify_partition(
         target,
         options,
@@ -256,12 +259,13 @@ class _Sums:
     def add(self, result: Result) -> None:
         """Add what one partition came to."""
         counts, more = self._counts, result.counts
-        self._paths += 1
+        self._paths += result.was_looked_at
         self._counts = Counts(
             counts.segments + more.segments,
             counts.batches + more.batches,
             counts.records_count + more.records_count,
             counts.bytes + more.bytes,
+            tails=counts.tails + more.tails,
         )
         self._not_checked.update(dict(more.not_checked))
         for found in result.findings:
@@ -285,6 +289,7 @@ class _Sums:
             {
                 "paths": self._paths,
                 "segments": counts.segments,
+                **({"tails": counts.tails} if options.quick else {}),
                 "batches": counts.batches,
                 "records_count": counts.records_count,
                 "bytes": counts.bytes,
