@@ -100,6 +100,10 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             "timestamp_ms": _timestamp(view, found, record) if record else None,
             "batches_scanned": found.batches_scanned if found else 0,
         }
+        if found is not None:
+            from kdump.engine.find.served import served_damage
+
+            yield from served_damage(view, found, record)
         checked: Iterable[Finding] = ()
         if options.check:
             from kdump.engine.find.check import check_offset
