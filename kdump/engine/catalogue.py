@@ -716,6 +716,13 @@ CATALOGUE: dict[str, Code] = {
         "Remove it before a start if an older one and the log from there on are whole.",
         "The node cannot load it.",
     ),
+    "metadata-snapshot-damaged": Code(
+        _D,
+        "A snapshot of the cluster metadata holds bytes that are no sound batch.",
+        "Remove it before a start if an older one and the log from there on are whole; else take "
+        "the file of that name from another controller, or let the node fetch one.",
+        "The node fails where it loads the snapshot; no consumer reads it.",
+    ),
     "checkpoint-missing": Code(
         _N,
         "There is no checkpoint of recovery points.",

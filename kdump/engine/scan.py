@@ -11,6 +11,7 @@ from kdump import kernels
 from kdump.engine.being_written import was_just_written
 from kdump.engine.courtesy import CourteousSource
 from kdump.engine.damage import at_place
+from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
 from kdump.engine.lookup_segment import Segment
 from kdump.engine.rows import Place
 from kdump.errors import PathError
@@ -25,7 +26,6 @@ from kdump.storage.segment import LogSegment
 if TYPE_CHECKING:
     from kdump.engine.checks import Check, Reported
     from kdump.engine.courtesy import Pace
-    from kdump.engine.findings import Finding
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
     from kdump.engine.verify.walked import Walked
@@ -196,9 +196,32 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
             yield from _from_all(check.skip(segment) for check in checks)
     of_snapshots = [check for check in checks if check.reads_snapshots]
     for snapshot in partition.snapshots:
-        yield from _scan_segment(partition, snapshot, of_snapshots)
+        yield from map(_of_snapshot, _scan_segment(partition, snapshot, of_snapshots))
     for check in checks:
         yield from check.end()
+
+
+def _of_snapshot(reported: Reported) -> Reported:
+    """Tell of damage in a metadata snapshot as what it is: no consumer reads it by offsets."""
+    if not isinstance(reported, Finding):
+        return reported._replace(finding=_in_snapshot(reported.finding))
+    return _in_snapshot(reported)
+
+
+def _in_snapshot(found: Finding) -> Finding:
+    if found.severity is not Severity.DAMAGE or found.code == "unreadable":
+        return found._replace(next_offset=None)
+    return finding(
+        "metadata-snapshot-damaged",
+        path=found.path,
+        topic=found.topic,
+        partition=found.partition,
+        position=found.position,
+        size_bytes=found.size_bytes,
+        expected=found.expected,
+        actual=found.actual,
+        message=f"{CATALOGUE[found.code].sentence} ({found.code})",
+    )
 
 
 def _scan_segment(

@@ -25,7 +25,9 @@ _LYING_OFFSETS = frozenset(
     }
 )
 #: Codes about what is not there: nothing can be shown.
-_NO_COMMAND = frozenset({"segment-missing", "log-too-short", "zero-tail"})
+_NO_COMMAND = frozenset(
+    {"segment-missing", "log-too-short", "zero-tail", "metadata-snapshot-damaged"}
+)
 #: How files end that hold batches: logs of either kind, metadata snapshots.
 _LOGS = frozenset({"log", "kafka", "checkpoint"})
 #: Codes whose file `reindex` rebuilds, by how they start -> the word of its --only.
