@@ -321,7 +321,7 @@ def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
     assert checked(directory) == ()
     path.write_bytes(damage.flip(log, 100))
     found = only(directory)
-    assert (found.code, found.path, found.segment) == ("crc-mismatch", str(path), None)
+    assert (found.code, found.path, found.segment) == ("metadata-snapshot-damaged", str(path), None)
 
 
 def test_behind_a_thousand_gaps_no_more_is_said_than_needed(tmp_path: Path) -> None:
