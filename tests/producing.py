@@ -26,7 +26,13 @@ NONE = -1
 Entry = tuple[int, int, int, int, int, int, int, int]
 
 
-def checked(path: Path, *, left_out: Collection[int] = (), quick: bool = False) -> list[Finding]:
+def checked(
+    path: Path,
+    *,
+    left_out: Collection[int] = (),
+    quick: bool = False,
+    settings: Settings | None = None,
+) -> list[Finding]:
     """Run the checks of framing, producers and epochs over every partition of a path.
 
     `left_out` are base offsets of segments that are not read.
@@ -39,7 +45,7 @@ def checked(path: Path, *, left_out: Collection[int] = (), quick: bool = False) 
         partition = PartitionScan(
             target,
             directory=target.log_dir(),
-            settings=Settings(),
+            settings=settings or Settings(),
             quick=quick,
             leave_out=lambda base, _: () if base in left_out else None,
         )

@@ -32,8 +32,9 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
     PATHS are segment files, which stand for their partition, topic-partition directories or data
     directories; the last argument is the offset. One row for each partition. Opened are the files
     of the segment that may hold it, the newest segment's index and tail, and the checkpoints;
-    read_committed also reads headers from the newest usable producer snapshot on. No checksum is
-    looked at, as a broker looks at none: what is damaged is for dump to say.
+    read_committed also reads headers from the newest usable producer snapshot on. The answer is
+    the broker's, which looks at no checksum; consumers do, and where they fail on the way to the
+    record is a finding, with exit status 3.
 
     Of a 0.7 partition, where an offset is a byte position, the entry that holds the byte is named.
 

@@ -95,6 +95,20 @@ def _end_as_plugin(why: str) -> None:
     "does. Default: the newest.",
 )
 @click.option(
+    "--recovery-rate",
+    type=RATE,
+    metavar="RATE",
+    help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
+    "Default: 100MiB.",
+)
+@click.option(
+    "--recovery-threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --predict: recovery threads of a data directory. Default: "
+    "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
+)
+@click.option(
     "--state",
     metavar="FILE",
     type=click.Path(),
@@ -129,8 +143,8 @@ def _end_as_plugin(why: str) -> None:
 @click.option(
     "--nagios",
     is_flag=True,
-    help="Print one plug-in line and exit with 0 no finding above note, 1 rebuild, 2 damage, "
-    "3 not done.",
+    help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
+    "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
 )
 @click.option(
     "--summary-by",
@@ -188,6 +202,8 @@ def verify(
         state = None
         if asked["state"] is not None:
             state = asked["state"], read_state(asked["state"], _tell)
+        if asked["nagios"] and not _is_given("fail_on"):
+            writing = writing._replace(fail_on="rebuild")
         results = VerifyResults(
             "jsonl" if asked["nagios"] else form_of(writing),
             progress,
@@ -210,12 +226,21 @@ def verify(
         raise SystemExit(results.take(found))
 
 
+def _is_given(name: str) -> bool:
+    """Whether an option was said, and is not its default."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source not in (None, click.core.ParameterSource.DEFAULT)
+
+
 def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writing) -> None:
     for one, other in (("deep", "quick"), ("state", "quick")):
         if asked[one] and asked[other]:
             raise UsageError(f"--{one} and --{other} exclude each other")
     if asked["nagios"] and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
+    for name in ("recovery_rate", "recovery_threads"):
+        if asked[name] is not None and not asked["predict"]:
+            raise UsageError(f"--{name.replace('_', '-')} needs --predict")
     if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
     if asked["recheck_after"] is not None and asked["state"] is None:
@@ -239,6 +264,8 @@ def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
         recheck_s=asked["recheck_after"],
         predict=asked["predict"],
         broker_version=asked["broker_version"],
+        recovery_rate=asked["recovery_rate"],
+        recovery_threads=asked["recovery_threads"],
         summary_by=asked["summary_by"],
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
@@ -21,13 +22,14 @@ from kdump.output.terminal import wants_colour
 from kdump.output.verify_sinks import FileReport, Report, RowReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kdump.cli.asked import Writing
     from kdump.engine.pace import Progress
     from kdump.engine.verify.state import VerifyState
     from kdump.output.progress import Written
     from kdump.output.sink import Item
+    from kdump.output.verify_textfile import Place
 
 #: The state is written so often while a run goes on, so that a killed one loses little.
 _STATE_SECONDS = 60.0
@@ -56,6 +58,7 @@ class VerifyResults(Results):
         self._saved = time.monotonic()
         self._findings_only = writing.quiet
         self._errors: list[str] = []
+        self._places: Counter[Place] = Counter()
         self._summary: Row | None = None
         self._plugin_status = 3
         self.tally = PlannedTally(progress)
@@ -65,7 +68,9 @@ class VerifyResults(Results):
 
     def _make_report(self, form: str, progress: Progress, *, all_notes: bool) -> Report:
         if self._nagios:
-            return FileReport(self._write_plugin_line)
+            from kdump.output.verify_nagios import least_told
+
+            return FileReport(self._write_plugin_text, least_told(self._fail_on))
         if form != "table":
             wanted = {"recovery", "summary-by"} | ({"summary"} if form == "jsonl" else set())
             return RowReport(self._sink, frozenset() if self._findings_only else frozenset(wanted))
@@ -86,9 +91,13 @@ class VerifyResults(Results):
         """Move everything to where it belongs and return the exit status."""
         self._person_reads_errors = False  # what is summed up stands in the results
         reached = super().take(items)
-        if self._textfile is not None and not self._write_textfile(self._textfile):
+        if not self._nagios and not self._keep_textfile():
             reached = status.first_of(reached, status.NOT_DONE)
         return self._plugin_status if self._nagios else reached
+
+    def _keep_textfile(self) -> bool:
+        """Write the metrics, where they are asked for; say whether that went well."""
+        return self._textfile is None or self._write_textfile(self._textfile)
 
     def _pour(self, items: Iterable[Item | Written | Finding | KdumpError]) -> bool:
         try:
@@ -121,11 +130,20 @@ class VerifyResults(Results):
     def _report_item(self, item: Item | Written | Finding) -> None:
         if isinstance(item, Finding):
             self.messages.findings[item.severity] += 1 + item.more
+            if self._textfile is not None:
+                self._count_place(item)
             self._report.finding(item)
         elif isinstance(item, Row):
             if item.row == "summary":
                 self._summary = item
             self._report.row(item)
+
+    def _count_place(self, finding: Finding) -> None:
+        from kdump.output.verify_textfile import SERIES, place_of
+
+        place = place_of(finding)
+        if place is not None and (place in self._places or len(self._places) < SERIES):
+            self._places[place] += 1 + finding.more
 
     def _clear_bar(self) -> None:
         if self._bar is not None:
@@ -146,13 +164,14 @@ class VerifyResults(Results):
             _write_file(path, state.lines())
             state.changed = False
 
-    def _write_plugin_line(self, worst: Finding | None, summary: Row | None) -> None:
-        from kdump.output.verify_nagios import plugin_line, plugin_status
+    def _write_plugin_text(self, worst: Sequence[Finding], summary: Row | None) -> None:
+        from kdump.output.verify_nagios import plugin_status, plugin_text
 
+        self._keep_textfile()  # first: that it cannot be written belongs to the line
         why = self._errors[-1] if self._errors else ""
-        self._plugin_status = plugin_status(summary, len(self._errors))
-        line = plugin_line(worst, summary, len(self._errors), why)
-        self._stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
+        self._plugin_status = plugin_status(summary, len(self._errors), self._fail_on)
+        text = plugin_text(worst, summary, len(self._errors), why, self._fail_on)
+        self._stream.write(text.encode("utf-8", "backslashreplace") + b"\n")
 
     def _write_textfile(self, path: str) -> bool:
         from kdump.output.verify_textfile import metrics
@@ -161,10 +180,15 @@ class VerifyResults(Results):
             before = _text_of(path)
             succeeded = self._summary is not None and not self._errors
             text = metrics(
-                self._summary, now_s=int(time.time()), succeeded=succeeded, before=before
+                self._summary,
+                now_s=int(time.time()),
+                succeeded=succeeded,
+                before=before,
+                places=self._places,
             )
-            _write_file(path, [text.encode()])
+            _write_file(path, [text.encode("utf-8", "backslashreplace")])
         except KdumpError as error:
+            self._errors.append(str(error))
             self.messages.error(error)
             return False
         return True

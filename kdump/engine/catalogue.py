@@ -75,7 +75,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "tail-being-written": Code(
         _N,
-        "The last entry of an active segment is incomplete, and the file was written to just now.",
+        "The last entry of an active segment is incomplete, and a broker is writing the file now.",
         "Nothing; a broker is writing. Ask again.",
         "None for readers: they are handed the entry when it is whole.",
     ),
@@ -263,6 +263,12 @@ CATALOGUE: dict[str, Code] = {
         "Ask the broker if it matters.",
         "Consumers that read committed data may be handed more or less than is shown.",
     ),
+    "read-committed-stops": Code(
+        _N,
+        "Readers of committed data stop before a transaction that is open.",
+        "verify says whether it hangs, and what ends it.",
+        "What lies behind is handed out when the transaction ends.",
+    ),
     "directory-name": Code(
         _N,
         "The directory's name is no topic and partition.",
@@ -446,7 +452,7 @@ CATALOGUE: dict[str, Code] = {
         "read_committed readers wait at the first offset of the earliest one.",
     ),
     "transaction-hanging": Code(
-        _N,
+        _R,
         "A transaction has no marker though it is older than any may be: it hangs.",
         "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
         "running cluster.",
@@ -570,6 +576,20 @@ CATALOGUE: dict[str, Code] = {
         "A properties or JSON file is not in the form a broker reads.",
         "Restore it from another directory of the same broker.",
         "A broker may refuse to start, or to load the partition.",
+    ),
+    # What `verify --predict` foretells.
+    "start-loses-records": Code(
+        _D,
+        "The next start of the broker would lose records.",
+        "Before any start copy the directory away; with a sound replica elsewhere, delete this "
+        "one and let the broker fetch it anew.",
+        "Readers do not get these records any more, and their offsets are given out again.",
+    ),
+    "start-refused": Code(
+        _D,
+        "The next start of the broker would fail.",
+        "Mend what stops it before the start, or move that partition out of the data directory.",
+        "The broker, and with it every partition it holds, stays down.",
     ),
     # Files and directories by their names, and what only all of them together show.
     "log-name": Code(
@@ -717,6 +737,13 @@ CATALOGUE: dict[str, Code] = {
         "A snapshot of the cluster metadata lacks its first or last record.",
         "Remove it before a start if an older one and the log from there on are whole.",
         "The node cannot load it.",
+    ),
+    "metadata-snapshot-damaged": Code(
+        _D,
+        "A snapshot of the cluster metadata holds bytes that are no sound batch.",
+        "Remove it before a start if an older one and the log from there on are whole; else take "
+        "the file of that name from another controller, or let the node fetch one.",
+        "The node fails where it loads the snapshot; no consumer reads it.",
     ),
     "checkpoint-missing": Code(
         _N,

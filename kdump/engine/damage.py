@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
+from kdump.engine.being_written import is_being_written
 from kdump.engine.findings import Finding, finding
 from kdump.engine.offsets import end_of
 from kdump.kernels import columns as c
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import Columns
     from kdump.record.frames import Gap, Run
     from kdump.storage.source import Source
-
-# A log written to this short a time ago may have a last entry that is not there in full yet.
-BEING_WRITTEN_SECONDS = 10
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 _SMALLEST_RECORD = 7
@@ -154,13 +151,8 @@ def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
         return "zero-tail"
     if not gap.to_end or gap.reason not in ("cut-short", "short-tail"):
         return _CODES[gap.reason]
-    if source.shrank:
+    if source.shrank or (active and is_being_written(source)):
         return "tail-being-written"
-    if active and not source.in_store:
-        # The clock may be behind the file's: then, too, it was written just now.
-        age = time.time() - source.status().st_mtime
-        if source.is_growing() or age < BEING_WRITTEN_SECONDS:
-            return "tail-being-written"
     return "torn-tail"
 
 

@@ -165,13 +165,15 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
             yield PathError(target.path, "is no log file; --entries shows index and state files")
         return
     filters = options.filters
-    aborted = None
+    aborted = held = None
     if options.visible and target.log is not None:
         from kdump.engine.visibility import AbortFilter, View
 
         committed = options.isolation == "read_committed"
         view = View(target, committed=committed, limit=options.decompress_limit)
         yield from view.findings
+        if view.end is not None and (filters.to_offset is None or filters.to_offset > view.end):
+            held = view.held
         filters = _within(filters, view)
         if committed:
             lowest = min(file.name.base_offset or 0 for file in files)
@@ -191,6 +193,8 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
                 yield error
     finally:
         advisor.close()
+    if held is not None:
+        yield held
 
 
 def _within(filters: Filters, view: View) -> Filters:

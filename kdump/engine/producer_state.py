@@ -41,6 +41,7 @@ _OTHERS_KEPT = 8
 _FOLLOWED = 64  # of so few producers the kernel is given all before each run
 _NO_PRODUCER = array("q", [-1]) * BATCHES_A_RUN
 _MAX_OFFSET = (1 << 63) - 1
+_NOT_PLAIN = c.CONTROL | c.TRANSACTIONAL
 
 
 class Producer:
@@ -125,7 +126,7 @@ class ProducerStates:
         self.open: dict[int, int] = {}
         self.joined_from = 0
         self.next_offset = -1
-        self.newest_ms = -1  # the highest of data while a transaction was open
+        self.newest_ms = -1  # the highest of data of no transaction while one was open
         self.newest_marker_ms = -1  # the last marker's
         self.dropped = False
         self.overflowed = False
@@ -264,7 +265,7 @@ class ProducerStates:
                 # Of a wrapper the first offset is not known; what overlaps joins nothing.
                 joined_from = base if base > expected_offset else max(joined_from, last + 1)
             expected_offset = last + 1
-            if timestamp > self.newest_ms and self.open and not flags & c.CONTROL:
+            if timestamp > self.newest_ms and self.open and not flags & _NOT_PLAIN:
                 self.newest_ms = timestamp
             if producer_id < 0:
                 continue
@@ -310,7 +311,6 @@ class ProducerStates:
                     producer.joined_from = joined_from
                     producer.stamped_ms = -1
                     self._unstamped.append(producer)
-                    self.newest_ms = max(self.newest_ms, timestamp)
                     events.append(Opened(row, producer_id, base))
                 producer.records_count += batches.value(c.B_RECORDS_COUNT, row)
             elif producer.first_offset >= 0:

@@ -8,8 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.engine.being_written import was_just_written
 from kdump.engine.courtesy import CourteousSource
-from kdump.engine.damage import BEING_WRITTEN_SECONDS, at_place
+from kdump.engine.damage import at_place
+from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
 from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.rows import Place
 from kdump.engine.sound_start import sound_start
@@ -25,7 +27,6 @@ from kdump.storage.segment import LogSegment
 if TYPE_CHECKING:
     from kdump.engine.checks import Check, Reported
     from kdump.engine.courtesy import Pace
-    from kdump.engine.findings import Finding
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
     from kdump.engine.verify.walked import Walked
@@ -49,7 +50,7 @@ class SegmentScan:
     `offsets`); `next_base` the next segment's base offset, None for the newest; `end_offset` what
     no offset in it reaches; `active`: the newest, which a broker may be writing. `gaps` are those
     met so far, without their bytes (see `keep`). `complete`: the log was read to the end it had,
-    which one that vanished or shrank was not.
+    which one that vanished or shrank was not; `tail_read`: from near there to the end.
 
     A metadata snapshot (`N-E.checkpoint`) is a log too: `place.segment` is None there, and its
     offsets have nothing to do with its name (X15).
@@ -79,6 +80,7 @@ class SegmentScan:
         self.max_timestamp_ms = -1  # of the headers
         self.gaps: list[Gap] = []
         self.complete = False
+        self.tail_read = False
 
     @property
     def last_offset(self) -> int:
@@ -211,9 +213,32 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
             yield from _from_all(check.skip(segment) for check in checks)
     of_snapshots = [check for check in checks if check.reads_snapshots]
     for snapshot in partition.snapshots:
-        yield from _scan_segment(partition, snapshot, of_snapshots)
+        yield from map(_of_snapshot, _scan_segment(partition, snapshot, of_snapshots))
     for check in checks:
         yield from check.end()
+
+
+def _of_snapshot(reported: Reported) -> Reported:
+    """Tell of damage in a metadata snapshot as what it is: no consumer reads it by offsets."""
+    if not isinstance(reported, Finding):
+        return reported._replace(finding=_in_snapshot(reported.finding))
+    return _in_snapshot(reported)
+
+
+def _in_snapshot(found: Finding) -> Finding:
+    if found.severity is not Severity.DAMAGE or found.code == "unreadable":
+        return found._replace(next_offset=None)
+    return finding(
+        "metadata-snapshot-damaged",
+        path=found.path,
+        topic=found.topic,
+        partition=found.partition,
+        position=found.position,
+        size_bytes=found.size_bytes,
+        expected=found.expected,
+        actual=found.actual,
+        message=f"{CATALOGUE[found.code].sentence} ({found.code})",
+    )
 
 
 def _scan_segment(
@@ -257,7 +282,7 @@ def _tail(
     if start and header is not None and not header.flags & c.WRAPPER:
         segment.floor_offset = segment.last_offset = header.value(c.B_BASE_OFFSET, 0) - 1
     yield from _read(partition, segment, source, closer, start)
-    segment.complete = False
+    segment.complete, segment.tail_read = False, True
     yield from _from_all(
         check.finish(segment) if check.reads_tails else check.skip(segment) for check in checks
     )
@@ -284,7 +309,7 @@ def _read(
                 yield from _batches(segment, item, checks)
         if tail is None or source.shrank:
             break
-        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _is_being_written(source)):
+        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _may_be_written(source)):
             yield from _gap(segment, tail, checks)
             break
         # Read in the midst of a broker's write, which takes no time to speak of. A preallocated
@@ -353,11 +378,9 @@ def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | 
         yield Run(bytearray(), 0, Columns.join(parts))
 
 
-def _is_being_written(source: Source) -> bool:
-    """Whether the file was written to just now; the clock may be behind the file's."""
-    if source.in_store:
-        return False
-    return source.is_growing() or time.time() - source.status().st_mtime < BEING_WRITTEN_SECONDS
+def _may_be_written(source: Source) -> bool:
+    """Whether it is worth a moment to see if the file goes on: nobody need hold a lock for that."""
+    return not source.in_store and (source.is_growing() or was_just_written(source))
 
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:

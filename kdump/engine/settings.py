@@ -31,6 +31,8 @@ class Settings(NamedTuple):
     stated: frozenset[str] = frozenset()
     internal_segment_bytes: tuple[tuple[str, int], ...] = ()  # topic, what a file gave for it
     producer_id_expiration_ms: int = 24 * _HOUR_MS
+    transaction_max_timeout_ms: int = 900_000
+    recovery_threads: int | None = None  # a data directory's; None: as the version has it
 
     def for_topic(self, topic: str | None) -> Settings:
         """Return what holds for one topic, as far as a broker's own settings tell."""
@@ -66,6 +68,8 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
     ("log.message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
     ("producer.id.expiration.ms", "producer_id_expiration_ms", 1),
+    ("transaction.max.timeout.ms", "transaction_max_timeout_ms", 1),
+    ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
 )
 
 

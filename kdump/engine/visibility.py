@@ -5,7 +5,7 @@ offset, as far as disk alone can tell; and which records of aborted transactions
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.engine.control_batch import read_control
 from kdump.engine.findings import Finding, finding
@@ -35,7 +35,8 @@ class View:
     """The offsets a consumer is handed: from `log_start` up to, not including, `end`.
 
     `end` is None where the log end serves. `findings` say what could not be known. `directory` is
-    the data directory around the partition, None where it cannot be listed.
+    the data directory around the partition, None where it cannot be listed. `held` tells of the
+    open transaction before which readers of committed data stop, for whoever comes to it.
     """
 
     def __init__(self, target: Target, *, committed: bool, limit: int) -> None:
@@ -58,11 +59,13 @@ class View:
         if why and logs and not logs[-1].is_pre08:
             self._note("high-watermark-unknown", actual=mark, message=why)
         self.end: int | None = None if why else mark
+        self.held: Finding | None = None
         self.aborted: list[AbortedTransaction] = []
         if committed and logs:
-            stable = last_stable_offset(log, self.log_start, self.end, limit)
+            stable, states = last_stable_offset(log, self.log_start, self.end, limit)
             if stable is not None:
                 self.end = stable
+                self.held = self._held(stable, states)
             self.aborted = aborted_transactions(log)
 
     def aborted_from(self, offset: int) -> list[AbortedTransaction]:
@@ -94,16 +97,27 @@ class View:
                 )
         return ""
 
+    def _held(self, stable: int, states: ProducerStates) -> Finding | None:
+        """Tell of the earliest transaction, if it is the one that sets the last stable offset."""
+        producer_id, first = next(iter(states.open.items()), (-1, -1))
+        if max(first, self.log_start) != stable or producer_id not in states.producers:
+            return None
+        from kdump.engine.checks.open_transactions import transaction_words
+
+        words = transaction_words(producer_id, states.producers[producer_id], first)
+        return self._finding(
+            "read-committed-stops",
+            offset=first,
+            message=f"{words}: readers of committed data are handed nothing from there on.",
+        )
+
     def _note(self, code: str, *, actual: object = None, message: str | None = None) -> None:
-        self.findings.append(
-            finding(
-                code,
-                path=self._target.path,
-                topic=self._target.topic,
-                partition=self._target.partition,
-                actual=actual,
-                message=message,
-            )
+        self.findings.append(self._finding(code, actual=actual, message=message))
+
+    def _finding(self, code: str, **members: Any) -> Finding:
+        target = self._target
+        return finding(
+            code, path=target.path, topic=target.topic, partition=target.partition, **members
         )
 
 
@@ -127,10 +141,11 @@ def aborted_transactions(log: LocalLog) -> list[AbortedTransaction]:
 
 def last_stable_offset(
     log: LocalLog, log_start: int, high_watermark: int | None, limit: int
-) -> int | None:
+) -> tuple[int | None, ProducerStates]:
     """Replay producer state to the offset below which every transaction is decided (L7, R7).
 
-    None where no transaction is open, and the high watermark (None: the log end) stands.
+    None where no transaction is open, and the high watermark (None: the log end) stands. With it
+    comes the state at the log end.
     """
     states = ProducerStates()
     start = log_start
@@ -161,7 +176,7 @@ def last_stable_offset(
             if high_watermark is not None and ended.offset >= high_watermark  # not replicated yet
         )
     bounds.extend(states.open.values())
-    return max(log_start, min(bounds)) if bounds else None
+    return max(log_start, min(bounds)) if bounds else None, states
 
 
 def _ended(

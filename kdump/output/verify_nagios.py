@@ -1,13 +1,20 @@
-"""One line for a monitoring plug-in, with performance data, and its own four statuses."""
+"""One line for a monitoring plug-in, with performance data, and its own four statuses.
+
+Behind it come lines of long text, for whoever opens the alarm: the worst findings, one a line.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.engine.findings import CATALOGUE, Severity
 from kdump.output.escape import visible
 from kdump.output.progress import counted
+from kdump.output.verify_remedy import command_for, shell_text
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
 
@@ -24,22 +31,51 @@ _LEFT = (
 _PLAIN = str.maketrans({"|": "/", "\n": " ", "\r": " "})
 
 
-def plugin_status(summary: Row | None, errors: int) -> int:
+def plugin_status(summary: Row | None, errors: int, fail_on: str = "rebuild") -> int:
     """Return the status: damage stays true even if the rest could not be read.
 
     What was found to be rebuilt does not hide that a path was not read, for there may be damage.
+    What is less severe than `fail_on` alarms nobody.
     """
-    findings = _findings(summary)
-    if findings.get("damage"):
+    alarming = _alarming(_findings(summary), fail_on)
+    if alarming.get("damage"):
         return CRITICAL
     if errors or summary is None:
         return UNKNOWN
-    return WARNING if findings.get("rebuild") else OK
+    return WARNING if alarming else OK
 
 
-def plugin_line(worst: Finding | None, summary: Row | None, errors: int, why: str) -> str:
+def _alarming(findings: dict[str, int], fail_on: str) -> dict[str, int]:
+    """Give the counts at or above a severity, the worst first; nothing where there is none."""
+    if fail_on == "never":
+        return {}
+    least = Severity(fail_on).rank
+    return {word: n for word, n in findings.items() if n and Severity(word).rank >= least}
+
+
+def least_told(fail_on: str) -> Severity:
+    """From which severity on findings are lines of their own: notes only where they alarm."""
+    return Severity.NOTE if fail_on == Severity.NOTE.value else Severity.REBUILD
+
+
+def plugin_text(
+    worst: Sequence[Finding], summary: Row | None, errors: int, why: str, fail_on: str
+) -> str:
+    """Write the line, and behind it a line for each of the worst findings."""
+    first = plugin_line(worst[0] if worst else None, summary, errors, why, fail_on)
+    lines = [first, *map(_long_line, worst)]
+    told = _alarming(_findings(summary), least_told(fail_on).value)
+    more = sum(told.values()) - len(worst)
+    if worst and more > 0:
+        lines.append(f"and {more:,} more: kdump verify without --nagios lists them")
+    return "\n".join(lines)
+
+
+def plugin_line(
+    worst: Finding | None, summary: Row | None, errors: int, why: str, fail_on: str = "rebuild"
+) -> str:
     """Write the line; `why` is the last error, for when there is nothing better to say."""
-    status = plugin_status(summary, errors)
+    status = plugin_status(summary, errors, fail_on)
     findings = _findings(summary)
     if worst is not None and status in (WARNING, CRITICAL):
         told = _told(worst, findings)
@@ -47,23 +83,47 @@ def plugin_line(worst: Finding | None, summary: Row | None, errors: int, why: st
         told = why or "nothing was checked"
     else:
         assert summary is not None
-        partitions = counted(_number(summary, "paths"), "partition")
-        told = f"{partitions}, {counted(_number(summary, 'segments'), 'segment')} checked"
+        told = _looked_at(summary)
+        below = {word: n for word, n in findings.items() if n and word != "note"}
+        if below:
+            told += f"; not told of under --fail-on {fail_on}: " + ", ".join(
+                f"{n} {word}" for word, n in below.items()
+            )
     line = f"KDUMP {_WORDS[status]} - {visible(told).translate(_PLAIN)}"
     return line if summary is None else f"{line} | {_performance(summary)}"
+
+
+def _looked_at(summary: Row) -> str:
+    """Say how much was looked at, and of what: --quick reads no log through."""
+    partitions = counted(_number(summary, "paths"), "partition")
+    segments = counted(_number(summary, "segments"), "segment")
+    if summary.fields.get("mode") != "quick":
+        return f"{partitions}, {segments} checked"
+    tails = counted(int(str(summary.fields.get("tails", 0))), "segment")
+    return f"{partitions}, names, sizes, indexes and tails of {tails} checked (--quick)"
+
+
+def _long_line(finding: Finding) -> str:
+    """Write what follows from a finding, where it is, and what to do next."""
+    words = command_for(finding)
+    entry = CATALOGUE[finding.code]
+    told = f"{finding.severity.value.upper()} {finding.code} in {_place(finding)}: {entry.meaning}"
+    line = visible(f"{told} File: {finding.path}").translate(_PLAIN)
+    if words is None:
+        return f"{line} Next: {entry.remedy}"
+    return f"{line} Next: {' '.join(map(_barless, words))}"
+
+
+def _barless(word: str) -> str:
+    """Write a word so that a shell reads exactly it, and a monitoring system no bar in it."""
+    text = shell_text((word,))
+    return text.replace("|", "\\x7c" if text.startswith("$'") else "'$'\\x7c''")
 
 
 def _told(worst: Finding, findings: dict[str, int]) -> str:
     """Name the worst finding and where it is."""
     word = worst.severity.value
-    where = worst.path
-    if worst.topic is not None:
-        where = f"{worst.topic}-{worst.partition}"
-    parts = [f"{findings[word]} {word}: {worst.code} in {where}"]
-    if worst.offset is not None:
-        parts.append(f"at offset {worst.offset}")
-    elif worst.position is not None:
-        parts.append(f"at position {worst.position}")
+    parts = [f"{findings[word]} {word}: {worst.code} in {_place(worst)}"]
     if worst.lost_at_most:
         least = worst.lost_at_least or 0
         lost = worst.lost_at_most
@@ -71,16 +131,32 @@ def _told(worst: Finding, findings: dict[str, int]) -> str:
     return " ".join(parts)
 
 
+def _place(finding: Finding) -> str:
+    where = finding.path
+    if finding.topic is not None:
+        where = f"{finding.topic}-{finding.partition}"
+    if finding.offset is not None:
+        return f"{where} at offset {finding.offset}"
+    return where if finding.position is None else f"{where} at position {finding.position}"
+
+
 def _performance(summary: Row) -> str:
     findings = _findings(summary)
     left = summary.fields["not_checked"]
     assert isinstance(left, dict)
     not_checked = sum(left.get(word, 0) for word in _LEFT)
-    return (
+    figures = (
         f"damaged={findings['damage']};;0 rebuild={findings['rebuild']};0"
         f" bytes={summary.fields['bytes']}B seconds={float(str(summary.fields['seconds'])):g}"
         f" not_checked={not_checked}"
     )
+    forecast = summary.fields.get("forecast")
+    if isinstance(forecast, dict):
+        figures += (
+            f" start_records_lost={forecast['records_lost']};;0"
+            f" start_bytes={forecast['bytes_to_read']}B start_seconds={forecast['seconds']:g}"
+        )
+    return figures
 
 
 def _findings(summary: Row | None) -> dict[str, int]:

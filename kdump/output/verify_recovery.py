@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_words import wrap
+from kdump.output.verify_words import seconds_text, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,6 +60,28 @@ def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
     for outcome in _ORDER:
         if outcome in _COUNTED and counts[outcome]:
             yield f"{counted(counts[outcome], 'partition')} {outcome}: nothing is re-read or lost"
+
+
+def totals_lines(forecast: object, width: int) -> Iterator[str]:
+    """Write what all of it comes to, and what the time is reckoned with."""
+    if not isinstance(forecast, dict):
+        return
+    segments, size = forecast["segments_to_read"], forecast["bytes_to_read"]
+    text = f"In all: re-reads {counted(segments, 'segment')}, {size_text(size)}"
+    if size:
+        text += (
+            f", in about {_duration(forecast['seconds'])} at "
+            f"{size_text(forecast['bytes_per_second'])}/s a thread and "
+            f"{counted(forecast['recovery_threads'], 'recovery thread')} a data directory"
+        )
+    lost, losing = forecast["records_lost"], forecast["partitions_losing"]
+    if losing:
+        text += f"; {counted(lost, 'record')} lost in {counted(losing, 'partition')}"
+    yield from wrap(f"{text}.", width)
+
+
+def _duration(seconds: float) -> str:
+    return "a second" if seconds <= 1 else seconds_text(round(seconds))
 
 
 def _told(row: Row) -> str:

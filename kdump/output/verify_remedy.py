@@ -7,6 +7,8 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from kdump.engine.checks.open_transactions import abort_command
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,7 +28,15 @@ _LYING_OFFSETS = frozenset(
     }
 )
 #: Codes about what is not there, so that nothing can be shown, or whose remedy comes first.
-_NO_COMMAND = frozenset({"segment-missing", "log-too-short", "zero-tail", "log-end-astray"})
+_NO_COMMAND = frozenset(
+    {
+        "segment-missing",
+        "log-too-short",
+        "zero-tail",
+        "log-end-astray",
+        "metadata-snapshot-damaged",
+    }
+)
 #: How files end that hold batches: logs of either kind, metadata snapshots.
 _LOGS = frozenset({"log", "kafka", "checkpoint"})
 #: Codes whose file `reindex` rebuilds, by how they start -> the word of its --only.
@@ -44,11 +54,14 @@ def command_for(finding: Finding) -> tuple[str, ...] | None:
     """Give the words of the command that looks closer or mends; None where there is none.
 
     A batch is shown with `dump --hex`, an index is rebuilt with `reindex`, which plans first and
-    changes nothing by itself. Small files are shown entry by entry.
+    changes nothing by itself. Small files are shown entry by entry. What hangs is ended by Kafka's
+    own tool, on a running cluster.
     """
     severity = finding.severity.value
     if finding.code in _NO_COMMAND:
         return None
+    if finding.code == "transaction-hanging" and finding.topic is not None:
+        return abort_command(finding.topic, finding.partition or 0, finding.offset or 0)
     if severity == "rebuild":
         for start, only in _REINDEX.items():
             if finding.code.startswith(start) and finding.topic is not None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING, Protocol
 
 from kdump.engine.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from kdump.engine.findings import Finding
+    from kdump.engine.findings import Finding, Severity
     from kdump.output.sink import Sink
+
+
+_WORST = 10
 
 
 class Report(Protocol):
@@ -54,17 +58,24 @@ class RowReport:
 
 
 class FileReport:
-    """Takes the summary and hands it to a function at the end: for forms of one piece."""
+    """Takes the summary and hands it to a function at the end: for forms of one piece.
 
-    def __init__(self, write: Callable[[Finding | None, Row | None], None]) -> None:
+    With it go the worst ten of the findings that are at least as severe as `least`.
+    """
+
+    def __init__(
+        self, write: Callable[[Sequence[Finding], Row | None], None], least: Severity
+    ) -> None:
         self._write = write
-        self._worst: Finding | None = None
+        self._least = least
+        self._worst: list[Finding] = []
         self._summary: Row | None = None
 
     def finding(self, finding: Finding) -> None:
-        """Keep the worst, the first of those."""
-        if self._worst is None or finding.urgency > self._worst.urgency:
-            self._worst = finding
+        """Keep the worst, of those as urgent the first."""
+        if finding.severity.rank >= self._least.rank:
+            insort(self._worst, finding, key=lambda one: [-number for number in one.urgency])
+            del self._worst[_WORST:]
 
     def row(self, row: Row) -> None:
         """Keep the summary."""

@@ -99,9 +99,12 @@ class VerifyTable:
         for line in self._note_lines():
             self._line(line)
         if self._recoveries and not self._quiet:
-            from kdump.output.verify_recovery import recovery_lines
+            from kdump.output.verify_recovery import recovery_lines, totals_lines
 
             for line in recovery_lines(self._recoveries, self._width):
+                self._line(line)
+            forecast = None if self._summary is None else self._summary.fields.get("forecast")
+            for line in totals_lines(forecast, self._width):
                 self._line(line)
         if self._groups and not self._quiet:
             from kdump.output.verify_groups import group_lines
@@ -169,8 +172,11 @@ class VerifyTable:
         if any(findings.values()) or self._recoveries or self._groups:
             self._line("")
         parts = [counted(count, word) for word, count in findings.items() if count]
+        tails = number(fields.get("tails", 0))
         if not fields["paths"]:
             parts.insert(0, "nothing was looked at")
+        elif not (fields["segments"] or tails or self._seen_before(fields)):
+            parts.insert(0, "no segment was looked at")
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         text = " · ".join(parts)
@@ -178,6 +184,7 @@ class VerifyTable:
         read = [
             counted(number(fields["paths"]), "partition"),
             counted(number(fields["segments"]), "segment"),
+            *([f"the tails of {counted(tails, 'segment')}"] if tails else []),
             counted(number(fields["batches"]), "batch"),
             size_text(number(fields["bytes"])),
         ]
@@ -186,6 +193,12 @@ class VerifyTable:
         for line in wrap(not_checked_text(fields), self._width):
             self._line(line)
         self._line(f"status {self._status()}")
+
+    @staticmethod
+    def _seen_before(fields: dict[str, object]) -> bool:
+        """Whether segments were left out of which it is known what was found in them."""
+        left = fields["not_checked"]
+        return isinstance(left, dict) and bool(left.get("segments_verified_before"))
 
     def _level(self, severity: Severity) -> str:
         word = f"{severity.value.upper():9}"

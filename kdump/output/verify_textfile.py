@@ -3,27 +3,70 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.findings import Severity
+from kdump.output.escape import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from kdump.engine.findings import Finding
     from kdump.engine.rows import Row
 
 _SUCCESS = "kdump_verify_last_success_timestamp_seconds"
+#: So many places are told apart; a monitoring system keeps a series for each.
+SERIES = 10_000
 
 
-def metrics(summary: Row | None, *, now_s: int, succeeded: bool, before: str) -> str:
+class Place(NamedTuple):
+    """Where findings of one code are; topic and partition are empty for a data directory's."""
+
+    severity: str
+    code: str
+    topic: str
+    partition: str
+
+
+def place_of(finding: Finding) -> Place | None:
+    """Say to which series a finding belongs; notes are told by code alone."""
+    if finding.severity is Severity.NOTE:
+        return None
+    partition = "" if finding.partition is None else str(finding.partition)
+    return Place(finding.severity.value, finding.code, finding.topic or "", partition)
+
+
+def metrics(
+    summary: Row | None,
+    *,
+    now_s: int,
+    succeeded: bool,
+    before: str,
+    places: Mapping[Place, int] | None = None,
+) -> str:
     """Write the metrics of a run that has ended; `before` is what the file held until now.
 
     The time of the last success outlives runs that fail, so that an alert on its age holds.
     """
-    return "".join(f"{line}\n" for line in _lines(summary, now_s, succeeded, before))
+    lines = _lines(summary, now_s, succeeded, before, places or {})
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(summary: Row | None, now_s: int, succeeded: bool, before: str) -> Iterator[str]:
+def _lines(
+    summary: Row | None,
+    now_s: int,
+    succeeded: bool,
+    before: str,
+    places: Mapping[Place, int],
+) -> Iterator[str]:
     if summary is not None:
         yield from _of_summary(summary.fields)
+        yield from _metric(
+            "kdump_verify_findings_by_partition",
+            "Findings of the last run above notes, by where they are.",
+            {_labels(place): count for place, count in places.items()},
+        )
+        yield from _of_forecast(summary.fields.get("forecast"))
     yield from _metric(
         "kdump_verify_finished",
         "Whether all that was asked for was looked at.",
@@ -64,6 +107,29 @@ def _of_summary(fields: dict[str, object]) -> Iterator[str]:
         value = fields[name]
         assert isinstance(value, (int, float))
         yield from _metric(f"kdump_verify_{name}", help_text, {"": value})
+
+
+def _of_forecast(forecast: object) -> Iterator[str]:
+    if not isinstance(forecast, dict):
+        return
+    for name, help_text in (
+        ("records_lost", "Records that the next start would lose."),
+        ("partitions_losing", "Partitions of which the next start would lose records."),
+        ("segments_to_read", "Segments that the next start would read."),
+        ("bytes_to_read", "Bytes of logs that the next start would read."),
+        ("seconds", "How long the next start may take to read them."),
+    ):
+        yield from _metric(f"kdump_verify_start_{name}", help_text, {"": forecast[name]})
+
+
+def _labels(place: Place) -> str:
+    pairs = (f'{name}="{_value(value)}"' for name, value in place._asdict().items())
+    return f"{{{','.join(pairs)}}}"
+
+
+def _value(text: str) -> str:
+    """Write a label's value: names on a disk may hold anything."""
+    return visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _labelled(label: str, counts: object) -> dict[str, int]:

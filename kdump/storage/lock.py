@@ -7,7 +7,7 @@ import struct
 import sys
 
 from kdump.storage.names import LOCK
-from kdump.storage.places import is_uri
+from kdump.storage.places import is_uri, parent
 
 # struct flock of Linux: type, whence, start, length, pid.
 _FLOCK = struct.Struct("@hhqqi4x")
@@ -39,3 +39,13 @@ def is_held(directory: str) -> bool | None:
     finally:
         os.close(fd)
     return bool(answer[0] != fcntl.F_UNLCK)
+
+
+def is_held_around(partition: str) -> bool | None:
+    """Ask for the data directory that a partition lies in; None where that is not known.
+
+    Some versions lock the directory of the metadata log by itself. A partition that was copied
+    alone has no lock around it: nobody holds one.
+    """
+    around = is_held(parent(partition))
+    return around or is_held(partition) or around

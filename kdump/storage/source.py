@@ -53,14 +53,15 @@ class Source:
     """One regular file open for reading; a context manager.
 
     `path` is kept as given. `size` is that at opening (see `refresh`). `shrank` becomes
-    true when a read inside that size found the end of the file. `in_store`: it is one of a store,
-    which no broker writes.
+    true when a read inside that size found the end of the file, `grew` when it was found longer
+    later. `in_store`: it is one of a store, which no broker writes.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
         self.unreadable: list[tuple[int, int]] = []
         self.shrank = False
+        self.grew = False
         self._fd = -1
         self._windows: Windows | None = None
         self.in_store = places.is_uri(self.path)
@@ -130,6 +131,7 @@ class Source:
         """Take the size again, for a reader that follows a growing file, and return it."""
         size = self.status().st_size
         self.shrank = self.shrank or size < self.size
+        self.grew = self.grew or size > self.size
         self.size = size
         return size
 

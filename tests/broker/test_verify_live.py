@@ -126,6 +126,7 @@ def looks() -> Iterator[tuple[VerifyOptions, bool]]:
         yield VerifyOptions(), True
         yield VerifyOptions(quick=True), False
         yield VerifyOptions(jobs=2), False
+        yield VerifyOptions(predict=True), False
         yield VerifyOptions(bytes_per_second=2_000_000), False  # slow enough for much to happen
 
 
@@ -190,3 +191,25 @@ def _comes_true(condition: Callable[[], bool]) -> bool:
 
 def test_a_running_broker_is_seen_by_its_lock(broker: Broker) -> None:
     assert facts_of(str(broker.directory)).locked is True
+
+
+def test_a_transaction_hangs_beside_a_running_broker_and_not_where_the_log_just_ends(
+    broker: Broker, tmp_path: Path
+) -> None:
+    """A second is what a transaction may take here; the log of the copy is as old."""
+    broker.ask("create_topic", topic="waiting", configs={})
+    broker.ask("txn", topic="waiting", txn="w", count=3, end="open")
+    settings = tmp_path / "server.properties"
+    settings.write_text(f"log.dirs={tmp_path}/none\ntransaction.max.timeout.ms=1000\n")
+    time.sleep(1.5)
+    copy = tmp_path / "waiting-0"
+    shutil.copytree(broker.directory / "waiting-0", copy)
+    codes = {}
+    for directory in (broker.directory / "waiting-0", copy):
+        options = VerifyOptions(server_properties=str(settings))
+        told = [item for item in verify([str(directory)], options) if isinstance(item, Finding)]
+        codes[directory] = {item.code for item in told if item.code.startswith("transaction-")}
+    assert codes == {
+        broker.directory / "waiting-0": {"transaction-hanging"},
+        copy: {"transaction-open"},
+    }

@@ -164,6 +164,18 @@ def test_an_index_that_lies_is_found_and_fails(partition: Path) -> None:
     assert "offset 2" in found["message"]
 
 
+def test_a_record_that_consumers_fail_on_is_shown_and_fails(partition: Path) -> None:
+    path = partition / f"{STEM}.log"
+    log = bytearray(path.read_bytes())
+    log[-2] ^= 1  # in the last value
+    path.write_bytes(log)
+    result = run("find-offset", partition, 5)
+    assert (result.exit_code, row_of(result)["offset"]) == (3, 5)
+    assert json.loads(result.stderr)["code"] == "crc-mismatch"
+    assert run("find-offset", "--fail-on", "never", partition, 5).exit_code == 0
+    assert run("find-offset", partition, 3).exit_code == 0
+
+
 def test_reset_csv_leaves_out_what_has_no_answer(partition: Path) -> None:
     result = run("find-time", partition, TIME + 100, "--format", "reset-csv")
     assert (result.exit_code, result.stdout) == (4, "")

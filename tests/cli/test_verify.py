@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -137,6 +138,9 @@ def test_nothing_to_work_on_is_1(data: Path, tmp_path: Path) -> None:
         ["--max-duration", "soon", "x"],
         ["--bwlimit", "0", "x"],
         ["--recheck-after", "3d", "x"],
+        ["--recovery-rate", "1MiB", "x"],
+        ["--recovery-threads", "1", "x"],
+        ["--predict", "--recovery-threads", "0", "x"],
         ["--format", "kafka", "x"],
     ],
 )
@@ -200,7 +204,14 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
     break_batch(data)
     result = run("--predict", "--broker-version", "2.8", data)
     kinds = [(row["row"], row.get("partition")) for row in rows(result)]
-    assert kinds == [("recovery", 0), ("finding", 1), ("recovery", 1), ("summary", None)]
+    assert kinds == [
+        ("recovery", 0),
+        ("finding", 1),
+        ("finding", 1),  # of what is foretold
+        ("recovery", 1),
+        ("summary", None),
+    ]
+    assert rows(result)[2]["code"] == "start-loses-records"
     assert rows(result)[0]["outcome"] == "recover"
     assert rows_but_seconds(
         run("--predict", "--broker-version", "2.8", "-j", 2, data)
@@ -210,9 +221,25 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
 
 def test_a_broker_that_would_not_start_is_a_row_of_its_own(data: Path) -> None:
     (data / "no partition").mkdir()
-    *_, refusal, _ = rows(run("--predict", data))
+    result = run("--predict", data)
+    *_, refusal, _ = rows(result)
+    assert result.exit_code == 3
     assert (refusal["row"], refusal["topic"]) == ("recovery", None)
     assert (refusal["outcome"], refusal["path"]) == ("refuses-to-start", str(data))
+
+
+def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
+    broken = data / "orders-1" / f"{20:020}.log"
+    broken.write_bytes(broken.read_bytes()[:-9])
+    assert run("--predict", "--fail-on", "never", data).exit_code == 0
+    assert run("--predict", "--nagios", data).exit_code == 2
+    result = run("--predict", "--format", "table", "--recovery-rate", "1k", data)
+    assert result.exit_code == 3
+    text = " ".join(result.stdout.split())
+    assert "start-loses-records: The next start loses 2 records from offset 28 on" in text
+    assert "In all: re-reads 6 segments, " in text
+    assert " at 1.0 KiB/s a thread and 2 recovery threads a data directory;" in text
+    assert "2 records lost in 1 partition." in text
 
 
 def test_slices_together_are_everything(data: Path) -> None:
@@ -298,6 +325,7 @@ def test_textfile(data: Path, tmp_path: Path) -> None:
     assert run("--textfile", target, data, data / "nowhere").exit_code == 3
     second = target.read_text()
     assert 'kdump_verify_findings{severity="damage"} 1' in second
+    assert 'code="crc-mismatch",topic="orders",partition="1"} 1' in second
     success = next(line for line in first.splitlines() if line.startswith("kdump_verify_last_succ"))
     assert success in second
     assert names_in(tmp_path) == {"data", "kdump.prom"}
@@ -316,9 +344,63 @@ def test_nagios(data: Path, broken: tuple[Any, ...], status: int, word: str) -> 
         each(data)
     result = run("--nagios", "-q", data)
     assert result.exit_code == status
-    (line,) = result.stdout.splitlines()
+    line, *more = result.stdout.splitlines()
     assert line.startswith(f"KDUMP {word} - ")
     assert " | damaged=" in line
+    assert [one.split()[0] for one in more] == ["DAMAGE", "REBUILD"][2 - len(broken) :]
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "status"), [("never", 0), ("damage", 0), ("rebuild", 1), ("note", 1)]
+)
+def test_nagios_keeps_to_fail_on(data: Path, fail_on: str, status: int) -> None:
+    break_index(data)
+    assert run("--nagios", "--fail-on", fail_on, data).exit_code == status
+    break_batch(data)
+    assert run("--nagios", "--fail-on", fail_on, data).exit_code == (0 if fail_on == "never" else 2)
+
+
+def test_nagios_and_a_textfile_that_cannot_be_written(data: Path, tmp_path: Path) -> None:
+    result = run("--nagios", "--textfile", tmp_path / "no" / "x.prom", data)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("KDUMP UNKNOWN - ")
+    assert "x.prom" in result.stdout
+
+
+def test_quick_says_what_it_looked_at(data: Path) -> None:
+    (summary,) = rows(run("--quick", data))
+    assert (summary["segments"], summary["tails"]) == (0, 6)
+    assert "tails of 6 segments checked (--quick)" in run("--quick", "--nagios", data).stdout
+    assert "the tails of 6 segments" in run("--quick", "--format", "table", data).stdout
+
+
+@pytest.mark.parametrize("name", ["x.log", "photo.png", "notes.txt", "random.bin", "empty"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_what_is_no_file_of_kafkas_is_never_sound(data: Path, name: str, inside: bool) -> None:
+    path = (data / "orders-0" if inside else data.parent) / name
+    contents = {"x.log": tarred(), "photo.png": b"\x89PNG\r\n\x1a\n", "empty": b""}
+    path.write_bytes(contents.get(name, b"neither a batch nor a message\n" * 40))
+    for form in ("table", "jsonl"):
+        result = run("--format", form, path)
+        assert result.exit_code == 1
+        assert "no damage" not in result.stdout.lower()
+    assert '"paths":0,' in result.stdout
+    assert run("--nagios", path).exit_code == 3
+
+
+def tarred() -> bytes:
+    held = io.BytesIO()
+    with tarfile.open(fileobj=held, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("notes.txt"))
+    return held.getvalue()
+
+
+def test_a_directory_without_a_segment_is_not_called_sound(tmp_path: Path) -> None:
+    (tmp_path / "notes-1").mkdir()
+    (tmp_path / "notes-1" / "readme.txt").write_text("no log\n")
+    text = run("--format", "table", tmp_path / "notes-1").stdout
+    assert "No segment was looked at" in text
+    assert "damage" not in text
 
 
 @pytest.mark.parametrize(

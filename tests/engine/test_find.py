@@ -131,6 +131,75 @@ def test_row_of_a_time(partition: Path) -> None:
     }
 
 
+def damaged(partition: Path, position: int, value: int) -> Path:
+    path = partition / f"{0:020}.log"
+    log = bytearray(path.read_bytes())
+    log[position] = value
+    path.write_bytes(log)
+    return partition
+
+
+@pytest.mark.parametrize("target", [2, 3])
+def test_a_batch_on_which_consumers_fail_is_damage(partition: Path, target: int) -> None:
+    """Brokers serve it, so the row stands."""
+    path = damaged(partition, 2 * SIZE - 2, ord("w"))  # in the last value
+    for asked in (0, 1, 4, 5, 10):
+        assert split(find_offset([str(path)], asked, FindOptions()))[1] == []
+    items = list(find_offset([str(path)], target, FindOptions()))
+    (found,) = (item for item in items if isinstance(item, Finding) and item.position is not None)
+    assert (found.code, found.severity.value) == ("crc-mismatch", "damage")
+    assert (found.segment, found.position, found.next_offset) == (0, SIZE, 4)
+    assert isinstance(items[-1], Row)
+    assert items[-1].fields["offset"] == target
+
+
+@pytest.mark.parametrize(
+    ("magic", "code"), [(3, "magic-unknown"), (7, "magic-unknown"), (0x80, "crc-mismatch")]
+)
+def test_a_batch_of_an_impossible_magic_is_damage(partition: Path, magic: int, code: str) -> None:
+    path = damaged(partition, SIZE + 16, magic)
+    assert split(find_offset([str(path)], 2, FindOptions()))[1] == [code]
+    assert split(find_offset([str(path)], 4, FindOptions()))[1] == []
+
+
+def test_damage_on_the_way_to_the_record_is_told(partition: Path) -> None:
+    """Control batches and what was aborted are handed to a consumer as well."""
+    log = builders.marker(1, base_offset=0, producer_id=7) + batches(1)
+    write_segment(partition, 0, log[:70] + bytes([log[70] ^ 1]) + log[71:])
+    assert split(find_offset([str(partition)], 0, FindOptions()))[1] == ["crc-mismatch"]
+    assert split(find_offset([str(partition)], 1, FindOptions()))[1] == []
+
+
+def test_lookups_that_stop_at_an_open_transaction_say_so(partition: Path) -> None:
+    opened = builders.batch(
+        [builders.record(0), builders.record(1)],
+        base_offset=16,
+        base_timestamp=TIME + 16,
+        max_timestamp=TIME + 16,
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=0,
+        attributes=builders.TRANSACTIONAL,
+    )
+    write_segment(partition, 14, batches(14) + opened)
+    committed = FindOptions(isolation="read_committed")
+    for find, target, told in (
+        (find_offset, 14, False),
+        (find_offset, 16, True),
+        (find_time, TIME + 14, False),
+        (find_time, TIME + 16, True),
+        (find_time, -1, True),
+    ):
+        items = list(find([str(partition)], target, committed))
+        notes = [item for item in items if isinstance(item, Finding) and item.offset == 16]
+        assert [note.code for note in notes] == ["read-committed-stops"] * told, (find, target)
+        assert isinstance(items[-1], Row)
+        for note in notes:
+            assert "Producer 7, epoch 2, has a transaction open since offset 16 (" in note.message
+        everything = find([str(partition)], target, FindOptions())
+        assert "read-committed-stops" not in split(everything)[1]
+
+
 @pytest.mark.parametrize(
     ("target", "segment", "offset"),
     [(0, 0, 0), (3, 0, 3), (6, 10, 10), (9, 10, 10), (13, 10, 13), (14, None, None)],

@@ -9,7 +9,8 @@ import builders
 import pytest
 from dumped import dumped
 
-from kdump.engine.findings import Finding
+from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.findings import Finding, Severity
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.engine.visibility import View
 from kdump.storage import names
@@ -202,7 +203,19 @@ def transactions(log_dir: Path) -> Path:
 def test_aborted_and_open_transactions(log_dir: Path) -> None:
     path = transactions(log_dir)
     assert seen(path) == ([0, 1, 2, 4, 5, 7, 8], [])
-    assert seen(path, "read_committed") == ([1, 4, 5], [])
+    shown, (note,) = seen(path, "read_committed")
+    assert shown == [1, 4, 5]
+    assert (note.code, note.severity, note.offset) == ("read-committed-stops", Severity.NOTE, 7)
+    assert "Producer 6, epoch 0, has a transaction open since offset 7 (2023-11-14T22:" in (
+        note.message
+    )
+
+
+def test_a_range_that_ends_before_the_open_transaction_does_not_meet_it(log_dir: Path) -> None:
+    path = str(transactions(log_dir))
+    for end, notes in ((7, 0), (8, 1)):
+        options = DumpOptions(visible=True, isolation="read_committed", to_offset=end)
+        assert sum(isinstance(item, Finding) for item in dump([path], options)) == notes
 
 
 def test_what_the_transaction_index_does_not_name_is_handed_out(log_dir: Path) -> None:
@@ -256,7 +269,9 @@ def test_open_since_an_earlier_segment(log_dir: Path, snapshot: str) -> None:
         write_snapshot(path, 7)
     if snapshot == "elsewhere":
         write_snapshot(path, 5)
-    assert seen(path, "read_committed") == ([0], [])
+    shown, (note,) = seen(path, "read_committed")
+    assert shown == [0]
+    assert (note.code, note.offset) == ("read-committed-stops", 1)
 
 
 def test_a_snapshot_saves_the_replay(log_dir: Path) -> None:
@@ -330,7 +345,8 @@ def test_random_transactions_in_any_range(log_dir: Path, seed: int) -> None:
         assert [row["offset"] for row in rows] == [
             offset for offset in range(low, min(high, stable)) if fate[offset] == "data"
         ], (low, high)
-        assert found == []
+        stopped = stable < min(high, 80)
+        assert [one.code for one in found] == ["read-committed-stops"] * stopped, (low, high)
 
 
 def test_headers_of_what_is_visible(log_dir: Path) -> None:

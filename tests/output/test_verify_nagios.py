@@ -1,12 +1,14 @@
 """One line for a monitoring plug-in."""
 
+import subprocess
 from typing import Any
 
 import pytest
 
-from kdump.engine.findings import finding
+from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
 from kdump.engine.rows import Row
-from kdump.output.verify_nagios import plugin_line, plugin_status
+from kdump.output.verify_nagios import plugin_line, plugin_status, plugin_text
+from kdump.output.verify_sinks import FileReport
 
 WORST = finding(
     "crc-mismatch",
@@ -67,6 +69,89 @@ def test_line_of_a_sound_directory_says_what_is_left() -> None:
 def test_line_of_what_could_not_be_done() -> None:
     assert plugin_line(None, None, 1, "/data: Permission denied") == (
         "KDUMP UNKNOWN - /data: Permission denied"
+    )
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "row", "status"),
+    [
+        ("never", summary(damage=1, rebuild=1), 0),
+        ("damage", summary(rebuild=1), 0),
+        ("damage", summary(damage=1), 2),
+        ("rebuild", summary(rebuild=1), 1),
+        ("note", summary(), 1),
+        ("note", summary(damage=1), 2),
+    ],
+)
+def test_what_alarms_is_asked_for(fail_on: str, row: Row, status: int) -> None:
+    assert plugin_status(row, 0, fail_on) == status
+    assert plugin_status(row, 1, fail_on) == (status if status == 2 else 3)
+    assert plugin_status(None, 1, fail_on) == 3
+
+
+def test_what_alarms_nobody_is_said_all_the_same() -> None:
+    line = plugin_line(WORST, summary(damage=2, rebuild=3), 0, "", "never")
+    assert line.startswith(
+        "KDUMP OK - 4 partitions, 9 segments checked; not told of under --fail-on never: "
+        "2 damage, 3 rebuild | "
+    )
+
+
+def test_long_text_of_the_worst() -> None:
+    index = WORST._replace(
+        code="offset-index-missing", severity=Severity.REBUILD, path="/data/orders-7", offset=None
+    )
+    text = plugin_text([WORST, index], summary(damage=1, rebuild=9), 0, "", "rebuild")
+    first, one, other, more = text.splitlines()
+    assert first.startswith("KDUMP CRITICAL - 1 damage: crc-mismatch in orders-7")
+    assert one == (
+        "DAMAGE crc-mismatch in orders-7 at offset 48301220: "
+        f"{CATALOGUE['crc-mismatch'].meaning} File: /data/orders-7/0.log "
+        f"Next: {CATALOGUE['crc-mismatch'].remedy}"
+    )
+    assert other == (
+        "REBUILD offset-index-missing in orders-7: A start rebuilds it, which reads the whole "
+        "segment. File: /data/orders-7 Next: kdump reindex --only index /data/orders-7"
+    )
+    assert more == "and 8 more: kdump verify without --nagios lists them"
+
+
+@pytest.mark.parametrize("directory", ["/a|b/orders-7", "/a|b\x1b/orders-7", "/it's|/orders-7"])
+def test_a_bar_in_a_path_stays_a_bar_for_a_shell(directory: str) -> None:
+    index = WORST._replace(code="offset-index-missing", severity=Severity.REBUILD, path=directory)
+    line = plugin_text([index], summary(rebuild=1), 0, "", "rebuild").splitlines()[1]
+    assert "|" not in line
+    command = line.split(" Next: ")[1]
+    said = subprocess.run(
+        ["bash", "-c", f"printf %s {command.split('--only index ')[1]}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == directory
+
+
+def test_the_worst_ten_are_kept() -> None:
+    kept: list[Finding] = []
+    report = FileReport(lambda worst, _: kept.extend(worst), Severity.REBUILD)
+    for number in range(30):
+        severity = (Severity.NOTE, Severity.REBUILD, Severity.DAMAGE)[number % 3]
+        report.finding(WORST._replace(severity=severity, offset=number))
+    report.finish()
+    assert [one.offset for one in kept] == list(range(2, 30, 3))
+    few: list[Finding] = []
+    report = FileReport(lambda worst, _: few.extend(worst), Severity.NOTE)
+    for severity in (Severity.NOTE, Severity.DAMAGE, Severity.REBUILD, Severity.NOTE):
+        report.finding(WORST._replace(severity=severity))
+    report.finish()
+    assert [one.severity.value for one in few] == ["damage", "rebuild", "note", "note"]
+
+
+def test_quick_says_what_it_looked_at() -> None:
+    row = summary()
+    row.fields.update(mode="quick", segments=0, tails=9)
+    assert plugin_line(None, row, 0, "").startswith(
+        "KDUMP OK - 4 partitions, names, sizes, indexes and tails of 9 segments checked (--quick) |"
     )
 
 

@@ -3,8 +3,9 @@
 import re
 from typing import Any
 
+from kdump.engine.findings import finding
 from kdump.engine.rows import Row
-from kdump.output.verify_textfile import metrics
+from kdump.output.verify_textfile import metrics, place_of
 
 SUMMARY = Row(
     "summary",
@@ -50,6 +51,44 @@ def test_values() -> None:
     assert found["kdump_verify_seconds"] == 1.5
     assert found["kdump_verify_finished"] == 0
     assert found["kdump_verify_last_success_timestamp_seconds"] == 1000
+
+
+def test_findings_by_partition() -> None:
+    found = finding("crc-mismatch", path="/data/x", topic='a"b\\c', partition=3)
+    place = place_of(found)
+    assert place is not None
+    of_directory = place_of(finding("meta-properties-differ", path="/data/meta.properties"))
+    assert of_directory is not None
+    text = written(places={place: 2, of_directory: 1})
+    labels = r'severity="damage",code="crc-mismatch",topic="a\"b\\c",partition="3"'
+    assert f"kdump_verify_findings_by_partition{{{labels}}} 2\n" in text
+    labels = 'severity="rebuild",code="meta-properties-differ",topic="",partition=""'
+    assert f"kdump_verify_findings_by_partition{{{labels}}} 1\n" in text
+
+
+def test_a_name_cannot_add_a_line() -> None:
+    place = place_of(finding("crc-mismatch", path="/x", topic="a\n\x1b} 1", partition=0))
+    assert place is not None
+    (line,) = (line for line in written(places={place: 1}).splitlines() if "by_partition{" in line)
+    assert line.isprintable()
+
+
+def test_notes_make_no_series() -> None:
+    assert place_of(finding("file-vanished", path="/x", topic="a", partition=0)) is None
+
+
+def test_of_a_forecast() -> None:
+    forecast = {
+        "records_lost": 7,
+        "partitions_losing": 1,
+        "segments_to_read": 3,
+        "bytes_to_read": 900,
+        "seconds": 0.5,
+    }
+    found = values(written(Row("summary", SUMMARY.fields | {"forecast": forecast})))
+    assert found["kdump_verify_start_records_lost"] == 7
+    assert found["kdump_verify_start_bytes_to_read"] == 900
+    assert found["kdump_verify_start_seconds"] == 0.5
 
 
 def test_the_last_success_outlives_a_failure() -> None:

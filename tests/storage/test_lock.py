@@ -1,40 +1,24 @@
 """Whether a broker holds a directory's lock."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from holding import holding
 
 from kdump.engine.about import facts_of
 from kdump.storage import lock
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks are asked for on Linux")
 
-HOLD = """
-import fcntl, sys
-file = open(sys.argv[1], "w")
-fcntl.lockf(file, fcntl.LOCK_EX)
-print("held", flush=True)
-sys.stdin.read()
-"""
-
 
 @pytest.fixture
 def held(tmp_path: Path) -> Iterator[Path]:
     """Give a directory whose lock another process holds, as a broker does."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(tmp_path / ".lock")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "held\n"
-    yield tmp_path
-    process.communicate("")
+    with holding(tmp_path):
+        yield tmp_path
 
 
 def test_a_lock_that_is_held(held: Path) -> None:
@@ -59,6 +43,12 @@ def test_a_file_that_a_broker_left_is_no_lock(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_opened_says_nothing(tmp_path: Path) -> None:
     (tmp_path / ".lock").touch(mode=0)
     assert lock.is_held(str(tmp_path)) is None
+
+
+def test_a_lock_around_a_partition(held: Path) -> None:
+    assert lock.is_held_around(str(held / "orders-0")) is True
+    assert lock.is_held_around(str(held)) is True  # of the metadata log, by itself
+    assert lock.is_held_around(str(held / "one" / "orders-0")) is False
 
 
 def test_facts_of_a_directory(tmp_path: Path) -> None:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start, trimmed_to
+from kdump.engine.checks.open_transactions import open_transactions
 from kdump.engine.checks.ordering import in_order, out_of_order
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
-from kdump.engine.checks.transactions import open_transactions
 from kdump.engine.damage import at_place
 from kdump.engine.producer_state import (
     Ended,
@@ -153,7 +153,7 @@ class Producers(Check):
         if self._states.overflowed:
             yield at_place("producers-not-checked", newest.place)
         else:
-            yield from open_transactions(newest, self._states, self.partition.log.path)
+            yield from open_transactions(self.partition, newest, self._states)
 
 
 def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:

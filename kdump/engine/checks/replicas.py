@@ -2,7 +2,7 @@
 
 A start of 3.7 or later sets aside what the log does not place here, and makes anew what it does
 and is missing. On a live broker the log is ahead of the directories, so that only what it has
-said for a minute counts.
+said for a minute counts; after a clean stop another topic id counts at once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import cluster_metadata
+from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.survey import read_properties
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
-from kdump.storage import names, places, properties
+from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _against(group: Sequence[Member], member: Member, path: str, limit: int) -> 
         return
     for one in _live(group):
         if one.topic_id is not None and one.topic != names.CLUSTER_METADATA_TOPIC:
-            yield from _assignment(one, state, int(node))
+            yield from _assignment(group, one, state, int(node))
     yield from _not_here(group, state, int(node))
 
 
@@ -96,7 +97,9 @@ def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
         yield from (one for one in member.surveyed.facts if one.is_live)
 
 
-def _assignment(one: PartitionFacts, state: ClusterMetadata, node: int) -> Iterator[Finding]:
+def _assignment(
+    group: Sequence[Member], one: PartitionFacts, state: ClusterMetadata, node: int
+) -> Iterator[Finding]:
     """Hold one partition that is here against what the log says of it (R11, X8)."""
     if not places.lexists(one.path):
         return
@@ -109,7 +112,9 @@ def _assignment(one: PartitionFacts, state: ClusterMetadata, node: int) -> Itera
     current = state.ids.get(one.topic)
     of_current = state.partitions.get(current or "", {}).get(one.partition)
     if current is not None and current != topic_id and of_current is not None:
-        if node in of_current.replicas and _settled(state, of_current.since_ms):
+        if node in of_current.replicas and (
+            _settled(state, of_current.since_ms) or _is_stopped(group, one)
+        ):
             yield _other_id(one, current)
     elif _settled(state, state.removed.get(topic_id, -1)):
         yield _note("topic-unknown", one, actual=topic_id)
@@ -117,6 +122,20 @@ def _assignment(one: PartitionFacts, state: ClusterMetadata, node: int) -> Itera
 
 def _settled(state: ClusterMetadata, since_ms: int) -> bool:
     return since_ms + SETTLED_MS <= state.last_ms
+
+
+def _is_stopped(group: Sequence[Member], one: PartitionFacts) -> bool:
+    """Whether the broker is down after a clean stop: then nothing that was said is yet to be done.
+
+    What the next start makes of the partition is told by the log as it ends.
+    """
+    parent = places.real(places.parent(one.path))
+    return any(
+        places.real(member.path) == parent
+        and was_stopped_cleanly(member.surveyed.directory)
+        and lock.is_held(member.path) is not True
+        for member in group
+    )
 
 
 def _other_id(one: PartitionFacts, current: str) -> Finding:

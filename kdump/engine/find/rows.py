@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kdump.storage.offset_index import OffsetPosition
 
 _FORMAT_WITH_TIME = (0, 10)
-_LOWEST_SPECIAL = -5
+_LATEST, _LOWEST_SPECIAL = -1, -5
 _STRICT_SPECIALS = (3, 0)  # before, a negative time without a meaning was taken as a time
 
 
@@ -104,6 +104,10 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             "batches_scanned": found.batches_scanned if found else 0,
         }
         row |= way_past(view, offset, found, record, error, options)
+        if found is not None:
+            from kdump.engine.find.served import served_damage
+
+            yield from served_damage(view, found, record)
         checked: Iterable[Finding] = ()
         if options.check:
             from kdump.engine.find.check import check_offset
@@ -111,6 +115,8 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
             scanned, checked = check_offset(view, offset, record[0] if record else None)
             row["scan_offset"] = scanned
         yield from checked
+        if record is None and error is None and view.view.held is not None:
+            yield view.view.held
         yield finished("offset-lookup", row, error, view.steps, options)
     finally:
         view.close()
@@ -212,6 +218,9 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
             scanned, checked = check_time(view, target_ms, answer)
             row["scan_offset"] = scanned
         yield from checked
+        ends = error is None and (row["offset"] is None or target_ms == _LATEST)
+        if ends and view.view.held is not None:
+            yield view.view.held
         yield finished("time-lookup", row, error, view.steps, options)
     finally:
         view.close()

@@ -7,7 +7,6 @@ columns; long fields are shown by their ends, and a line says how much lies betw
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
 from textwrap import wrap
 
 WIDTH = 100
@@ -21,8 +20,6 @@ _OWN_MARKS = frozenset("✓✗…·→")
 _PLAIN_LINE = re.compile(r"[!-~✓✗…·→](?:[ -~✓✗…·→]*[!-~✓✗…·→])?\Z")
 _DOT = ord(".")
 _ASCII = bytes(byte if 0x20 <= byte < 0x7F else _DOT for byte in range(256))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 
 
 class Lines:
@@ -137,11 +134,3 @@ def plain(text: str) -> str:
         else f"\\x{ord(character):02x}"
         for character in text
     )
-
-
-def time_text(timestamp_ms: int) -> str:
-    """Write a time as ISO 8601 in UTC, nothing where there is none or no calendar has it."""
-    if timestamp_ms == -1 or not _FIRST_MS <= timestamp_ms <= _LAST_MS:
-        return ""
-    time = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -61,6 +61,8 @@ class VerifyOptions(NamedTuple):
     recheck_s: float | None = None  # what a state says was seen longer ago is read again
     predict: bool = False
     broker_version: tuple[int, ...] | None = None  # None: the newest
+    recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
+    recovery_threads: int | None = None  # a data directory's; None: as the broker has it
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
 
 
@@ -72,6 +74,7 @@ class Counts(NamedTuple):
     records_count: int = 0
     bytes: int = 0
     not_checked: tuple[tuple[str, int], ...] = ()
+    tails: int = 0  # segments of which only indexes and tail were looked at
 
 
 class Result(NamedTuple):
@@ -84,6 +87,11 @@ class Result(NamedTuple):
     facts: PartitionFacts | None = None  # for what is looked at when all results are in
     recovery: Row | None = None  # what the next start would do
     replayed: int = 0  # logs that others had read in pieces
+
+    @property
+    def was_looked_at(self) -> bool:
+        """Whether anything but an error came of it."""
+        return not self.errors or self.facts is not None or bool(self.findings)
 
 
 def verify_partition(
@@ -203,6 +211,7 @@ def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> 
         old.records_count + sum(log.records_count for log in logs),
         old.bytes + sum(log.end_position - log.start_position for log in logs),
         tuple((what, count) for what, count in not_checked.items() if count),
+        sum(log.tail_read for log in partition.segments),
     )
 
 

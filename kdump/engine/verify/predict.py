@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,8 +10,10 @@ from kdump.engine.advice import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
+from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
 from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
+from kdump.storage import lock, places
 from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 #: What a prediction says of damage that stays, and of how many places.
 _WAY = ("offset", "next_offset", "served_from", "skipped_by_seek")
 _UNSERVED = 100
+_WRITE_SECONDS = 0.02
 
 
 class Predictor(NamedTuple):
@@ -40,9 +44,23 @@ class Predictor(NamedTuple):
     def partition(self, target: Target, directory: LogDir | None) -> Row:
         """Predict the start for one partition."""
         cluster = None if directory is None else self.clusters.get(directory.path)
-        return predict_partition(
-            target, self.broker, self.settings, directory=directory, cluster=cluster
-        )
+
+        def foretold(directory: LogDir | None) -> Row:
+            return predict_partition(
+                target, self.broker, self.settings, directory=directory, cluster=cluster
+            )
+
+        row = foretold(directory)
+        if verdict(row) is not None and lock.is_held_around(target.path):
+            # It may have been read in the midst of a broker's write, or beside a newer checkpoint.
+            time.sleep(_WRITE_SECONDS)
+            row = foretold(target.log_dir())
+        return row
+
+    def totals(self, rate: int | None, threads: int | None) -> Totals:
+        """Begin the sum of all forecasts."""
+        threads = threads or self.settings.recovery_threads or default_threads(self.broker)
+        return Totals(rate or DEFAULT_RATE, threads)
 
 
 def unserved(
@@ -84,12 +102,19 @@ def predictor(
 
 def refused(
     directories: Iterable[DirectoryFacts], rows: list[Row], broker: tuple[int, ...]
-) -> Iterator[Row]:
-    """Yield a row for each data directory with which the whole broker would not start."""
+) -> Iterator[Finding | Row]:
+    """Yield a row for each data directory with which the whole broker would not start.
+
+    What only one of its partitions stops was found there.
+    """
+    found = {places.parent(str(row.fields["path"])) for row in rows}
     for group in _nodes(directories):
         for directory in group:
             row = predict_directory(directory, rows, broker, others=group)
             if row is not None:
+                told = None if places.absolute(directory.path) in found else verdict(row)
+                if told is not None:
+                    yield told
                 yield row
 
 

@@ -32,7 +32,7 @@ from kdump.errors import KdumpError, PathError, StoreError
 from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.log_dir import LogDir
-from kdump.storage.names import CLEAN_SHUTDOWN
+from kdump.storage.names import CLEAN_SHUTDOWN, Kind
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
@@ -84,11 +84,13 @@ def verify(
     progress.planned_items = len(items)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
-    predict = None
+    predict = totals = None
     if options.predict:
+        from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import is_refused, predictor, refused
 
         predict = predictor(progress.directories, options.broker_version, settings)
+        totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
         verify_item, options=options, settings=settings, deadline=deadline, predict=predict
     )
@@ -122,24 +124,32 @@ def verify(
             surveyed.append(result.facts)
         yield from map(sums.error, result.errors)
         yield from result.findings
-        if result.recovery is not None:
+        if result.recovery is not None and totals is not None:
+            totals.add(result.recovery)
+            foretold = verdict(result.recovery)
+            if foretold is not None:
+                groups.found(foretold)
+                yield sums.found(foretold)
             yield result.recovery
             if is_refused(result.recovery):
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
         for told in _directories(named, options, surveyed, whole=whole):
-            sums.found(told)
             groups.found(told)
-            yield told
+            yield sums.found(told)
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        yield from refused(progress.directories, stopping, predict.broker)
+        for told_or_row in refused(progress.directories, stopping, predict.broker):
+            yield sums.found(told_or_row) if isinstance(told_or_row, Finding) else told_or_row
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
-    yield sums.row(options, time.monotonic() - started)
+    summary = sums.row(options, time.monotonic() - started)
+    if totals is not None:
+        summary.fields["forecast"] = totals.fields()
+    yield summary
 
 
 def _directories(
@@ -183,6 +193,9 @@ def verify_item(
         return Result((gone,), Counts())
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
+        return Result((), Counts(), (PathError(item.path, reason),))
+    if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
+        reason = "is no file of Kafka's, going by its name: nothing was checked"
         return Result((), Counts(), (PathError(item.path, reason),))
     result = verify_partition(
         target,
@@ -252,21 +265,23 @@ class _Sums:
     def add(self, result: Result) -> None:
         """Add what one partition came to."""
         counts, more = self._counts, result.counts
-        self._paths += 1
+        self._paths += result.was_looked_at
         self._counts = Counts(
             counts.segments + more.segments,
             counts.batches + more.batches,
             counts.records_count + more.records_count,
             counts.bytes + more.bytes,
+            tails=counts.tails + more.tails,
         )
         self._not_checked.update(dict(more.not_checked))
         for found in result.findings:
             self.found(found)
 
-    def found(self, finding: Finding) -> None:
+    def found(self, finding: Finding) -> Finding:
         """Count a finding, and those that it stands for."""
         self._findings[finding.severity.value] += 1 + finding.more
         self._codes[finding.code] += 1 + finding.more
+        return finding
 
     def by_severity(self) -> dict[str, int]:
         """Give the counts, the worst first."""
@@ -280,6 +295,7 @@ class _Sums:
             {
                 "paths": self._paths,
                 "segments": counts.segments,
+                **({"tails": counts.tails} if options.quick else {}),
                 "batches": counts.batches,
                 "records_count": counts.records_count,
                 "bytes": counts.bytes,

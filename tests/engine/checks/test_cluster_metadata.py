@@ -11,10 +11,13 @@ import builders
 import damage
 import pytest
 from builders import control_record, unsigned_varint
+from click.testing import CliRunner
 from corpus import corpus, expected, files, names
 from directories import DataDirectory, codes, findings, identifier, write_checkpoint
+from holding import holding
 from oracle import Oracle, oracle
 
+from kdump.cli import cli
 from kdump.engine.checks.cluster_metadata import (
     ClusterMetadata,
     read_cluster_metadata,
@@ -398,6 +401,19 @@ def test_another_topic_of_the_same_name(cluster: Cluster) -> None:
     assert (told.expected, told.actual) == (identifier(88), identifier(8))
 
 
+def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -> None:
+    """A start renames the directory, however short a time the log knew the topic."""
+    path = cluster.data.partition("users", 0, topic_id=8)
+    registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
+    cluster.write(*registered, now=LONG_AGO + 1000)
+    told = one(cluster)
+    assert (told.code, told.path) == ("topic-id-differs", str(path / "partition.metadata"))
+    with holding(cluster.data.path):  # a broker runs, and may not have come to it yet
+        assert "topic-id-differs" not in codes(cluster.data.path)
+    (cluster.data.path / ".kafka_cleanshutdown").unlink()
+    assert "topic-id-differs" not in codes(cluster.data.path)
+
+
 def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:
     cluster.write(change(1, 7, (2, ids(4, 5)), (8, array([uuid(2), uuid(3)]))))
     told = one(cluster)
@@ -445,6 +461,22 @@ def test_a_snapshot_without_an_end(cluster: Cluster, header: bool, footer: bool)
     assert [(found.code, found.path) for found in told] == [
         ("metadata-snapshot-incomplete", str(path))
     ]
+
+
+def test_a_damaged_snapshot_gets_no_consumers_advice(cluster: Cluster) -> None:
+    cluster.write()
+    path = cluster.data.path / "__cluster_metadata-0" / f"{2:020}-{0:010}.checkpoint"
+    whole = snapshot_of(cluster.records[:2])
+    path.write_bytes(damage.flip(whole, whole.index(b"orders")))
+    (told,) = (found for found in findings(cluster.data.path) if found.path == str(path))
+    assert (told.code, told.severity.value) == ("metadata-snapshot-damaged", "damage")
+    assert (told.position, told.size_bytes) != (None, None)
+    assert (told.next_offset, told.lost_at_most, told.offset) == (None, None, None)
+    assert "(crc-mismatch)" in told.message
+    result = CliRunner().invoke(cli, ["verify", "--format", "table", str(cluster.data.path)])
+    assert result.exit_code == 3
+    assert "seek" not in result.stdout
+    assert "Remove it before a start" in result.stdout
 
 
 def test_a_log_that_starts_behind_its_snapshots(cluster: Cluster) -> None:

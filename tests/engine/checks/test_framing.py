@@ -8,6 +8,7 @@ from pathlib import Path
 import builders
 import damage
 import pytest
+from holding import holding
 from segments import (
     batch,
     batches,
@@ -25,6 +26,7 @@ from segments import (
 from kdump.engine.checks.framing import Framing
 from kdump.engine.findings import Severity
 from kdump.engine.scan import scan
+from kdump.storage import lock
 from kdump.storage import source as sources
 
 SEALED, ACTIVE = 0, 60
@@ -174,15 +176,61 @@ def test_a_torn_tail_of_the_newest_segment(sound: Path, kept: int) -> None:
     assert found.severity is Severity.DAMAGE
 
 
-def test_a_tail_written_just_now_is_no_damage(sound: Path) -> None:
+def torn_now(sound: Path) -> Path:
     start = positions(sound, ACTIVE)[-1]
     path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
     os.utime(path, (time.time(), time.time()))
-    assert only(sound).code == "tail-being-written"
-    sealed = write(sound, SEALED, "log", read(sound, SEALED, "log")[:-9])
-    os.utime(sealed, (time.time(), time.time()))
-    codes = {found.segment: found.code for found in checked(sound)}
+    return path
+
+
+def test_a_tail_written_just_now_by_a_broker_that_runs_is_no_damage(sound: Path) -> None:
+    torn_now(sound)
+    with holding(sound.parent):
+        assert only(sound).code == "tail-being-written"
+        sealed = write(sound, SEALED, "log", read(sound, SEALED, "log")[:-9])
+        os.utime(sealed, (time.time(), time.time()))
+        codes = {found.segment: found.code for found in checked(sound)}
     assert codes == {ACTIVE: "tail-being-written", SEALED: "torn-tail"}
+
+
+def test_a_tail_that_a_running_broker_left_long_ago_is_torn(sound: Path) -> None:
+    hour_ago = time.time() - 3600
+    os.utime(torn_now(sound), (hour_ago, hour_ago))
+    with holding(sound.parent):
+        assert only(sound).code == "torn-tail"
+
+
+def test_a_tail_written_just_now_by_a_broker_that_is_gone_is_torn(sound: Path) -> None:
+    torn_now(sound)
+    assert only(sound).code == "torn-tail"
+    (sound.parent / ".lock").touch()  # it outlives the broker
+    assert only(sound).code == "torn-tail"
+
+
+def test_where_the_lock_cannot_be_asked_for_the_time_decides(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "is_held", lambda _: None)
+    path = torn_now(sound)
+    assert only(sound).code == "tail-being-written"
+    hour_ago = time.time() - 3600
+    os.utime(path, (hour_ago, hour_ago))
+    assert only(sound).code == "torn-tail"
+
+
+def test_a_file_that_grows_while_we_look_is_being_written_by_whomever(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a broker on another machine, whose locks are not seen here."""
+    path = torn_now(sound)
+    whole = path.read_bytes()
+
+    def grow(seconds: float) -> None:
+        with path.open("ab") as file:
+            file.write(whole[-1:])
+
+    monkeypatch.setattr("kdump.engine.scan.time.sleep", grow)
+    assert only(sound).code == "tail-being-written"
 
 
 def test_after_a_clean_stop_nobody_is_writing(sound: Path) -> None:
@@ -273,7 +321,7 @@ def test_a_snapshot_of_the_metadata_log_is_a_log_too(tmp_path: Path) -> None:
     assert checked(directory) == ()
     path.write_bytes(damage.flip(log, 100))
     found = only(directory)
-    assert (found.code, found.path, found.segment) == ("crc-mismatch", str(path), None)
+    assert (found.code, found.path, found.segment) == ("metadata-snapshot-damaged", str(path), None)
 
 
 def test_behind_a_thousand_gaps_no_more_is_said_than_needed(tmp_path: Path) -> None:

@@ -1,12 +1,15 @@
 """Control batches, and transactions that are open at the log end."""
 
+import os
 import struct
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
 import builders
 import damage
 import pytest
+from holding import holding
 from producing import (
     ABORT,
     COMMIT,
@@ -22,6 +25,7 @@ from producing import (
 )
 
 from kdump.engine.findings import Finding
+from kdump.engine.settings import read_settings
 
 MINUTE_MS = 60_000
 
@@ -104,7 +108,8 @@ def test_open_transaction(tmp_path: Path) -> None:
     assert found.actual == TIME + 1000
     assert "Producer 7, epoch 0" in found.message
     assert "2 records" in found.message
-    assert "stop at offset 1" in found.message
+    assert "2023-11-14T22:13:21.000Z" in found.message
+    assert "stop at offset 1; up to 3 records wait" in found.message
     assert "--producer-id 7 --from-offset 1" in found.message
 
 
@@ -120,7 +125,7 @@ def test_ended_transaction(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("minutes", "code"), [(29, "transaction-open"), (31, "transaction-hanging")]
+    ("minutes", "code"), [(14, "transaction-open"), (16, "transaction-hanging")]
 )
 def test_age_by_the_markers_behind(tmp_path: Path, minutes: int, code: str) -> None:
     """They carry a broker's time; what producers say does not count beside it."""
@@ -145,6 +150,74 @@ def test_age_by_the_records_behind(tmp_path: Path, minutes: int, code: str) -> N
     (found,) = found_in(tmp_path, batches)
     assert (found.code, found.offset) == (code, 1)
     assert f"{minutes} min" in found.message
+
+
+def test_times_inside_of_transactions_prove_no_age(tmp_path: Path) -> None:
+    """They may be those of events long past that are written all at once."""
+    batches = [
+        data(0, 7, 0, transactional=True, timestamp=TIME),
+        data(1, 7, 1, transactional=True, timestamp=TIME + 600 * MINUTE_MS),
+        data(2, 8, 0, transactional=True, timestamp=TIME + 900 * MINUTE_MS),
+    ]
+    assert {one.code for one in found_in(tmp_path, batches)} == {"transaction-open"}
+
+
+def hanging(parent: Path) -> Path:
+    """Write a transaction that hangs, and three records behind it."""
+    return write_log(
+        parent,
+        {
+            0: [
+                data(0, 7, 0, epoch=3, transactional=True, timestamp=TIME),
+                marker(1, 8, COMMIT, timestamp=TIME),
+                data(2, timestamp=TIME),
+                marker(3, 8, COMMIT, timestamp=TIME + 16 * MINUTE_MS),
+            ]
+        },
+    )
+
+
+def test_what_is_said_of_one_that_hangs(tmp_path: Path) -> None:
+    (found,) = checked(hanging(tmp_path))
+    assert (found.code, found.severity.value) == ("transaction-hanging", "rebuild")
+    for words in (
+        "Producer 7, epoch 3, ",
+        "since offset 0 (2023-11-14T22:13:20.000Z)",
+        "transaction.max.timeout.ms, 15 min (Kafka's default)",
+        "stop at offset 0; up to 4 records wait behind it",
+        "abort --topic orders --partition 7 --start-offset 0",
+    ):
+        assert words in found.message
+
+
+def test_the_timeout_of_the_brokers_own_settings(tmp_path: Path) -> None:
+    path = hanging(tmp_path)
+    settings = tmp_path / "server.properties"
+    settings.write_text("transaction.max.timeout.ms=3600000\n")
+    read = read_settings(str(settings))
+    assert [one.code for one in checked(path, settings=read)] == ["transaction-open"]
+    settings.write_text("transaction.max.timeout.ms=60000\n")
+    (found,) = checked(path, settings=read_settings(str(settings)))
+    assert "60 s (as --server-properties says)" in found.message
+
+
+@pytest.mark.parametrize(
+    ("minutes", "code"), [(14, "transaction-open"), (16, "transaction-hanging")]
+)
+def test_age_by_the_file_where_a_broker_runs(tmp_path: Path, minutes: int, code: str) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True)], 1: [data(1)]})
+    snapshot_of(path, 1).write_bytes(snapshot((7, 0, 0, 0, 0, TIME, -1, 0)))
+    then = time.time() - 60 * minutes
+    os.utime(log_of(path, 0), (then, then))
+    assert codes(path) == ["transaction-open"]  # the log of a stopped broker just ends
+    with holding(tmp_path):
+        assert codes(path) == [code]
+
+
+def test_nobody_reads_a_directory_that_is_being_deleted(tmp_path: Path) -> None:
+    path = hanging(tmp_path)
+    retired = path.rename(path.with_name("orders-7.0123456789abcdef0123456789abcdef-delete"))
+    assert codes(retired) == ["transaction-open"]
 
 
 def test_age_does_not_count_the_time_since_the_log_was_written(tmp_path: Path) -> None:
@@ -190,6 +263,7 @@ def test_open_since_before_the_first_segment(tmp_path: Path) -> None:
     snapshot_of(path, 6).write_bytes(snapshot(open_since_2))
     (found,) = checked(path)
     assert (found.code, found.offset) == ("transaction-open", 2)
+    assert " 0 records;" not in found.message
     assert checked(path, left_out=(6,)) == []
     log_of(path, 6).write_bytes(marker(6, 8, ABORT) + data(7))
     assert codes(path) == []

@@ -1,0 +1,158 @@
+"""Transactions without a marker at the log end: young ones, and those that hang (L7).
+
+How old one is, the log tells and not the clock: a copy of a directory may be years old, and where
+a log simply ends nothing hangs. Markers carry a broker's time. Where none follows, what was
+written outside of transactions has to do; that time is a producer's, so it has to be twice as
+long. Only where a broker runs is the time of the file held against today's: its batches were
+there by then.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.checks import Reported, Suspect, Touches
+from kdump.engine.damage import at_place
+from kdump.engine.moments import span_text, time_text
+from kdump.storage import lock, places
+
+if TYPE_CHECKING:
+    from kdump.engine.producer_state import Producer, ProducerStates
+    from kdump.engine.scan import PartitionScan, SegmentScan
+
+_TOLD = 100
+
+
+class _Age(NamedTuple):
+    """How old a transaction is at least, how old it may be, and by what that is known."""
+
+    ms: int
+    allowed_ms: int
+    words: str
+
+    @property
+    def hangs(self) -> bool:
+        """Whether it is older than any coordinator lets one become."""
+        return self.ms > self.allowed_ms
+
+
+def open_transactions(
+    partition: PartitionScan, newest: SegmentScan, states: ProducerStates
+) -> Iterator[Reported]:
+    """Tell of each transaction that has no marker; the earliest holds readers back."""
+    stable = states.last_stable_offset(newest.last_offset + 1)
+    live = bool(states.open) and _is_live(partition)
+    name = partition.log.name
+    retired = name is not None and name.retirement is not None  # no consumer reads there
+    for producer_id, first in islice(states.open.items(), _TOLD):
+        producer = states.producers[producer_id]
+        age = _by_log(partition, producer, states)
+        if live and not age.hangs:
+            by_file = _by_file(partition, first)
+            age = by_file if by_file.hangs else age
+        message = f"{transaction_words(producer_id, producer, first)}; {age.words}."
+        hangs = age.hangs and not retired
+        if hangs:
+            message += f" {_limit_words(partition)}"
+        if first == stable:
+            message += _waiting_words(partition, newest, first)
+        if hangs:
+            message += _abort_words(newest, first)
+        else:
+            message += (
+                f" To look at it: kdump dump --batches --producer-id {producer_id} "
+                f"--from-offset {first} {partition.log.path}"
+            )
+        more = len(states.open) - _TOLD
+        if first == stable and more > 0:
+            message += f" {more:,} more transactions are open."
+        told = at_place(
+            "transaction-hanging" if hangs else "transaction-open",
+            newest.place,
+            offset=first,
+            actual=producer.since_ms,
+            message=message,
+        )
+        if newest.gaps and newest.gaps[-1].to_end and not hangs:
+            # The marker may have been in what broke off.
+            tail = newest.gaps[-1]
+            yield Suspect(told, Touches(newest.base_offset, tail.position, tail.position + 1))
+        else:
+            yield told
+
+
+def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
+    """Say whose transaction is open, and since when; a snapshot does not know how much is in it."""
+    since = time_text(producer.since_ms)
+    when = f" ({since})" if since else ""
+    records = f", with {producer.records_count:,} records" if producer.records_count else ""
+    return (
+        f"Producer {producer_id}, epoch {producer.producer_epoch}, has a transaction open since "
+        f"offset {first:,}{when}{records}"
+    )
+
+
+def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
+    """Give the words of the command that ends a transaction on a running cluster."""
+    return (
+        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
+        *("--partition", str(partition), "--start-offset", str(first)),
+    )
+
+
+def _is_live(partition: PartitionScan) -> bool:
+    return not places.is_uri(partition.log.path) and bool(lock.is_held_around(partition.log.path))
+
+
+def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates) -> _Age:
+    """How long the log goes on behind a transaction's first batch."""
+    allowed = partition.settings.transaction_max_timeout_ms
+    if producer.stamped_ms >= 0:
+        age, allowed = states.newest_marker_ms - producer.stamped_ms, allowed
+    else:
+        age, allowed = states.newest_ms - producer.since_ms, 2 * allowed
+        if min(producer.since_ms, states.newest_ms) < 0:
+            age = 0
+    return _Age(age, allowed, f"the log goes on for {span_text(age)} behind it")
+
+
+def _by_file(partition: PartitionScan, first: int) -> _Age:
+    """How long ago the segment was last written that holds a transaction's first batch."""
+    holds = [one for one in partition.segments if one.base_offset <= first]
+    age = 0
+    try:
+        if holds:
+            age = partition.now_ms - places.stat(holds[-1].path).st_mtime_ns // 1_000_000
+    except OSError:
+        pass  # it is gone: nothing holds readers back then
+    words = f"a broker runs, and its segment was last written {span_text(age)} ago"
+    return _Age(age, partition.settings.transaction_max_timeout_ms, words)
+
+
+def _limit_words(partition: PartitionScan) -> str:
+    settings = partition.settings
+    stated = "transaction_max_timeout_ms" in settings.stated
+    whose = "as --server-properties says" if stated else "Kafka's default"
+    return (
+        "No transaction may take longer than transaction.max.timeout.ms, "
+        f"{span_text(settings.transaction_max_timeout_ms)} ({whose}): it hangs."
+    )
+
+
+def _waiting_words(partition: PartitionScan, newest: SegmentScan, first: int) -> str:
+    start = max(first, partition.segments[0].base_offset)
+    count = max(0, newest.last_offset + 1 - start)
+    return (
+        f" read_committed readers stop at offset {first:,}; up to {count:,} records wait behind it."
+    )
+
+
+def _abort_words(newest: SegmentScan, first: int) -> str:
+    place = newest.place
+    if place.topic is None or place.partition is None:
+        return ""
+    command = shlex.join(abort_command(place.topic, place.partition, first))
+    return f" On a running cluster this ends it: {command}"

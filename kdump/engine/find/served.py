@@ -1,0 +1,102 @@
+"""Where a consumer fails on what a fetch hands out: brokers look at no checksum, consumers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.damage import first_offset, flag_findings, gap_finding
+from kdump.engine.offsets import Released, end_of
+from kdump.engine.rows import Place
+from kdump.kernels import columns as c
+from kdump.record.frames import Gap, Run
+from kdump.storage.file_records import FileRecords
+
+if TYPE_CHECKING:
+    from kdump.engine.findings import Finding
+    from kdump.engine.lookup import Found, PartitionView, Segment
+
+#: Lookups go by these as a broker does; that offsets fall is for verify to say.
+_NO_HINDRANCE = frozenset({"offset-not-rising"})
+
+
+def served_damage(
+    view: PartitionView, found: Found, record: tuple[int, int] | None
+) -> Iterator[Finding]:
+    """Tell of damage from the first entry of a fetch up to the record that it is asked for.
+
+    A consumer comes no further than the first of it. Where no record follows, the entry itself is
+    looked at.
+    """
+    reached = found.last_offset if record is None else max(record[0], 0)
+    position, last = found.position, (found.base_offset or 0) - 1
+    segments = [one for one in view.segments if one.base_offset >= found.segment]
+    if reached <= found.last_offset and _is_sound(view, segments[0], found, last):
+        return
+    for number, segment in enumerate(segments):
+        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+        told, last = _in_segment(view, segment, following, (position, last, reached))
+        yield from told
+        if told or last >= reached:
+            return
+        position = 0
+
+
+def _is_sound(view: PartitionView, segment: Segment, found: Found, last: int) -> bool:
+    """Whether one entry has nothing wrong; for most lookups no more need be read."""
+    end = found.position + found.size_bytes
+    items = list(FileRecords(segment.log(), limit=view.limit).walk(found.position, end, last))
+    return all(not isinstance(item, Gap) and not item.batches.flags & c.WRONG for item in items)
+
+
+def _in_segment(
+    view: PartitionView,
+    segment: Segment,
+    following: int | None,
+    start: tuple[int, int, int],
+) -> tuple[list[Finding], int]:
+    """Walk one segment from a position and last offset on, up to the offset that is asked for.
+
+    Return what was found, and the last offset that was reached.
+    """
+    position, last, reached = start
+    source = segment.log()
+    place = Place(view.target.topic, view.target.partition, segment.base_offset, segment.path)
+    gap: Gap | None = None
+    for item in FileRecords(source, limit=view.limit, next_base=following).walk(
+        position, segment.end(), last
+    ):
+        if isinstance(item, Gap):
+            if gap is not None:
+                break
+            gap = item
+            continue
+        batches = item.batches
+        if gap is not None:
+            next_offset = first_offset(item, 0, view.limit) if isinstance(item, Run) else None
+            return [_gap(gap, place, segment, last, next_offset, following)], last
+        rows = next(
+            (row + 1 for row, at in enumerate(batches.column(c.B_LAST_OFFSET)) if at >= reached),
+            batches.count,
+        )
+        asked = batches.slice(0, rows)
+        flagged = flag_findings(asked, place, last, following)
+        told = [one for one in flagged if one.code not in _NO_HINDRANCE]
+        last = asked.value(c.B_LAST_OFFSET, rows - 1)
+        if told or last >= reached:
+            return told, last
+    if gap is None or (gap.to_end and following is None and last >= reached):
+        return [], last
+    return [_gap(gap, place, segment, last, following, following)], last
+
+
+def _gap(
+    gap: Gap,
+    place: Place,
+    segment: Segment,
+    last: int,
+    next_offset: int | None,
+    following: int | None,
+) -> Finding:
+    released = Released(gap, last, next_offset, 0, end_of(segment.base_offset, following))
+    return gap_finding(released, place, segment.log(), active=following is None)

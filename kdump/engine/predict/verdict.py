@@ -1,0 +1,141 @@
+"""What a forecast comes to: a finding where a start loses records or fails, and the sum of all.
+
+How long recovery takes, a disk cannot tell. The estimate divides the bytes to be read by a rate,
+and says which: each of a data directory's recovery threads takes a partition at a time, and the
+directories are worked on at once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kdump.engine.findings import Finding, finding
+from kdump.engine.predict.directory import REFUSALS
+from kdump.errors import PathError
+from kdump.storage import names, places
+from kdump.storage.properties import parse_meta_properties
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.engine.predict.read import Broker
+    from kdump.engine.rows import Row
+
+#: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
+DEFAULT_RATE = 100 << 20
+_SIZE_LIMIT = 1 << 20
+_TWO_THREADS = (4, 0)  # Kafka's default of num.recovery.threads.per.data.dir is 2, 1 before
+
+
+def default_threads(broker: Broker) -> int:
+    """Kafka's own number of recovery threads for each data directory."""
+    return 2 if broker >= _TWO_THREADS else 1
+
+
+def verdict(row: Row) -> Finding | None:
+    """Make a finding of a `recovery` row that loses records, or with which no broker starts."""
+    fields = row.fields
+    if fields["outcome"] in REFUSALS:
+        return _told("start-refused", row, f"At the next start {fields['reason']}.")
+    name = names.parse_directory(os.path.basename(places.absolute(str(fields["path"]))))
+    if name is not None and name.retirement is not None:
+        return None  # no consumer reads there
+    lost, first = fields["records_lost"], fields["first_lost_offset"]
+    if isinstance(lost, int) and lost > 0:
+        where = f" from offset {first:,} on" if isinstance(first, int) else ""
+        message = f"The next start loses {lost:,} records{where}: {fields['reason']}."
+        return _told("start-loses-records", row, message)
+    if _begins_anew(row):
+        message = (
+            f"The next start begins anew at offset 0, where the log ends at "
+            f"{fields['log_end_before']:,}: {fields['reason']}."
+        )
+        return _told("start-loses-records", row, message)
+    return None
+
+
+def _begins_anew(row: Row) -> bool:
+    """Whether a partition that the cluster knows is set aside, in a directory of KRaft's.
+
+    An older directory lacks what would tell, and no broker that sets anything aside starts on it.
+    """
+    fields = row.fields
+    if fields["outcome"] != "stray" or fields["log_end_after"] != 0 or not fields["log_end_before"]:
+        return False
+    path = os.path.join(places.parent(str(fields["path"])), names.META_PROPERTIES)
+    try:
+        values = parse_meta_properties(whole(path, _SIZE_LIMIT)).values
+    except PathError:
+        return False
+    return values.get("version") == "1"
+
+
+def _told(code: str, row: Row, message: str) -> Finding:
+    fields = row.fields
+    first, lost = fields["first_lost_offset"], fields["records_lost"]
+    topic, partition, segment = fields["topic"], fields["partition"], fields["truncate_segment"]
+    count = lost if isinstance(lost, int) and lost > 0 else None
+    return finding(
+        code,
+        path=str(fields["path"]),
+        topic=topic if isinstance(topic, str) else None,
+        partition=partition if isinstance(partition, int) else None,
+        segment=segment if isinstance(segment, int) else None,
+        offset=first if isinstance(first, int) else None,
+        expected=fields["log_end_before"],
+        actual=fields["log_end_after"],
+        message=message,
+        lost_at_least=count,
+        lost_at_most=count,
+    )
+
+
+class Totals:
+    """Adds up forecasts; `rate` is in bytes a second and thread, `threads` a data directory's."""
+
+    def __init__(self, rate: int, threads: int) -> None:
+        self._rate = rate
+        self._threads = max(1, threads)
+        self._outcomes: Counter[str] = Counter()
+        self._records_lost = self._losing = self._segments = 0
+        self._bytes: Counter[str] = Counter()  # by data directory
+        self._largest: dict[str, int] = {}
+
+    def add(self, row: Row) -> None:
+        """Add what is foretold for one partition."""
+        fields = row.fields
+        self._outcomes[str(fields["outcome"])] += 1
+        told = verdict(row)
+        if told is not None and told.code == "start-loses-records":
+            self._losing += 1
+            self._records_lost += told.lost_at_least or 0
+        read, size = fields["segments_read"], fields["bytes_read"]
+        self._segments += len(read) if isinstance(read, list) else 0
+        directory = places.parent(str(fields["path"]))
+        if isinstance(size, int):
+            self._bytes[directory] += size
+            self._largest[directory] = max(size, self._largest.get(directory, 0))
+
+    def fields(self) -> dict[str, object]:
+        """Give the sums for the summary."""
+        return {
+            "outcomes": dict(sorted(self._outcomes.items())),
+            "partitions_losing": self._losing,
+            "records_lost": self._records_lost,
+            "segments_to_read": self._segments,
+            "bytes_to_read": sum(self._bytes.values()),
+            "seconds": round(self._seconds(), 1),
+            "bytes_per_second": self._rate,
+            "recovery_threads": self._threads,
+        }
+
+    def _seconds(self) -> float:
+        """How long the slowest data directory takes; a partition is read by one thread."""
+        return max(
+            (
+                max(size / self._threads, self._largest[directory]) / self._rate
+                for directory, size in self._bytes.items()
+            ),
+            default=0.0,
+        )
