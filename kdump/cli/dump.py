@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, spark_path_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    BYTES,
+    FILE_PATH,
+    INT64,
+    PATTERN,
+    TIME,
+    output_options,
+    spark_path_options,
+)
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,36 +28,44 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError
     from kdump.output.sink import Item
 
+_SHOWN = under("What is shown")
+_RANGES = under("Ranges")
+_FILTERS = under("Filters")
 
-@click.command(short_help="Show the records, batch headers or index entries that lie on disk.")
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
-@click.option(
+
+@click.command(
+    cls=Command,
+    short_help="Show the records, batch headers or index entries that lie on disk.",
+)
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_SHOWN("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
+@_SHOWN(
     "--entries",
     is_flag=True,
     help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
 )
-@click.option(
-    "--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position."
+@_SHOWN("--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position.")
+@_SHOWN(
+    "--records-only",
+    is_flag=True,
+    help="No row for a batch whose records cannot be read; the finding alone tells of it.",
 )
-@click.option("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
-@click.option("--from-offset", type=INT64, metavar="N", help="First offset shown.")
-@click.option("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
-@click.option("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
-@click.option("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
-@click.option("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
-@click.option(
-    "--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches."
-)
-@click.option("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
-@click.option(
+@_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
+@_RANGES("--from-offset", type=INT64, metavar="N", help="First offset shown.")
+@_RANGES("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
+@_RANGES("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
+@_RANGES("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
+@_RANGES("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
+@_FILTERS("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
+@_FILTERS("--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches.")
+@_FILTERS("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
+@_FILTERS(
     "--visible",
     is_flag=True,
     help="Only what a consumer would be handed: from the log start to the high watermark, "
     "no control records.",
 )
-@click.option(
+@_FILTERS(
     "--isolation",
     type=click.Choice(("read_uncommitted", "read_committed")),
     default="read_uncommitted",
@@ -56,7 +73,7 @@ if TYPE_CHECKING:
     help="read_committed (which implies --visible): no aborted data either, "
     "and only up to the last stable offset.",
 )
-@click.option(
+@_FILTERS(
     "--control/--no-control",
     "control",
     default=None,
@@ -70,6 +87,7 @@ def dump(
     batches: bool,
     entries: bool,
     as_hex: bool,
+    records_only: bool,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -104,13 +122,21 @@ def dump(
 
     results = None
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         refuse_without_spark(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
+        if records_only and mode != "records":
+            raise UsageError(f"--records-only and --{mode} exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         options = DumpOptions(mode=mode, **_settled(asked))
         if not (engine.is_spark or _is_directory(writing.output)):
-            results = Results(form, writing, inputs=paths, records=mode == "records")
+            results = Results(
+                form,
+                writing,
+                inputs=paths,
+                records=mode == "records",
+                headers=not records_only,
+            )
     if results is None:
         from kdump.cli.bulk import dump_into_directory
 
