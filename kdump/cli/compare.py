@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, plain_output_options, spark_path_options
+from kdump.cli.options import FILE_PATH, spark_path_options, told_output_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _TOLD = under("What is told")
     help="Differences told of each partition, the worst first; the others are counted.",
 )
 @spark_path_options
-@plain_output_options
+@told_output_options
 def compare(
     paths: tuple[str, ...],
     *,

@@ -20,7 +20,7 @@ from kdump.cli.options import (
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.dump import DumpOptions
@@ -141,7 +141,40 @@ def dump(
         from kdump.cli.bulk import dump_into_directory
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    raise SystemExit(results.take(_items(form, paths, options)))
+    shown = Shown()
+    reached = results.take(shown.watched(_items(form, paths, options)))
+    if (words := shown.nothing(options)) and not writing.quiet:
+        results.messages.line(f"kdump: {words}")
+    raise SystemExit(reached)
+
+
+class Shown:
+    """Whether a dump showed anything, so that it can say that it did not."""
+
+    def __init__(self) -> None:
+        self._any = False
+
+    def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
+        """Pass items on; an error has said enough as well, a finding has not."""
+        from kdump.engine.findings import Finding
+
+        for item in items:
+            self._any = self._any or not isinstance(item, Finding)
+            yield item
+
+    def nothing(self, options: DumpOptions) -> str:
+        """Say that nothing was shown and what was asked for; empty where something was."""
+        if self._any or options.limit == 0:
+            return ""
+        asked = [
+            f"--{name.removesuffix('_ms').replace('_', '-')}"
+            for name, value in options.filters._asdict().items()
+            if value is not None
+        ]
+        if options.visible:
+            asked.append("--visible")
+        what = "batches" if options.mode == "hex" else options.mode
+        return f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
 
 
 def _is_directory(output: str | None) -> bool:

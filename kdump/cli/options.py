@@ -153,6 +153,31 @@ def read_version(text: str) -> tuple[int, ...]:
     return tuple(map(int, match[1].split(".")))
 
 
+#: The newest release whose behaviour was looked at, and how the series before it end.
+NEWEST_KNOWN = (4, 4)
+_LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}
+_FIRST_RELEASE = (0, 6)
+
+
+def read_broker_version(text: str) -> tuple[int, ...]:
+    """Read the version of a broker: one that there is, or one that may come."""
+    version = read_version(text)
+    major, minor = version[:2]
+    if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
+        raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
+    return version
+
+
+def tell_newer(
+    ctx: Context, param: Parameter, version: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """Say whose rules stand in for those of a version that is newer than any known here."""
+    if version is not None and version[:2] > NEWEST_KNOWN and not ctx.resilient_parsing:
+        given, known = (".".join(map(str, one)) for one in (version, NEWEST_KNOWN))
+        click.echo(f"kdump: {given} is newer than any version known: taken as {known}", err=True)
+    return version
+
+
 class Read(ParamType):
     """A value read by a function that raises ValueError with the end of a sentence."""
 
@@ -174,6 +199,7 @@ SIZE = Read("size", read_size)
 INT64 = Read("integer", read_int64)
 TIME = Read("time", read_time)
 VERSION = Read("version", read_version)
+BROKER_VERSION = Read("version", read_broker_version)
 DURATION = Read("duration", read_duration)
 RATE = Read("rate", read_rate)
 SLICE = Read("slice", read_slice)
@@ -207,12 +233,19 @@ def plain_output_options(command: Command) -> Command:
     return _output_options(command, PLAIN_FORMATS, bytes_too=False)
 
 
+def told_output_options(command: Command) -> Command:
+    """Add the same for commands whose tables are sentences, which are broken and never cut."""
+    return _output_options(command, PLAIN_FORMATS, bytes_too=False, wide_too=False)
+
+
 def usage_output_options(command: Command) -> Command:
     """Add the same for usage, whose rows may hold keys."""
     return _output_options(command, PLAIN_FORMATS, bytes_too=True)
 
 
-def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
+def _output_options(
+    command: Command, forms: tuple[str, ...], *, bytes_too: bool, wide_too: bool = True
+) -> Command:
     from kdump.cli.status import FAIL_ON
     from kdump.output.values import BYTES_MODES
 
@@ -255,10 +288,10 @@ def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )
-    bytes_option = options[2]
+    left_out = [options[2]] * (not bytes_too) + [options[3]] * (not wide_too)
     gathered = _gather_writing(command, forms)
     for option in reversed(options):
-        if bytes_too or option is not bytes_option:
+        if option not in left_out:
             gathered = option(gathered)
     return gathered
 
@@ -273,7 +306,7 @@ def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
         output: str | None,
         quiet: bool,
         fail_on: str,
-        wide: bool,
+        wide: bool = False,
         csv_safe: bool,
         bytes_mode: str = "auto",
         **asked: Any,
@@ -304,7 +337,8 @@ def lookup_options(command: Command) -> Command:
         ),
         _ANSWER(
             "--broker-version",
-            type=VERSION,
+            type=BROKER_VERSION,
+            callback=tell_newer,
             metavar="X.Y[.Z]",
             help="Answer as this version does. Default: the newest.",
         ),

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, SIZE, VERSION, path_options, plain_output_options
+from kdump.cli.options import (
+    BROKER_VERSION,
+    FILE_PATH,
+    SIZE,
+    path_options,
+    plain_output_options,
+    tell_newer,
+)
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
@@ -66,7 +73,8 @@ _REFUSALS_SHOWN = 20
 )
 @_RECOVERY(
     "--broker-version",
-    type=VERSION,
+    type=BROKER_VERSION,
+    callback=tell_newer,
     metavar="X.Y[.Z]",
     help="Whose recovery it is. Default: the newest.",
 )

@@ -9,14 +9,15 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
+    BROKER_VERSION,
     DURATION,
     FILE_PATH,
     RATE,
     SLICE,
-    VERSION,
     Read,
-    plain_output_options,
     spark_path_options,
+    tell_newer,
+    told_output_options,
 )
 from kdump.errors import KdumpError, UsageError
 
@@ -95,7 +96,8 @@ def _end_as_plugin(why: str) -> None:
 )
 @_CHECKED(
     "--broker-version",
-    type=VERSION,
+    type=BROKER_VERSION,
+    callback=tell_newer,
     metavar="X.Y[.Z]",
     help="With --predict: the version that starts. Default: the newest.",
 )
@@ -145,7 +147,7 @@ def _end_as_plugin(why: str) -> None:
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
 @spark_path_options
-@plain_output_options
+@told_output_options
 def verify(
     paths: tuple[str, ...],
     *,

@@ -14,6 +14,8 @@ from kdump.engine.damage import (
     flag_findings,
     gap_finding,
 )
+from kdump.engine.epoch_watch import EpochWatch
+from kdump.engine.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -68,6 +70,8 @@ class SegmentReader:
         self._aborted = aborted
         self._held: Gap | None = None
         self._last_offset = -1 if place.segment is None else place.segment - 1
+        self._reserved_told = False
+        self._epochs = EpochWatch(place)
 
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
@@ -162,11 +166,21 @@ class SegmentReader:
             yield from self._release(first_offset(run, self._limit))
         admitted = self._admitted(run)
         yield from flag_findings(batches, self._place, self._last_offset, admitted)
+        yield from self._reserved(batches, admitted)
+        yield from self._epochs.run(batches, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
         self._last_offset = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+
+    def _reserved(self, batches: Columns, admitted: bytearray | None) -> Iterator[Finding]:
+        """Say once for a segment that attribute bits are set that mean nothing."""
+        for row in () if self._reserved_told else reserved_rows(batches):
+            if admitted is None or admitted[row]:
+                self._reserved_told = True
+                yield reserved_finding(batches, row, self._place)
+                return
 
     def _admitted(self, run: Run) -> bytearray | None:
         """Mark the batches that can hold something asked for; None: all."""

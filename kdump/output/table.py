@@ -123,9 +123,13 @@ class Table:
     def finish(self) -> None:
         """Draw what was held back, and say which columns had no room."""
         self.settle()
-        if self._left_out:
+        self._tell_left_out()
+
+    def _tell_left_out(self) -> None:
+        left_out, self._left_out = self._left_out, {}
+        if left_out:
             self._line("")
-            told = f"No room for: {', '.join(self._left_out)}. --wide shows every column."
+            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
             self._line(self._styled("rule", told))
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow | Pre08Row]) -> None:
@@ -160,6 +164,7 @@ class Table:
             return
         if row.row in columns_of.SUMMARIES:
             self.settle()
+            self._tell_left_out()
             self._line("")
             for line in columns_of.SUMMARIES[row.row](row):
                 self._line(line)

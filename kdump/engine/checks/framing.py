@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check
 from kdump.engine.damage import at_place, first_offset, flag_findings, gap_finding
+from kdump.engine.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
@@ -47,12 +48,16 @@ class Framing(Check):
         self._misplaced: Finding | None = None  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that reached past the next segment's base
         self._gaps = 0
+        self._reserved: tuple[Columns, int] | None = None  # the first, and its row
+        self._reserved_count = 0
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
         self._held = self._misplaced = None
         self._before = (None, None)
         self._past_at = -1
+        self._reserved = None
+        self._reserved_count = 0
         return ()
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
@@ -79,6 +84,8 @@ class Framing(Check):
         """What follows a last gap is the next segment."""
         yield from self._release(segment, segment.next_base)
         yield from self._place(segment.next_base)
+        if self._reserved is not None:
+            yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def skip(self, segment: SegmentScan) -> Iterator[Finding]:
         """Forget a gap of a file that went away."""
@@ -107,6 +114,10 @@ class Framing(Check):
             self._misplaced = None
 
     def _rows(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
+        if rows := reserved_rows(batches):
+            self._reserved_count += len(rows)
+            if self._reserved is None:
+                self._reserved = batches.slice(rows[0], rows[0] + 1), 0
         if batches.flags & (c.WRONG & ~c.OFFSET_NOT_RISING):
             for told in flag_findings(batches, segment.place, segment.last_offset):
                 if told.code != "offset-not-rising":
