@@ -102,8 +102,8 @@ def dump(
     With --format parquet and an --output that ends in a slash, a directory of Parquet files by
     topic and partition is written by -j workers, or by --engine spark.
     Damage does not stop it: a finding on standard error says what is wrong, and reading goes on at
-    the next valid batch. TIME is epoch milliseconds, ISO 8601 (UTC unless it says otherwise), now,
-    or a distance back as in now-30m.
+    the next valid batch. TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC unless it
+    says otherwise), now, or a distance back as in now-30m.
 
     \b
     Examples:
@@ -143,7 +143,7 @@ def dump(
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
     shown = Shown()
     reached = results.take(shown.watched(_items(form, paths, options)))
-    if (words := shown.nothing(options)) and not writing.quiet:
+    if not (results.messages.statuses or writing.quiet) and (words := shown.nothing(options)):
         results.messages.line(f"kdump: {words}")
     raise SystemExit(reached)
 
@@ -155,7 +155,7 @@ class Shown:
         self._any = False
 
     def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
-        """Pass items on; an error has said enough as well, a finding has not."""
+        """Pass items on; findings are not what was asked for."""
         from kdump.engine.findings import Finding
 
         for item in items:

@@ -403,7 +403,7 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
             "--server-properties",
             metavar="FILE",
             type=FILE_PATH,
-            help="Take data directories and settings from a broker's own file.",
+            help="Take settings from a broker's own file, and data directories without PATHS.",
         ),
         _ENGINE(
             "-j",
