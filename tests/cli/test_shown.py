@@ -64,12 +64,19 @@ def test_findings_in_a_pipe_are_json_in_every_form(damaged: Path) -> None:
         assert json.loads(kdump("dump", "--format", form, damaged).stderr)["row"] == "finding"
 
 
-def test_rows_behind_damage_are_no_wider(damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = kdump("dump", "--format", "table", damaged).stdout.splitlines()
-    assert any("✗" in line for line in lines)
-    assert max(map(len, lines)) <= 60
-    assert lines[-1].split()[0] == "29"
+def test_rows_behind_damage_are_no_wider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The range of offsets of a damaged batch is wider than any offset."""
+    monkeypatch.setenv("COLUMNS", "80")
+    base = 48_301_220
+    parts = segments.batches(base, base + 900)
+    parts[99] = parts[99][:-3] + b"?" + parts[99][-2:]
+    lines = kdump(
+        "dump", "--format", "table", segments.write_partition(tmp_path, {base: parts})
+    ).stdout.splitlines()
+    (at,) = (number for number, line in enumerate(lines) if "✗" in line)
+    assert lines[at].startswith(f"{base + 297}\N{EN DASH}{base + 299}")
+    assert {len(line) for line in lines[at + 1 :]} <= {*range(81)}
+    assert lines[-1].split()[0] == str(base + 899)
 
 
 def test_header_row_of_a_damaged_batch_and_records_only(damaged: Path) -> None:
