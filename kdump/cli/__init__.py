@@ -63,6 +63,14 @@ _COMMANDS = {
     ),
 }
 
+#: What the commands are for, in the order in which the help lists them.
+_HEADINGS = {
+    "Look": ("dump", "usage"),
+    "Check": ("verify", "compare", "sequences"),
+    "Find": ("find-offset", "find-time"),
+    "Repair": ("reindex",),
+}
+
 
 class LazyGroup(click.Group):
     """A group that knows its commands by name and imports one when it is asked for."""
@@ -81,9 +89,11 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, _COMMANDS[name][2]) for name in self.list_commands(ctx)])
+        """List the commands under headings, without importing them."""
+        widest = max(map(len, _COMMANDS))
+        for heading, names in _HEADINGS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(widest), _COMMANDS[name][2]) for name in names])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an interruption and a reader gone away end it in one place."""

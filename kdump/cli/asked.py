@@ -43,6 +43,8 @@ class Writing(NamedTuple):
     fail_on: str
     #: Those that the command has.
     forms: tuple[str, ...]
+    wide: bool = False
+    csv_safe: bool = False
 
 
 @contextmanager
@@ -57,7 +59,21 @@ def wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def need_paths(paths: Sequence[str], asked: Mapping[str, Any]) -> None:
+def need_paths(paths: Sequence[str], asked: Mapping[str, Any], writing: Writing) -> None:
     """Refuse to start without a path; a broker's settings name some as well."""
     if not paths and asked["server_properties"] is None:
         raise UsageError("give a path, or --server-properties FILE")
+    tell_directories(paths, writing)
+
+
+def tell_directories(paths: Sequence[str], writing: Writing) -> None:
+    """Say which data directories are read in the place of a folder above them."""
+    from kdump.engine.data_directories import data_directories_below
+    from kdump.output.escape import visible
+
+    if writing.quiet:
+        return
+    for path in paths:
+        if below := data_directories_below(path):
+            told = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
+            click.echo(visible(told), err=True)

@@ -6,16 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import plain_output_options, spark_path_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import FILE_PATH, spark_path_options, told_output_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
     from kdump.cli.asked import Engine, Writing
 
+_TOLD = under("What is told")
 
-@click.command(short_help="Compare replicas of partitions, and say what differs and who lost what.")
-@click.argument("paths", nargs=-1, type=click.Path(), metavar="DIR DIR...")
-@click.option(
+
+@click.command(
+    cls=Command,
+    short_help="Compare replicas of partitions, and say what differs and who lost what.",
+)
+@click.argument("paths", nargs=-1, type=FILE_PATH, metavar="DIR DIR...")
+@_TOLD(
+    "-n",
     "--limit",
     "shown",
     type=click.IntRange(min=0),
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
     help="Differences told of each partition, the worst first; the others are counted.",
 )
 @spark_path_options
-@plain_output_options
+@told_output_options
 def compare(
     paths: tuple[str, ...],
     *,
@@ -52,7 +59,7 @@ def compare(
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
     """
-    from kdump.cli.asked import wrong_usage
+    from kdump.cli.asked import tell_directories, wrong_usage
     from kdump.cli.compare_results import CompareResults
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import form_of
@@ -64,6 +71,7 @@ def compare(
     with wrong_usage():
         if not paths and asked["server_properties"] is None:
             raise UsageError("give two directories or more")
+        tell_directories(paths, writing)
         refuse_without_spark(engine)
         results = CompareResults(form_of(writing), progress, writing, inputs=paths)
     options = CompareOptions(

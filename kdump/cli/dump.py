@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import BYTES, INT64, PATTERN, TIME, output_options, spark_path_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    BYTES,
+    FILE_PATH,
+    INT64,
+    PATTERN,
+    TIME,
+    output_options,
+    spark_path_options,
+)
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.dump import DumpOptions
@@ -19,36 +28,44 @@ if TYPE_CHECKING:
     from kdump.errors import KdumpError
     from kdump.output.sink import Item
 
+_SHOWN = under("What is shown")
+_RANGES = under("Ranges")
+_FILTERS = under("Filters")
 
-@click.command(short_help="Show the records, batch headers or index entries that lie on disk.")
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
-@click.option(
+
+@click.command(
+    cls=Command,
+    short_help="Show the records, batch headers or index entries that lie on disk.",
+)
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_SHOWN("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
+@_SHOWN(
     "--entries",
     is_flag=True,
     help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
 )
-@click.option(
-    "--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position."
+@_SHOWN("--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position.")
+@_SHOWN(
+    "--records-only",
+    is_flag=True,
+    help="No row for a batch whose records cannot be read; the finding alone tells of it.",
 )
-@click.option("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
-@click.option("--from-offset", type=INT64, metavar="N", help="First offset shown.")
-@click.option("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
-@click.option("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
-@click.option("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
-@click.option("--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
-@click.option("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
-@click.option(
-    "--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches."
-)
-@click.option("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
-@click.option(
+@_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
+@_RANGES("--from-offset", type=INT64, metavar="N", help="First offset shown.")
+@_RANGES("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
+@_RANGES("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
+@_RANGES("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
+@_RANGES("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
+@_FILTERS("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
+@_FILTERS("--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches.")
+@_FILTERS("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
+@_FILTERS(
     "--visible",
     is_flag=True,
     help="Only what a consumer would be handed: from the log start to the high watermark, "
     "no control records.",
 )
-@click.option(
+@_FILTERS(
     "--isolation",
     type=click.Choice(("read_uncommitted", "read_committed")),
     default="read_uncommitted",
@@ -56,7 +73,7 @@ if TYPE_CHECKING:
     help="read_committed (which implies --visible): no aborted data either, "
     "and only up to the last stable offset.",
 )
-@click.option(
+@_FILTERS(
     "--control/--no-control",
     "control",
     default=None,
@@ -70,6 +87,7 @@ def dump(
     batches: bool,
     entries: bool,
     as_hex: bool,
+    records_only: bool,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -84,8 +102,8 @@ def dump(
     With --format parquet and an --output that ends in a slash, a directory of Parquet files by
     topic and partition is written by -j workers, or by --engine spark.
     Damage does not stop it: a finding on standard error says what is wrong, and reading goes on at
-    the next valid batch. TIME is epoch milliseconds, ISO 8601 (UTC unless it says otherwise), now,
-    or a distance back as in now-30m.
+    the next valid batch. TIME is epoch milliseconds, @ and epoch seconds, ISO 8601 (UTC unless it
+    says otherwise), now, or a distance back as in now-30m.
 
     \b
     Examples:
@@ -104,18 +122,59 @@ def dump(
 
     results = None
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         refuse_without_spark(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
+        if records_only and mode != "records":
+            raise UsageError(f"--records-only and --{mode} exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         options = DumpOptions(mode=mode, **_settled(asked))
         if not (engine.is_spark or _is_directory(writing.output)):
-            results = Results(form, writing, inputs=paths, records=mode == "records")
+            results = Results(
+                form,
+                writing,
+                inputs=paths,
+                records=mode == "records",
+                headers=not records_only,
+            )
     if results is None:
         from kdump.cli.bulk import dump_into_directory
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    raise SystemExit(results.take(_items(form, paths, options)))
+    shown = Shown()
+    reached = results.take(shown.watched(_items(form, paths, options)))
+    if not (results.messages.statuses or writing.quiet) and (words := shown.nothing(options)):
+        results.messages.line(f"kdump: {words}")
+    raise SystemExit(reached)
+
+
+class Shown:
+    """Whether a dump showed anything, so that it can say that it did not."""
+
+    def __init__(self) -> None:
+        self._any = False
+
+    def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
+        """Pass items on; findings are not what was asked for."""
+        from kdump.engine.findings import Finding
+
+        for item in items:
+            self._any = self._any or not isinstance(item, Finding)
+            yield item
+
+    def nothing(self, options: DumpOptions) -> str:
+        """Say that nothing was shown and what was asked for; empty where something was."""
+        if self._any or options.limit == 0:
+            return ""
+        asked = [
+            f"--{name.removesuffix('_ms').replace('_', '-')}"
+            for name, value in options.filters._asdict().items()
+            if value is not None
+        ]
+        if options.visible:
+            asked.append("--visible")
+        what = "batches" if options.mode == "hex" else options.mode
+        return f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
 
 
 def _is_directory(output: str | None) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from kdump.cli.headings import under
 from kdump.cli.lookups import run, split_target
 from kdump.cli.options import (
     LookupCommand,
@@ -16,6 +17,7 @@ from kdump.cli.options import (
     spark_path_options,
 )
 
+_REQUEST = under("Which request")
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
 
 
@@ -35,7 +37,7 @@ def read_target(text: str) -> int:
     short_help="Find the first record at or after a time as a broker does.",
 )
 @click.argument("paths", nargs=-1, metavar="PATHS... TIME")
-@click.option(
+@_REQUEST(
     "--list-offsets-version",
     type=click.IntRange(0, 10),
     default=1,
@@ -43,7 +45,7 @@ def read_target(text: str) -> int:
     metavar="N",
     help="0: answer as the old request does, by modification times of files.",
 )
-@click.option(
+@_REQUEST(
     "--max-offsets",
     type=click.IntRange(min=1),
     default=1,
@@ -59,9 +61,9 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
     ListOffsets request.
 
     PATHS are segment files, which stand for their partition, topic-partition directories or data
-    directories; the last argument is the time: epoch milliseconds, ISO 8601 (UTC unless it says
-    otherwise), now, a distance back as in now-30m, earliest, latest, max-timestamp, or the
-    protocol's -2, -1, -3. One row for each partition.
+    directories; the last argument is the time: epoch milliseconds, @ and epoch seconds, ISO 8601
+    (UTC unless it says otherwise), now, a distance back as in now-30m, earliest, latest,
+    max-timestamp, or the protocol's -2, -1, -3. One row for each partition.
 
     The first segment whose last time index entry reaches TIME is searched, and no other: a broker
     then answers "none" even where a later segment has such a record. --check scans the log and

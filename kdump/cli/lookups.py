@@ -31,7 +31,7 @@ def split_target(
     except ValueError as error:
         raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, asked["writing"])
     return tuple(paths), target
 
 

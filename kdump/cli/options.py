@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.cli.headings import Command as HeadedCommand
+from kdump.cli.headings import under
+
 if TYPE_CHECKING:
     from click.core import Context, Parameter
 
@@ -54,12 +57,21 @@ def read_int64(text: str) -> int:
 def read_time(text: str) -> int:
     """Read a time as epoch milliseconds.
 
-    Digits alone are epoch milliseconds already. Else ISO 8601, UTC unless it says otherwise, `now`,
-    or a distance back as in `now-30m` or `now-1d12h`.
+    Digits alone are epoch milliseconds already, and refused where they can only be meant as
+    seconds; behind an @ they are seconds. Else ISO 8601, UTC unless it says otherwise, `now`, or a
+    distance back as in `now-30m` or `now-1d12h`.
     """
     text = text.strip()
     if re.fullmatch(r"[+-]?\d+", text):
-        return read_int64(text)
+        time_ms = read_int64(text)
+        if time_ms in _MEANT_AS_SECONDS:
+            raise ValueError(
+                f"lies in 1970 as milliseconds; if these are seconds, type {time_ms * 1000} or "
+                f"@{time_ms}, else {_in_1970(time_ms)}"
+            )
+        return time_ms
+    if re.fullmatch(r"@-?\d+", text):
+        return read_int64(f"{text[1:]}000")
     if text == "now":
         return _read_now("0s")
     if text.startswith("now-"):
@@ -73,6 +85,17 @@ def read_time(text: str) -> int:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+#: As milliseconds in 1970, which no log is of; as seconds from 2001 to 2100.
+_MEANT_AS_SECONDS = range(978_307_200, 4_102_444_800)
+
+
+def _in_1970(time_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, now or now-30m"
@@ -130,6 +153,31 @@ def read_version(text: str) -> tuple[int, ...]:
     return tuple(map(int, match[1].split(".")))
 
 
+#: The newest release whose behaviour was looked at, and how the series before it end.
+NEWEST_KNOWN = (4, 4)
+_LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}
+_FIRST_RELEASE = (0, 6)
+
+
+def read_broker_version(text: str) -> tuple[int, ...]:
+    """Read the version of a broker: one that there is, or one that may come."""
+    version = read_version(text)
+    major, minor = version[:2]
+    if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
+        raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
+    return version
+
+
+def tell_newer(
+    ctx: Context, param: Parameter, version: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """Say whose rules stand in for those of a version that is newer than any known here."""
+    if version is not None and version[:2] > NEWEST_KNOWN and not ctx.resilient_parsing:
+        given, known = (".".join(map(str, one)) for one in (version, NEWEST_KNOWN))
+        click.echo(f"kdump: {given} is newer than any version known: taken as {known}", err=True)
+    return version
+
+
 class Read(ParamType):
     """A value read by a function that raises ValueError with the end of a sentence."""
 
@@ -151,14 +199,23 @@ SIZE = Read("size", read_size)
 INT64 = Read("integer", read_int64)
 TIME = Read("time", read_time)
 VERSION = Read("version", read_version)
+BROKER_VERSION = Read("version", read_broker_version)
 DURATION = Read("duration", read_duration)
 RATE = Read("rate", read_rate)
 SLICE = Read("slice", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
+#: A path that cannot be read is the engine's to tell: status 1, and the others are worked on.
+FILE_PATH = click.Path(readable=False)
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
 PLAIN_FORMATS = ("table", "jsonl", "csv")
+
+_ANSWER = under("Whose answer")
+_SAID = under("What is said about it")
+_PATHS = under("Paths")
+_ENGINE = under("Engine")
+_OUTPUT = under("Output")
 
 
 def output_options(command: Command) -> Command:
@@ -176,30 +233,38 @@ def plain_output_options(command: Command) -> Command:
     return _output_options(command, PLAIN_FORMATS, bytes_too=False)
 
 
+def told_output_options(command: Command) -> Command:
+    """Add the same for commands whose tables are sentences, which are broken and never cut."""
+    return _output_options(command, PLAIN_FORMATS, bytes_too=False, wide_too=False)
+
+
 def usage_output_options(command: Command) -> Command:
     """Add the same for usage, whose rows may hold keys."""
     return _output_options(command, PLAIN_FORMATS, bytes_too=True)
 
 
-def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool) -> Command:
+def _output_options(
+    command: Command, forms: tuple[str, ...], *, bytes_too: bool, wide_too: bool = True
+) -> Command:
     from kdump.cli.status import FAIL_ON
     from kdump.output.values import BYTES_MODES
 
     binary = " parquet and arrow need it." if "parquet" in forms else ""
     options = (
-        click.option(
+        _OUTPUT(
             "--format",
             "form",
             type=click.Choice(forms),
             help="Form of the results. Default: table on a terminal, jsonl in a pipe.",
         ),
-        click.option(
+        _OUTPUT(
+            "-o",
             "--output",
             metavar="FILE",
-            type=click.Path(),
+            type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),
-        click.option(
+        _OUTPUT(
             "--bytes",
             "bytes_mode",
             type=click.Choice(BYTES_MODES),
@@ -208,8 +273,14 @@ def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool
             help="How keys, values and header values are written; "
             "auto: text where valid UTF-8, else base64.",
         ),
-        click.option("-q", "--quiet", is_flag=True, help="Print findings only."),
-        click.option(
+        _OUTPUT("--wide", is_flag=True, help="In a table: cut nothing and leave no column out."),
+        _OUTPUT(
+            "--csv-safe",
+            is_flag=True,
+            help="In CSV: put ' before text that a spreadsheet would take for a formula.",
+        ),
+        _OUTPUT("-q", "--quiet", is_flag=True, help="Print findings only."),
+        _OUTPUT(
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
@@ -217,10 +288,10 @@ def _output_options(command: Command, forms: tuple[str, ...], *, bytes_too: bool
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )
-    bytes_option = options[2]
+    left_out = [options[2]] * (not bytes_too) + [options[3]] * (not wide_too)
     gathered = _gather_writing(command, forms)
     for option in reversed(options):
-        if bytes_too or option is not bytes_option:
+        if option not in left_out:
             gathered = option(gathered)
     return gathered
 
@@ -235,12 +306,14 @@ def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
         output: str | None,
         quiet: bool,
         fail_on: str,
+        wide: bool = False,
+        csv_safe: bool,
         bytes_mode: str = "auto",
         **asked: Any,
     ) -> object:
         from kdump.cli.asked import Writing
 
-        writing = Writing(form, output, bytes_mode, quiet, fail_on, forms)
+        writing = Writing(form, output, bytes_mode, quiet, fail_on, forms, wide, csv_safe)
         return command(writing=writing, **asked)
 
     return gathered
@@ -249,7 +322,7 @@ def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
 def lookup_options(command: Command) -> Command:
     """Add what both lookups have: whose answer is asked for, and how much is said about it."""
     for option in reversed((
-        click.option(
+        _ANSWER(
             "--isolation",
             type=click.Choice(("read_uncommitted", "read_committed")),
             default="read_uncommitted",
@@ -257,30 +330,31 @@ def lookup_options(command: Command) -> Command:
             help="read_committed: as if aborted data and what lies from the last stable offset on "
             "were not there.",
         ),
-        click.option(
+        _ANSWER(
             "--as-is",
             is_flag=True,
             help="Answer from the files exactly as they lie, without what a start would mend.",
         ),
-        click.option(
+        _ANSWER(
             "--broker-version",
-            type=VERSION,
+            type=BROKER_VERSION,
+            callback=tell_newer,
             metavar="X.Y[.Z]",
             help="Answer as this version does. Default: the newest.",
         ),
-        click.option(
+        _ANSWER(
             "--message-format",
             type=VERSION,
             metavar="X.Y[.Z]",
             help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
             "lookups by time.",
         ),
-        click.option(
+        _SAID(
             "--explain",
             is_flag=True,
             help="Say how the answer is found, step by step; in JSON as `steps`.",
         ),
-        click.option(
+        _SAID(
             "--check",
             is_flag=True,
             help="Scan the log as well; a finding where an index leads elsewhere.",
@@ -290,7 +364,7 @@ def lookup_options(command: Command) -> Command:
     return command
 
 
-class LookupCommand(click.Command):
+class LookupCommand(HeadedCommand):
     """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -311,36 +385,41 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
     """Add what every command has: which files are worked on, and with how much of the machine."""
     command = _gather_engine(command)
     for option in reversed((
-        click.option(
+        _PATHS(
             "--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."
         ),
-        click.option("--partition", type=click.IntRange(min=0), help="Only this partition number."),
-        click.option(
+        _PATHS(
+            "--partition",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help="Only this partition number.",
+        ),
+        _PATHS(
             "--retired",
             is_flag=True,
             help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
         ),
-        click.option(
+        _PATHS(
             "--server-properties",
             metavar="FILE",
-            type=click.Path(),
-            help="Take data directories and settings from a broker's own file.",
+            type=FILE_PATH,
+            help="Take settings from a broker's own file, and data directories without PATHS.",
         ),
-        click.option(
+        _ENGINE(
             "-j",
             "--jobs",
             type=click.IntRange(min=1),
             metavar="N",
             help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
         ),
-        click.option(
+        _ENGINE(
             "--decompress-limit",
             type=SIZE,
             default="64MiB",
             show_default=True,
             help="Do not open a batch whose plain text is larger; it is a note.",
         ),
-        click.option(
+        _ENGINE(
             "--engine",
             type=click.Choice(engines),
             default="local",
@@ -375,16 +454,16 @@ def _gather_engine(command: Command) -> Command:
 def spark_path_options(command: Command) -> Command:
     """Add the same for commands that Spark can run, and which Spark."""
     for option in reversed((
-        click.option(
+        _ENGINE(
             "--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."
         ),
-        click.option(
+        _ENGINE(
             "--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."
         ),
-        click.option(
+        _ENGINE(
             "--archive",
             metavar="FILE",
-            type=click.Path(),
+            type=FILE_PATH,
             help="With --engine spark: a packed environment that has kdump, for the executors.",
         ),
     )):  # fmt: skip

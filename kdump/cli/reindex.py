@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import SIZE, VERSION, path_options, plain_output_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    BROKER_VERSION,
+    FILE_PATH,
+    SIZE,
+    path_options,
+    plain_output_options,
+    tell_newer,
+)
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
@@ -19,53 +27,54 @@ if TYPE_CHECKING:
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.reindex.run import Item, ReindexOptions
 
+_DONE = under("What is done")
+_RECOVERY = under("Whose recovery")
 _REFUSALS_SHOWN = 20
 
 
-@click.command(short_help="Rebuild indexes as a broker's recovery would.")
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option("--write", is_flag=True, help="Do it. Without this nothing is changed.")
-@click.option(
+@click.command(cls=Command, short_help="Rebuild indexes as a broker's recovery would.")
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_DONE("--write", is_flag=True, help="Do it. Without this nothing is changed.")
+@_DONE(
     "--out",
     metavar="DIR",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Build in DIR/TOPIC-PARTITION, without --write too, and leave the source untouched.",
 )
-@click.option(
-    "--undo", is_flag=True, help="Put back what the newest --write put aside; plans as well."
-)
-@click.option(
+@_DONE("--undo", is_flag=True, help="Put back what the newest --write put aside; plans as well.")
+@_DONE(
     "--all",
     "every",
     is_flag=True,
     help="Also indexes that are sound but not as recovery writes them.",
 )
-@click.option(
+@_DONE(
     "--up-to-damage",
     is_flag=True,
     help="Of a damaged log: build the indexes of what lies before the damage.",
 )
-@click.option(
+@_DONE(
     "--only",
     metavar="KINDS",
     help="index, timeindex, txnindex, leader-epochs, checkpoints, joined by commas. "
     "Default: the first three.",
 )
-@click.option(
+@_RECOVERY(
     "--index-interval-bytes",
     type=SIZE,
     metavar="BYTES",
     help="The topic's index.interval.bytes. Default: the broker's, 4096.",
 )
-@click.option(
+@_RECOVERY(
     "--max-index-bytes",
     type=SIZE,
     metavar="BYTES",
     help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
 )
-@click.option(
+@_RECOVERY(
     "--broker-version",
-    type=VERSION,
+    type=BROKER_VERSION,
+    callback=tell_newer,
     metavar="X.Y[.Z]",
     help="Whose recovery it is. Default: the newest.",
 )
@@ -106,9 +115,10 @@ def reindex(
     from kdump.engine.reindex.run import ReindexOptions, kinds_of
     from kdump.engine.reindex.run import reindex as items
     from kdump.output.terminal import is_terminal
+    from kdump.output.writable import need_writable_directory
 
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         if only is not None:
             try:
                 asked["only"] = kinds_of(only)
@@ -120,6 +130,8 @@ def reindex(
         options = ReindexOptions(**asked)
         _refuse_together(options)
         _refuse_stores((*paths, options.out or ""))
+        if options.out is not None:
+            need_writable_directory(options.out, "--out")
         results = Results(form_of(writing), writing, inputs=paths)
     actions: Counter[str] = Counter()
     refusals: dict[str, str] = {}  # reason: the first file; a table has no room for it

@@ -38,6 +38,8 @@ def form_of(writing: Writing) -> str:
         form = _SUFFIXES.get(output[output.rfind(".") :], "jsonl")
     if form is None:
         form = "table" if is_terminal(sys.stdout) else "jsonl"
+    if writing.csv_safe and form != "csv":
+        raise UsageError("--csv-safe goes with --format csv")
     if form not in writing.forms:
         raise UsageError(f"--output {output}: there is no {form} form of these rows")
     if form in _BINARY_FORMS and output is None:
@@ -55,9 +57,13 @@ class Results:
         *,
         inputs: Iterable[str],
         records: bool = False,
+        headers: bool = True,
         elsewhere: bool = False,
     ) -> None:
-        """`records`: those are the rows. `elsewhere`: workers write them to files of their own."""
+        """`records`: those are the rows, `headers` of batches that cannot be read among them.
+
+        `elsewhere`: workers write them to files of their own.
+        """
         output, quiet = writing.output, writing.quiet
         self._records = records
         self._fail_on = writing.fail_on
@@ -65,8 +71,10 @@ class Results:
         self._file: OutputFile | None = None
         if output is not None and not quiet:
             from kdump.output.target import OutputFile, refuse_input_as_output
+            from kdump.output.writable import need_writable
 
             refuse_input_as_output(output, inputs)
+            need_writable(output, "--output")
             self._file = OutputFile(output)
             self._stream = self._file.stream
         else:
@@ -81,14 +89,16 @@ class Results:
             self._bar = Bar(sys.stderr, self.tally, inputs)
         self.messages = Messages(
             sys.stderr,
-            as_json=form == "jsonl" or not self._person_reads_errors,
+            as_json=writing.form == "jsonl" or not self._person_reads_errors,
             colour=wants_colour(sys.stderr),
             before=self._settle,
         )
         mode = BYTES_MODES.index(writing.bytes_mode)
+        self._wide = writing.wide
+        self._csv_safe = writing.csv_safe
         try:
             self._sink = Nowhere() if quiet or elsewhere else self._make_sink(form, mode)
-            if records and form in _ONE_KIND:
+            if records and (form in _ONE_KIND or not headers):
                 self._sink = WithoutHeaders(self._sink)
         except KdumpError:
             if self._file is not None:
@@ -105,7 +115,7 @@ class Results:
         if form == "csv":
             from kdump.output.delimited import Delimited
 
-            return Delimited(write, mode, terminal=self._to_person)
+            return Delimited(write, mode, terminal=self._to_person, safe=self._csv_safe)
         if form in _BINARY_FORMS:
             from kdump.output.arrow import arrow_sink
 
@@ -123,7 +133,7 @@ class Results:
             return KafkaText(write, self.messages.line, terminal=self._to_person)
         from kdump.output.table import Table
 
-        return Table(write, sys.stdout, mode, headers_among_records=self._records)
+        return Table(write, sys.stdout, mode, headers_among_records=self._records, wide=self._wide)
 
     def follow(self, progress: Progress) -> None:
         """Show how far several workers have come, while none of them hands anything over."""

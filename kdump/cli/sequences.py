@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import plain_output_options, spark_path_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import FILE_PATH, plain_output_options, spark_path_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,10 +17,14 @@ if TYPE_CHECKING:
     from kdump.engine.rows import Row
     from kdump.errors import KdumpError
 
+_LISTED = under("What is listed")
 
-@click.command(short_help="Find gaps and repeats in the sequence numbers of producers.")
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option(
+
+@click.command(
+    cls=Command, short_help="Find gaps and repeats in the sequence numbers of producers."
+)
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_LISTED(
     "--explained",
     is_flag=True,
     help="Rows also for what has an innocent explanation; else it is only counted.",
@@ -61,7 +66,7 @@ def sequences(
 
     asked.pop("decompress_limit")  # nothing is decompressed
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         refuse_without_spark(engine)
         options = SequenceOptions(explained=explained, **asked)
         form = form_of(writing)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import Read, spark_path_options, usage_output_options
+from kdump.cli.headings import Command, under
+from kdump.cli.options import FILE_PATH, Read, spark_path_options, usage_output_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.engine.rows import Row
     from kdump.errors import KdumpError
 
+_ADDED = under("What is added up")
 _WORDS = ("topic", "partition", "producer", "codec", "key")
 #: Rows by default where there may be very many of them.
 _TOP = 20
@@ -32,9 +34,11 @@ def read_grouping(text: str) -> tuple[str, ...]:
     return tuple(word for word in _WORDS if word in given)
 
 
-@click.command(short_help="Bytes and records by topic, partition, producer, codec or key.")
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option(
+@click.command(
+    cls=Command, short_help="Bytes and records by topic, partition, producer, codec or key."
+)
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_ADDED(
     "--by",
     type=Read("words", read_grouping),
     default="topic",
@@ -42,15 +46,13 @@ def read_grouping(text: str) -> tuple[str, ...]:
     metavar="WORD[,WORD]",
     help="What to add up by: topic, partition, producer, codec, key.",
 )
-@click.option(
+@_ADDED(
     "--top",
     type=click.IntRange(min=0),
     metavar="N",
     help="Show the N largest; 0: all. Default: 20 by key or producer, else all.",
 )
-@click.option(
-    "--deep", is_flag=True, help="Open wrappers of magic 0 and 1 to count what is inside."
-)
+@_ADDED("--deep", is_flag=True, help="Open wrappers of magic 0 and 1 to count what is inside.")
 @spark_path_options
 @usage_output_options
 def usage(
@@ -88,7 +90,7 @@ def usage(
     from kdump.engine.usage.run import usage as count
 
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         refuse_without_spark(engine)
         if top is None:
             top = _TOP if {"key", "producer"} & {*by} else 0

@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.cli.headings import Command, under
 from kdump.cli.options import (
+    BROKER_VERSION,
     DURATION,
+    FILE_PATH,
     RATE,
     SLICE,
-    VERSION,
     Read,
-    plain_output_options,
     spark_path_options,
+    tell_newer,
+    told_output_options,
 )
 from kdump.errors import KdumpError, UsageError
 
@@ -24,10 +27,14 @@ if TYPE_CHECKING:
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.verify.partition import VerifyOptions
 
+_CHECKED = under("What is checked")
+_AMOUNT = under("How much at a time")
+_MONITORING = under("For monitoring")
+_OUTPUT = under("Output")
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
 
-class PluginCommand(click.Command):
+class PluginCommand(Command):
     """A command whose every end is one line and a plug-in's status where `--nagios` is given.
 
     A monitoring system takes 2 for "critical" and 1 for "warning"; wrong usage is neither.
@@ -78,75 +85,76 @@ def _end_as_plugin(why: str) -> None:
     cls=PluginCommand,
     short_help="Check logs, indexes and checkpoints, and say what is wrong and what it means.",
 )
-@click.argument("paths", nargs=-1, type=click.Path())
-@click.option("--deep", is_flag=True, help="Decompress and check every record as well.")
-@click.option(
+@click.argument("paths", nargs=-1, type=FILE_PATH)
+@_CHECKED("--deep", is_flag=True, help="Decompress and check every record as well.")
+@_CHECKED(
     "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
 )
-@click.option("--notes", is_flag=True, help="In the table, tell every note; else they are counted.")
-@click.option(
+@_OUTPUT("--notes", is_flag=True, help="In the table, tell every note; else they are counted.")
+@_CHECKED(
     "--predict", is_flag=True, help="Also say what the next start would do to each partition."
 )
-@click.option(
+@_CHECKED(
     "--broker-version",
-    type=VERSION,
+    type=BROKER_VERSION,
+    callback=tell_newer,
     metavar="X.Y[.Z]",
     help="The version asked what it serves behind damage and, with --predict, what its start "
     "does. Default: the newest.",
 )
-@click.option(
+@_CHECKED(
     "--recovery-rate",
     type=RATE,
     metavar="RATE",
     help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
     "Default: 100MiB.",
 )
-@click.option(
+@_CHECKED(
     "--recovery-threads",
     type=click.IntRange(min=1),
     metavar="N",
     help="With --predict: recovery threads of a data directory. Default: "
     "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
-@click.option(
+@_AMOUNT(
     "--state",
     metavar="FILE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Remember in FILE what was verified, and leave out sealed segments that did not change; "
     "their findings are reported again.",
 )
-@click.option(
+@_AMOUNT(
     "--recheck-after",
     type=DURATION,
     metavar="TIME",
     help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
 )
-@click.option(
+@_AMOUNT(
     "--subset",
     type=SLICE,
     metavar="N/T",
     help="Only slice N of T. A segment is always in the same one; 1/T to T/T cover everything.",
 )
-@click.option(
+@_AMOUNT(
     "--max-duration",
     type=DURATION,
     metavar="TIME",
     help="Begin no segment after this time, as in 2h; the summary says what is left.",
 )
-@click.option("--bwlimit", type=RATE, metavar="RATE", help="Read so many bytes a second, as 50MiB.")
-@click.option(
+@_AMOUNT("--bwlimit", type=RATE, metavar="RATE", help="Read so many bytes a second, as 50MiB.")
+@_MONITORING(
     "--textfile",
     metavar="FILE",
-    type=click.Path(),
+    type=FILE_PATH,
     help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
 )
-@click.option(
+@_MONITORING(
     "--nagios",
     is_flag=True,
     help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
     "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
 )
-@click.option(
+@_MONITORING(
     "--summary-by",
     type=Read("words", read_words),
     default="",
@@ -154,7 +162,7 @@ def _end_as_plugin(why: str) -> None:
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
 @spark_path_options
-@plain_output_options
+@told_output_options
 def verify(
     paths: tuple[str, ...],
     *,
@@ -190,15 +198,17 @@ def verify(
     from kdump.engine.pace import Progress
     from kdump.engine.verify.run import verify as verify_items
     from kdump.output.target import refuse_input_as_output
+    from kdump.output.writable import need_writable
 
     progress = Progress()
     with wrong_usage():
-        need_paths(paths, asked)
+        need_paths(paths, asked, writing)
         _refuse_contradictions(asked, engine, writing)
         refuse_without_spark(engine)
         for name in ("state", "textfile"):
             if asked[name] is not None:
                 refuse_input_as_output(asked[name], paths, f"--{name}")
+                need_writable(asked[name], f"--{name}")
         state = None
         if asked["state"] is not None:
             state = asked["state"], read_state(asked["state"], _tell)

@@ -103,6 +103,12 @@ CATALOGUE: dict[str, Code] = {
         "Look at the bytes with dump --hex.",
         "Consumers fail when they open the batch; brokers serve it as it is.",
     ),
+    "attributes-reserved": Code(
+        _N,
+        "Attribute bits of a batch are set that no version of Kafka has a meaning for.",
+        "Find out what wrote it; look at the batch with dump --hex.",
+        "None for readers of today: they pass over these bits.",
+    ),
     "offset-not-rising": Code(
         _D,
         "Offsets do not rise from batch to batch.",
@@ -170,7 +176,8 @@ CATALOGUE: dict[str, Code] = {
         _D,
         "The offset of a compressed wrapper does not fit the messages inside.",
         "The wrapper was written so; compare with a replica.",
-        "Consumers compute wrong offsets for the messages inside.",
+        "With magic 1 consumers compute wrong offsets for the messages inside. With magic 0 these "
+        "have their own, but a broker that looks for one goes by the wrapper's.",
     ),
     "batch-max-timestamp": Code(
         _D,

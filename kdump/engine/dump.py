@@ -252,7 +252,8 @@ def _log(
     if file.name.kind is Kind.LOG and filters.from_offset is not None:
         from kdump.engine.seek import start_position
 
-        position = start_position(source, file, filters.from_offset)
+        # From the batch before on: it tells whether the first one's leader epoch can be right.
+        position = start_position(source, file, filters.from_offset - 1)
     reader = SegmentReader(
         source,
         place,

@@ -14,7 +14,9 @@ from kdump.engine.damage import (
     flag_findings,
     gap_finding,
 )
+from kdump.engine.epoch_watch import EpochWatch
 from kdump.engine.offsets import Offsets, end_of, told_first
+from kdump.engine.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -72,6 +74,8 @@ class SegmentReader:
         self._gaps = 0
         first = 0 if place.segment is None else place.segment
         self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
+        self._reserved_told = False
+        self._epochs = EpochWatch(place)
 
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
@@ -169,10 +173,20 @@ class SegmentReader:
         )
         admitted = self._admitted(run)
         yield from flag_findings(batches, self._place, before, self._next_base, admitted)
+        yield from self._reserved(batches, admitted)
+        yield from self._epochs.run(batches, admitted)
         if self._want_records:
             yield from self._records(run, admitted)
         else:
             yield from self._headers(run, admitted)
+
+    def _reserved(self, batches: Columns, admitted: bytearray | None) -> Iterator[Finding]:
+        """Say once for a segment that attribute bits are set that mean nothing."""
+        for row in () if self._reserved_told else reserved_rows(batches):
+            if admitted is None or admitted[row]:
+                self._reserved_told = True
+                yield reserved_finding(batches, row, self._place)
+                return
 
     def _admitted(self, run: Run) -> bytearray | None:
         """Mark the batches that can hold something asked for; None: all."""

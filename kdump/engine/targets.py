@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.data_directories import spread
 from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog, looks_like_partition
@@ -21,6 +22,8 @@ from kdump.storage.source import whole
 if TYPE_CHECKING:
     from kdump.storage.names import FileName
 
+#: Files that a whole partition does not stand for.
+_ONLY_NAMED = (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT)
 LOG_DIR_SETTINGS = ("log.dirs", "log.dir", "metadata.log.dir")
 
 
@@ -87,25 +90,70 @@ def resolve(
 ) -> Iterator[Target | KdumpError]:
     """Yield what lies under the paths, or an error for each path that cannot be read.
 
-    Nothing at all is an error too. `loose`: the files of a data directory that belong to no
-    partition are asked for as well. `listed`: the files of a partition are asked for one by one.
+    A broker's own settings name its data directories where there are no paths. Nothing is yielded
+    twice, however it is spelled, and nothing at all is an error too. `loose`: the files of a data
+    directory that belong to no partition are asked for as well. `listed`: the files of a partition
+    are asked for one by one.
     """
     found = failed = False
-    every = list(paths)
-    if server_properties is not None:
-        every.extend(data_directories(server_properties))
+    named = list(paths)
+    if server_properties is not None and not named:
+        named = data_directories(server_properties)
+    every = [each for path in named for each in spread(path)]
+    once = _Once(every, selection)
+    retired: list[str] = []
     for path in every:
         try:
-            for item in _one(path, selection, loose=loose, listed=listed):
+            for item in _one(path, selection, retired, loose=loose, listed=listed):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
-                yield item
+                if not isinstance(item, Target) or once.is_new(item):
+                    yield item
         except (PathError, StoreError) as error:
             failed = True
             yield error
     if not found and not failed:
-        what = ", ".join(every)
-        yield NothingToDo(f"no partition under {what}" + _narrowed(selection))
+        what = ", ".join(named)
+        yield NothingToDo(
+            f"no partition under {what}" + _narrowed(selection) + _retired_words(retired)
+        )
+
+
+class _Once:
+    """Tells what was seen before under another path or spelling of it."""
+
+    def __init__(self, paths: list[str], selection: Selection) -> None:
+        self._selection = selection
+        self._several = len(paths) > 1
+        self._seen: set[str] = set()
+        self._directories = set(map(places.real, paths)) if self._several else set()
+
+    def is_new(self, target: Target) -> bool:
+        """Say whether a target is to be looked at; a file is not, where its directory will be."""
+        if not self._several:
+            return True
+        place = places.real(target.path)
+        if place in self._seen or (not target.whole and self._comes_whole(target, place)):
+            return False
+        self._seen.add(place)
+        return True
+
+    def _comes_whole(self, target: Target, place: str) -> bool:
+        file = target.files[0].name
+        log = target.log
+        if log is None or file.kind in _ONLY_NAMED or (file.retired and not self._retired):
+            return False
+        directory = places.parent(place)
+        if not self._selection.admits(log.topic, log.partition):
+            return False
+        if directory in self._directories:
+            return True
+        is_live = log.name is not None and (log.name.retirement is None or self._retired)
+        return is_live and places.parent(directory) in self._directories
+
+    @property
+    def _retired(self) -> bool:
+        return self._selection.retired
 
 
 def data_directories(server_properties: str) -> list[str]:
@@ -132,9 +180,18 @@ def _narrowed(selection: Selection) -> str:
     return f" that matches {' and '.join(asked)}" if asked else ""
 
 
+def _retired_words(retired: list[str]) -> str:
+    """Say that there is something after all, and how to ask for it."""
+    if not retired:
+        return ""
+    more = f" and {len(retired) - 1:,} more" if len(retired) > 1 else ""
+    return f"; {retired[0]}{more} would be read with --retired"
+
+
 def _one(
-    path: str, selection: Selection, *, loose: bool, listed: bool
+    path: str, selection: Selection, retired: list[str], *, loose: bool, listed: bool
 ) -> Iterator[Target | KdumpError]:
+    """Yield what lies under one path; what is passed over as retired goes to a list."""
     if not places.isdir(path):
         yield _file(path)
         return
@@ -154,9 +211,10 @@ def _one(
     if loose and directory.files and selection.topic is None and selection.partition is None:
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
     for name, at in directory.partitions:
-        if name.retirement is not None and not selection.retired:
-            continue
         if not selection.admits(name.topic, name.partition):
+            continue
+        if name.retirement is not None and not selection.retired:
+            retired.append(os.path.basename(at))
             continue
         try:
             yield _partition(LocalLog.open(at), selection, listed=listed)

@@ -73,24 +73,14 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
     """
     start = view.log_start if view.broker >= _NO_START_OFFSET else 0
     for segment in view.onward():
-        largest = largest_timestamp(segment)
-        if largest < target:
-            view.note(
-                "segment",
-                segment.path,
-                f"its largest timestamp, {largest}, is before the target",
-                segment=segment.base_offset,
-                largest_timestamp_ms=largest,
-            )
+        reach = _reach_of(segment)
+        if reach.time_ms < target:
+            text = f"{reach.words} is before the target"
+        else:
+            text = f"{reach.words} reaches the target: the first that does is the only one searched"
+        view.note("segment", segment.path, text, segment=segment.base_offset, **reach.details)
+        if reach.time_ms < target:
             continue
-        view.note(
-            "segment",
-            segment.path,
-            f"its largest timestamp, {largest}, reaches the target: the first that does is the "
-            "only one searched",
-            segment=segment.base_offset,
-            largest_timestamp_ms=largest,
-        )
         times = segment.time_index()
         slot = view.search(times, target, segment.files.get(Kind.TIME_INDEX))
         time_entry = times.entry(slot) if slot >= 0 else None
@@ -105,13 +95,26 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
     return NONE
 
 
-def largest_timestamp(segment: Segment) -> int:
+class _Reach(NamedTuple):
+    """The time up to which a segment is taken to reach, and what that time is."""
+
+    time_ms: int
+    words: str
+    details: dict[str, object]
+
+
+def _reach_of(segment: Segment) -> _Reach:
     """A segment's largest timestamp as the broker holds it: its last time index entry.
 
     Where that is below 0 the file's modification time stands in.
     """
     largest = segment.last_time().timestamp_ms
-    return largest if largest >= 0 else segment.modified_ms()
+    if largest >= 0:
+        words = f"its largest timestamp, {largest},"
+        return _Reach(largest, words, {"largest_timestamp_ms": largest})
+    modified = segment.modified_ms()
+    words = f"it has no time entry, and the time its file was modified, {modified},"
+    return _Reach(modified, words, {"largest_timestamp_ms": None, "modified_ms": modified})
 
 
 def _scan(

@@ -146,6 +146,7 @@ cdef enum:
     COMPRESSED = 128
     CONTROL = 256
     TRANSACTIONAL = 512
+    RESERVED = 1024
 
 cdef enum:
     R_BATCH = 0
@@ -432,6 +433,8 @@ cdef inline int64_t put_legacy(
         flags |= WRAPPER | COMPRESSED
         if codec > 3:
             flags |= CODEC_UNKNOWN
+    if attributes & (0xF0 if layout == 1 else 0xF8):
+        flags |= RESERVED
     out[B_SIZE * stride] = size
     out[B_MAGIC * stride] = magic
     out[B_ATTRIBUTES * stride] = attributes
@@ -504,6 +507,8 @@ cdef inline int64_t put_v2(
         flags |= CONTROL
     if attributes & TRANSACTIONAL_BIT:
         flags |= TRANSACTIONAL
+    if attributes & 0xFF80:
+        flags |= RESERVED
     out[B_SIZE * stride] = size
     out[B_MAGIC * stride] = magic
     out[B_ATTRIBUTES * stride] = attributes

@@ -42,6 +42,7 @@ WRAPPER = 64  # layouts 0 and 1 with codec bits: holds messages
 COMPRESSED = 128  # codec bits, any layout
 CONTROL = 256
 TRANSACTIONAL = 512
+RESERVED = 1024  # attribute bits that no format has a meaning for
 
 # Columns of records: one row for each record. Positions are indexes into the bytes that were
 # decoded, which are those of the file only where nothing is compressed.

@@ -6,8 +6,6 @@ differences stand below, each with both sides and the command that shows it.
 
 from __future__ import annotations
 
-import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from kdump.engine.rows import Row
@@ -15,6 +13,7 @@ from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
+from kdump.output.verify_remedy import as_path, shell_text
 from kdump.output.verify_words import seconds_text, wrap
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class CompareTable:
             ):
                 yield _INDENT + ("  " if number else "") + line
         for command in commands(fields):
-            yield f"{_INDENT}→ {visible(command)}"
+            yield f"{_INDENT}→ {command}"
 
     def _summary(self, fields: dict[str, Any]) -> None:
         if self._quiet:
@@ -214,8 +213,7 @@ def commands(fields: dict[str, Any]) -> Iterator[str]:
 
 
 def _shell(words: list[str], side: dict[str, Any]) -> str:
-    path = side["path"]
-    return " ".join([*words, shlex.quote(os.path.join(".", path) if path[:1] == "-" else path)])
+    return shell_text((*words, as_path(side["path"])))
 
 
 def _key_text(key: bytes) -> str:

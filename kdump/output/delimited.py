@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kdump.output.sink import Item
 
 _QUOTED = re.compile('[",\r\n]')
+#: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _GATHERED = 1 << 16  # characters written at once
 
 
@@ -28,11 +30,16 @@ class Delimited:
     """Writes every item as CSV lines to `write`.
 
     Rows of another kind get a header line of their own: the first column, `row`, tells them apart.
-    On a terminal control characters are spelled out; in a file or pipe they are data.
+    On a terminal control characters are spelled out; in a file or pipe they are data. `safe`: text
+    that a spreadsheet would take for a formula gets an apostrophe before it; such cells are then
+    not what the log holds.
     """
 
-    def __init__(self, write: Callable[[bytes], object], mode: int, *, terminal: bool) -> None:
+    def __init__(
+        self, write: Callable[[bytes], object], mode: int, *, terminal: bool, safe: bool = False
+    ) -> None:
         self._write = write
+        self._safe = safe
         self._mode = mode
         self._terminal = terminal
         self._header: tuple[str, tuple[str, ...]] = ("", ())
@@ -123,6 +130,8 @@ class Delimited:
                     if not is_utf8(value):
                         mode, before = BASE64, "base64:"
                 quote = any(_QUOTED.search(piece) for piece in self._text_pieces(value, mode))
+                if self._safe and next(self._text_pieces(value, mode)).startswith(_FORMULA):
+                    before = "'"
                 yield '"' * quote + before
                 for piece in self._text_pieces(value, mode):
                     yield piece.replace('"', '""')
@@ -151,6 +160,8 @@ class Delimited:
         else:
             text = json_text(value)
         text = self._shown(text)
+        if self._safe and text.startswith(_FORMULA):
+            text = f"'{text}"
         if not text or _QUOTED.search(text):
             return '"' + text.replace('"', '""') + '"'
         return text

@@ -55,13 +55,15 @@ class Layout(NamedTuple):
         )
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> Layout:
-    """Lay columns out over `width` cells, judging by some rows."""
+def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Layout:
+    """Lay columns out over `width` cells, None: as many as they need, judging by some rows."""
     natural = [
         max([*map(len, column.title()), *(width_of(row[index]) for row in rows)])
         for index, column in enumerate(columns)
     ]
     shown = list(range(len(columns)))
+    if width is None:
+        return Layout(tuple(shown), natural, "  ")
     while True:
         for gap in (2, 1):
             room = width - gap * (len(shown) - 1)

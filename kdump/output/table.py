@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Rows looked at before the first is drawn.
 _SAMPLE = 64
+#: With --wide: cells of one value; memory is bounded.
+_WIDEST = 1 << 20
 _STYLES = {
     "heading": "bold cyan",
     "columns": "bold",
@@ -77,8 +79,11 @@ class Table:
         mode: int,
         *,
         headers_among_records: bool = False,
+        wide: bool = False,
     ) -> None:
         self._write_bytes = write
+        self._wide = wide
+        self._left_out: dict[str, None] = {}  # columns, in the order in which they had no room
         self._among_records = headers_among_records
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self._mode = mode
@@ -110,16 +115,25 @@ class Table:
         """Draw the entries held back to find their widths."""
         held, self._held = self._held, []
         if held:
-            cells = (columns_of.row_cells(row, self._mode) for row in held)
+            value = _WIDEST if self._wide else columns_of.VALUE_WIDTH
+            cells = (columns_of.row_cells(row, self._mode, value) for row in held)
             place = columns_of.place_of_row(held[0])
             self._draw(place, columns_of.row_columns(held[0]), cells, held[0].row)
 
     def finish(self) -> None:
-        """Draw what was held back."""
+        """Draw what was held back, and say which columns had no room."""
         self.settle()
+        self._tell_left_out()
+
+    def _tell_left_out(self) -> None:
+        left_out, self._left_out = self._left_out, {}
+        if left_out:
+            self._line("")
+            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            self._line(self._styled("rule", told))
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow | Pre08Row]) -> None:
-        mode, width = self._mode, self._width
+        mode, width = self._mode, _WIDEST if self._wide else self._width
         rows = (columns_of.record_cells(record, mode, width) for record in records)
         self._draw(place, columns_of.RECORD_COLUMNS, rows)
 
@@ -150,6 +164,7 @@ class Table:
             return
         if row.row in columns_of.SUMMARIES:
             self.settle()
+            self._tell_left_out()
             self._line("")
             for line in columns_of.SUMMARIES[row.row](row):
                 self._line(line)
@@ -187,11 +202,48 @@ class Table:
                 return
             self._begin(place, kind)
             if not same or not self._layout.holds(columns, sample):
-                self._columns, self._layout = columns, fit(columns, sample, self._width)
-                self._draw_names()
+                self._lay_out(columns, sample)
             rows = chain(sample, rows)
         for cells in rows:
+            if not self._has_room(cells):
+                before = [""] * len(columns)
+                for index, width in zip(self._layout.shown, self._layout.widths, strict=True):
+                    before[index] = " " * width
+                self._lay_out(columns, (before, cells))
             self._line(self._row(cells))
+
+    def _lay_out(self, columns: tuple[Column, ...], sample: Sequence[Sequence[str]]) -> None:
+        """Find the widths, and draw the names; what has no room is said at the end."""
+        self._columns = columns
+        self._layout = fit(columns, sample, None if self._wide else self._width)
+        shown = self._layout.shown
+        left_out = (column.name for at, column in enumerate(columns) if at not in shown)
+        self._left_out.update(dict.fromkeys(left_out))
+        self._draw_names()
+
+    def _has_room(self, cells: Sequence[str]) -> bool:
+        """Let columns grow for a row, at the cost of those that may be cut; say if that is enough.
+
+        A row that would still be wider than the terminal needs another layout.
+        """
+        shown, widths, gap = self._layout
+        grown = False
+        for at, index in enumerate(shown):
+            text = cells[index]
+            if len(text) > widths[at] and not self._columns[index].cuts:
+                needed = width_of(text)
+                grown = grown or needed > widths[at]
+                widths[at] = max(widths[at], needed)
+        if not grown or self._wide:
+            return True
+        excess = sum(widths) + len(gap) * (len(shown) - 1) - self._width
+        for at in reversed(range(len(shown))):
+            column = self._columns[shown[at]]
+            if column.cuts and excess > 0:
+                given = min(excess, max(widths[at] - column.least, 0))
+                widths[at] -= given
+                excess -= given
+        return excess <= 0 or all(self._columns[index].rank == 0 for index in shown)
 
     def _begin(self, place: Place | None, kind: str) -> None:
         """Draw the heading of a new place."""
@@ -225,8 +277,8 @@ class Table:
         texts = []
         for at, index in enumerate(shown):
             column, text, width = columns[index], cells[index], widths[at]
-            if not column.cuts and len(text) > width and (needed := width_of(text)) > width:
-                widths[at] = width = needed
+            if self._wide and len(text) > width:
+                width = min(max(width, width_of(text)), _WIDEST)
             if marked or text in _MARKS:
                 text = self._marked(text, width, column, note)
             else:

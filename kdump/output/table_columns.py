@@ -25,6 +25,8 @@ from kdump.output.values import AUTO, bytes_text
 if TYPE_CHECKING:
     from kdump.engine.rows import BatchRow, Pre08Row, RecordRow, Row
 
+#: Cells of a key or value of which no more than a part has room.
+VALUE_WIDTH = 256
 NULL, EMPTY, ABSENT, UNREADABLE = "∅", "''", "-", "?"
 
 RECORD_COLUMNS = (
@@ -252,27 +254,30 @@ def row_columns(row: Row) -> tuple[Column, ...]:
     return tuple(columns)
 
 
-def row_cells(row: Row, mode: int) -> tuple[str, ...]:
-    """Return the cells of an entry row, in the order of its `row_columns`."""
+def row_cells(row: Row, mode: int, width: int = VALUE_WIDTH) -> tuple[str, ...]:
+    """Return the cells of an entry row, in the order of its `row_columns`.
+
+    What is cut is cut later; `width` says how much of a value can be seen at all.
+    """
     if row.row in LOOKUP_COLUMNS:
         return lookup_cells(row)
     if row.row == "reindex":
         return reindex_cells(row)
     if row.row == "usage":
-        return usage_cells(row, lambda key: cell_bytes(key, mode, 64))
+        return usage_cells(row, lambda key: cell_bytes(key, mode, width))
     if row.row in SEQUENCE_ROWS:
         return sequence_cells(row)
     return tuple(
         _time_cell(value)
         if name.endswith("_ms") and (value is None or isinstance(value, int))
-        else _value_cell(value, mode)
+        else _value_cell(value, mode, width)
         for name, value in _shown(row)
     )
 
 
-def _value_cell(value: object, mode: int) -> str:
+def _value_cell(value: object, mode: int, width: int) -> str:
     if isinstance(value, bytes):
-        return cell_bytes(value, mode, 256)
+        return cell_bytes(value, mode, width)
     return NULL if value is None else visible(_plain(value)) or EMPTY
 
 

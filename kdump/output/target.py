@@ -68,14 +68,14 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
             f"{option} {output}: is in a store, where kdump writes nothing but a directory of "
             "Parquet parts (--format parquet --output URI/)"
         )
-    target = Path(output).resolve()
+    target = Path(os.path.realpath(output))
     for path in inputs:
         if is_uri(path):
             continue
-        read = Path(path).resolve()
+        read = Path(os.path.realpath(path))
         if target == read or _same_file(target, read):
             raise UsageError(f"{option} {output}: is one of the files to be read")
-        if read.is_dir():
+        if os.path.isdir(read):  # what may not be entered is told of when it is read
             inside = read in target.parents
         else:
             inside = target.parent == read.parent and bool(

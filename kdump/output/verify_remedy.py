@@ -65,18 +65,18 @@ def command_for(finding: Finding) -> tuple[str, ...] | None:
     if severity == "rebuild":
         for start, only in _REINDEX.items():
             if finding.code.startswith(start) and finding.topic is not None:
-                return ("kdump", "reindex", "--only", only, _safe(_directory(finding)))
+                return ("kdump", "reindex", "--only", only, as_path(_directory(finding)))
     if severity == "note":
         return None
     in_log = finding.path.rpartition(".")[2] in _LOGS
     if finding.code.startswith(_ENTRIES) and not in_log:
-        return ("kdump", "dump", "--entries", _safe(finding.path))
+        return ("kdump", "dump", "--entries", as_path(finding.path))
     if finding.position is None or not in_log:
         return None
     if finding.code in _LYING_OFFSETS or finding.offset is None or finding.offset < 0:
-        return ("kdump", "dump", "--batches", _safe(finding.path))
+        return ("kdump", "dump", "--batches", as_path(finding.path))
     where = ("--from-offset", str(finding.offset), "--limit", "1")
-    return ("kdump", "dump", "--hex", *where, _safe(finding.path))
+    return ("kdump", "dump", "--hex", *where, as_path(finding.path))
 
 
 def shell_line(finding: Finding) -> str | None:
@@ -100,7 +100,7 @@ def way_lines(finding: Finding) -> Iterator[str]:
     if skipped:
         words = ["kdump", "dump", "--from-offset", str(first)]
         words += [] if served is None else ["--to-offset", str(served)]
-        yield shell_text((*words, _safe(_directory(finding))))
+        yield shell_text((*words, as_path(_directory(finding))))
 
 
 def shell_text(words: tuple[str, ...]) -> str:
@@ -118,7 +118,7 @@ def _quoted(word: str) -> str:
     return f"$'{spelled}'"
 
 
-def _safe(path: str) -> str:
+def as_path(path: str) -> str:
     """Keep a path from being read as an option."""
     return f"./{path}" if path.startswith("-") else path
 

@@ -2,8 +2,11 @@
 
 import csv
 import json
+import os
 import re
 import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +180,24 @@ def test_command_is_typed_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
         words = [*shlex.split(command)[1:], "--format", "jsonl"]
         values.append(json.loads(CliRunner().invoke(cli, words).stdout)["value"])
     assert values == ["v42", "odd"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash here")
+def test_command_names_paths_that_exist_whatever_they_hold(tmp_path: Path) -> None:
+    """Control bytes, quotes, bytes that are no UTF-8: a shell reads the path as it is."""
+    name = os.fsdecode(b"a\x1b[31m\n'\xff\\b")
+    replica(tmp_path, name, LOG)
+    odd = LOG[8]._replace(
+        items=(*LOG[8].items[:2], LOG[8].items[2]._replace(value=b"odd"), *LOG[8].items[3:])
+    )
+    text = table(tmp_path / name, replica(tmp_path, "right", [*LOG[:8], odd, *LOG[9:]]).parent)
+    paths = []
+    for command in re.findall(r"→ (kdump .*)", text):
+        script = f'kdump() {{ printf "%s" "${{@: -1}}"; }}; {command}'
+        done = subprocess.run(["bash", "-c", script], capture_output=True, check=True)
+        paths.append(Path(os.fsdecode(done.stdout)))
+    assert len(paths) == 2
+    assert all(path.exists() for path in paths)
 
 
 def test_server_properties(tmp_path: Path, left: Path) -> None:

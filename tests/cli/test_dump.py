@@ -220,7 +220,7 @@ def test_output_never_into_what_is_read(partition: Path) -> None:
 def test_output_that_cannot_be_made_is_1(partition: Path, tmp_path: Path) -> None:
     result = dump("--output", tmp_path / "none" / "out", partition)
     assert result.exit_code == 1
-    assert result.stderr.endswith("out: No such file or directory\n")
+    assert result.stderr.endswith("none: No such file or directory\n")
 
 
 def test_pyarrow_missing_is_1(

@@ -517,3 +517,38 @@ def test_a_data_directory_is_listed_once_and_its_checkpoints_are_believed_as_the
     marks.write_text("0\n3\naudit 2 1\naudit 3 2\naudit 4 3\n")
     assert [row["offset"] for row in split(found)[0]] == [1, 2, 3]
     assert len(listed) == 2
+
+
+def test_check_sees_records_that_a_wrapper_hides(tmp_path: Path) -> None:
+    """A broker goes by the offset of a wrapper of magic 0; its messages have their own."""
+    directory = tmp_path / "data" / "orders-7"
+    hiding = builders.wrapper([builders.message(at, magic=0) for at in range(4)], 1, magic=0)
+    behind = builders.wrapper([builders.message(at, magic=0) for at in (4, 5)], 5, magic=0)
+    write_segment(directory, 0, hiding + behind, [], [])
+    options = FindOptions(check=True, broker_version=(0, 9))
+    items = [*find_offset([str(directory)], 2, options)]
+    (row,) = (item for item in items if isinstance(item, Row))
+    assert (row.fields["offset"], row.fields["scan_offset"]) == (4, 2)
+    (found,) = (
+        item for item in items if isinstance(item, Finding) and item.severity.value != "note"
+    )
+    assert (found.code, found.position, found.offset) == ("wrapper-offset", 0, 1)
+    assert found.message == (
+        "Offset 2 is in a wrapper that is said to end at 1: a broker passes over it, to offset 4."
+    )
+    for sound in (0, 1, 4, 5):
+        rows, codes = split(find_offset([str(directory)], sound, options))
+        assert (rows[0]["offset"], codes) == (sound, [])
+
+
+def test_explanation_calls_a_modification_time_what_it_is(partition: Path) -> None:
+    for path in partition.glob("*.timeindex"):
+        path.write_bytes(b"")
+    modified = TIME + 1_000_000
+    os.utime(partition / f"{0:020}.log", (modified // 1000, modified // 1000))
+    steps = at_time(partition, TIME + 4, explain=True, as_is=True)["steps"]
+    assert isinstance(steps, list)
+    step = steps[0]
+    assert "largest timestamp" not in step["text"]
+    assert f"the time its file was modified, {modified}, reaches the target" in step["text"]
+    assert (step["largest_timestamp_ms"], step["modified_ms"]) == (None, modified)

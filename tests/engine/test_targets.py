@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from kdump.engine.data_directories import data_directories_below
 from kdump.engine.targets import Selection, Target, data_directories, resolve
 from kdump.errors import KdumpError, NothingToDo, PathError
 
@@ -238,3 +239,59 @@ def test_a_snapshot_of_the_metadata_log_is_no_log_of_the_partition(tmp_path: Pat
     (tmp_path / "bootstrap.checkpoint").write_bytes(b"")
     (one,) = targets(tmp_path)
     assert one.topic == "__cluster_metadata"
+
+
+def test_server_properties_beside_paths_give_settings_only(tmp_path: Path) -> None:
+    partition(tmp_path / "d1", "orders-0", 0)
+    partition(tmp_path / "d2", "orders-1", 0)
+    path = settings(tmp_path, f"log.dirs={tmp_path}/d1,{tmp_path}/d2\n")
+    assert named(targets(tmp_path / "d1", server_properties=path)) == [("orders", 0)]
+
+
+def test_nothing_is_read_twice(tmp_path: Path) -> None:
+    """However it is spelled: through links, as a file of a directory that is named as well."""
+    one = partition(tmp_path / "d1", "orders-0", 0, 9)
+    partition(tmp_path / "d1", "orders-1", 0)
+    (tmp_path / "link").symlink_to(tmp_path / "d1")
+    log = one / f"{9:020}.log"
+    spelled = [tmp_path / "d1", f"{tmp_path}/d1/", tmp_path / "link", f"{tmp_path}/./d1/orders-0"]
+    assert named(targets(*spelled)) == [("orders", 0), ("orders", 1)]
+    assert [target.whole for target in targets(log, one)] == [True]
+    assert [target.whole for target in targets(tmp_path / "d1", log)] == [True, True]
+    assert names_of(targets(log, log)[0]) == [log.name]
+    # What the directory would not show is read where it is named.
+    retired = one / f"{0:020}.log.deleted"
+    retired.write_bytes(b"")
+    assert [target.whole for target in targets(one, retired)] == [True, False]
+    narrowed = targets(tmp_path / "d1", log, selection=Selection(topic="other"))
+    assert [target.whole for target in narrowed] == [False]
+
+
+@pytest.mark.parametrize("names", [("d1", "d2"), ("kafka-1", "kafka-2"), ("b1/d1", "b2/kafka-0")])
+def test_data_directories_below_a_folder(tmp_path: Path, names: tuple[str, str]) -> None:
+    first, second = (tmp_path / name for name in names)
+    partition(first, "orders-0", 0)
+    second.mkdir(parents=True)
+    (second / "meta.properties").write_text("version=1\n")
+    partition(second, "users-3", 0)
+    (tmp_path / "lost+found").mkdir()
+    assert named(targets(tmp_path)) == [("orders", 0), ("users", 3)]
+    assert data_directories_below(str(tmp_path)) == [str(first), str(second)]
+    for path in (first, first / "orders-0", first / "orders-0" / f"{0:020}.log"):
+        assert data_directories_below(str(path)) == []
+
+
+def test_data_directories_three_levels_below_are_not_looked_for(tmp_path: Path) -> None:
+    partition(tmp_path / "a" / "b" / "c", "orders-0", 0)
+    (error,) = resolve([str(tmp_path)], EVERYTHING)
+    assert isinstance(error, NothingToDo)
+
+
+def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) -> None:
+    partition(tmp_path, f"orders-0.{'0' * 32}-delete", 0)
+    partition(tmp_path, f"orders-1.{'0' * 32}-stray", 0)
+    (error,) = resolve([str(tmp_path)], EVERYTHING)
+    words = f"; orders-0.{'0' * 32}-delete and 1 more would be read with --retired"
+    assert str(error).endswith(words)
+    (error,) = resolve([str(tmp_path)], Selection(topic="users"))
+    assert "--retired" not in str(error)

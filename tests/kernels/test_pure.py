@@ -224,7 +224,7 @@ def test_walk_count_against_delta(
         (7, c.COMPRESSED | c.CODEC_UNKNOWN),
         (TRANSACTIONAL, c.TRANSACTIONAL),
         (TRANSACTIONAL | CONTROL, c.TRANSACTIONAL | c.CONTROL),
-        (0xFF80, 0),
+        (0xFF80, c.RESERVED),
     ],
 )
 def test_walk_attributes_of_magic_2(kernel: ModuleType, attributes: int, flags: int) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kdump import __version__
 from kdump.cli import cli
+from kdump.cli.headings import Option
 from kdump.engine.findings import CATALOGUE
 
 MAN = Path(__file__).parents[2] / "man"
@@ -58,6 +59,29 @@ def test_options_are_those_of_the_help(name: str) -> None:
     for tag in tags(section(page, "OPTIONS")):
         described |= set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", tag))
     assert described == options_of(command)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_stand_under_the_headings_of_the_help(name: str) -> None:
+    command = COMMANDS[name]
+    assert command is not None
+    in_help: dict[str, list[str]] = {}
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert isinstance(parameter, Option), parameter.opts
+            in_help.setdefault(parameter.heading, []).append(parameter.opts[-1])
+    in_page: dict[str, list[str]] = {}
+    parts = re.split(
+        r"^\.SS (.*)\n", section(roff(f"kdump-{name}.1"), "OPTIONS"), flags=re.MULTILINE
+    )
+    assert not parts[0]
+    for heading, text in zip(parts[1::2], parts[2::2], strict=True):
+        spelled = (re.findall(r"(?<![\w-])--[a-z][a-z-]*", tag) for tag in tags(text))
+        in_page[heading] = [found[0] for found in spelled if found != ["--help"]]
+    assert {heading: {*options} for heading, options in in_page.items()} == {
+        heading: {*options} for heading, options in in_help.items()
+    }
+    assert [*in_page][-3:] == ["Paths", "Engine", "Output"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -23,6 +23,7 @@ from kdump.engine.damage import (
     past_code,
 )
 from kdump.engine.offsets import Offsets
+from kdump.engine.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
@@ -61,6 +62,8 @@ class Framing(Check):
         self._misplaced: list[Finding] = []  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that lay above all its segment can hold
         self._gaps: Counter[str] = Counter()
+        self._reserved: tuple[Columns, int] | None = None  # the first, and its row
+        self._reserved_count = 0
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
         """Start anew: what came before in the partition is known by its base offsets."""
@@ -69,6 +72,8 @@ class Framing(Check):
         self._misplaced = []
         self._before = (None, None)
         self._past_at = -1
+        self._reserved = None
+        self._reserved_count = 0
         return ()
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
@@ -96,6 +101,8 @@ class Framing(Check):
             yield astray
             self._misplaced = [at for at in self._misplaced if at.position != astray.position]
         yield from self._place(segment.next_base)
+        if self._reserved is not None:
+            yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def skip(self, segment: SegmentScan) -> Iterator[Finding]:
         """Forget a gap of a file that went away."""
@@ -131,6 +138,10 @@ class Framing(Check):
 
     def _rows(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
         self._end.run(batches, self._offsets.last)
+        if rows := reserved_rows(batches):
+            self._reserved_count += len(rows)
+            if self._reserved is None:
+                self._reserved = batches.slice(rows[0], rows[0] + 1), 0
         if batches.flags & (c.WRONG & ~c.OFFSET_NOT_RISING):
             for told in flag_findings(
                 batches, segment.place, segment.last_offset, segment.next_base

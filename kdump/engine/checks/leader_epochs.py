@@ -140,7 +140,7 @@ class LeaderEpochs(Check):
             before = spans[-1] if spans else None
             after = self._spans[number + 1] if number + 1 < len(self._spans) else None
             if _is_odd(span, before, after, checkpoint):
-                yield _odd(span, before, after)
+                yield Suspect(odd_finding(span, before, after), _touches(span))
             elif before is not None and before.epoch == span.epoch:
                 spans[-1] = before._replace(
                     last_offset=span.last_offset,
@@ -274,7 +274,7 @@ def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Ch
     if span.batches != 1:
         return False
     if before is not None and after is not None:
-        if before.epoch <= after.epoch and not before.epoch <= epoch <= after.epoch:
+        if lies_apart(epoch, before.epoch, after.epoch):
             return True
     elif before is not None:
         if epoch < before.epoch:
@@ -289,7 +289,13 @@ def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Ch
     return floor is not None and floor.epoch in neighbours
 
 
-def _odd(span: Span, before: Span | None, after: Span | None) -> Suspect:
+def lies_apart(epoch: int, before: int, after: int) -> bool:
+    """Whether the epoch of one batch is not between those around it, which do not fall."""
+    return before <= after and not before <= epoch <= after
+
+
+def odd_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
+    """Say that a batch's epoch is not that of its place."""
     neighbours = [
         f"{one.epoch} {where}"
         for one, where in ((before, "before"), (after, "behind"))
@@ -301,7 +307,7 @@ def _odd(span: Span, before: Span | None, after: Span | None) -> Suspect:
         f"{' and '.join(neighbours) or 'none'}. The field lies outside the checksum; the records "
         "are whole."
     )
-    told = at_place(
+    return at_place(
         "leader-epoch-odd",
         span.place,
         position=span.position,
@@ -311,7 +317,6 @@ def _odd(span: Span, before: Span | None, after: Span | None) -> Suspect:
         actual=span.epoch,
         message=message,
     )
-    return Suspect(told, _touches(span))
 
 
 def _falls(span: Span, before: Span) -> Suspect:

@@ -184,11 +184,7 @@ class Records(Check):
         elif why == c.INNER_SUM:
             yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
         elif why == c.LAST_OFFSET:
-            message = f"The wrapper's offset {last:,} is not that of its last message."
-            found = self._batch_finding(
-                "wrapper-offset", segment, batches, row, actual=last, message=message
-            )
-            yield _resting(found)
+            yield _resting(self._wrapper_ends(segment, batches, records, row, record))
         elif not batches.value(c.B_FLAGS, row) & c.DELTA_COUNT:  # else told of already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
@@ -206,6 +202,32 @@ class Records(Check):
                 message=message,
             )
             yield _resting(found)
+
+    def _wrapper_ends(
+        self, segment: SegmentScan, batches: Columns, records: Columns, row: int, record: int
+    ) -> Finding:
+        """Tell of a magic 0 wrapper that ends elsewhere; its messages have offsets of their own."""
+        last = batches.value(c.B_LAST_OFFSET, row)
+        inside = records.value(c.R_OFFSET, record - 1) if 0 < record <= records.count else None
+        message = f"The wrapper's offset {last:,} is not that of its last message"
+        consequences: tuple[str, ...] = ()
+        if inside is not None:
+            message += f", {inside:,}"
+            words = "stops at this wrapper, which has none of them"
+            if inside > last:
+                words = "passes over this wrapper, which has them"
+            low, high = sorted((inside, last))
+            consequences = (f"A broker that looks for offsets {low + 1:,}-{high:,} {words}.",)
+        return self._batch_finding(
+            "wrapper-offset",
+            segment,
+            batches,
+            row,
+            expected=inside,
+            actual=last,
+            message=f"{message}.",
+            consequences=consequences,
+        )
 
     def _overlap(
         self, segment: SegmentScan, batches: Columns, row: int, first: int, before: int

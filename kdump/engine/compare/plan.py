@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.targets import Selection, Target, data_directories, resolve
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -54,7 +54,9 @@ def plan(paths: Sequence[str], options: CompareOptions) -> Plan:
     errors: list[KdumpError] = []
     groups: dict[tuple[str | None, int | None], list[Target]] = {}
     seen: set[str] = set()
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    settings = options.server_properties
+    own = [] if settings is None else data_directories(settings)  # one more side
+    for target in resolve([*paths, *own], selection, listed=False):
         if isinstance(target, KdumpError):
             errors.append(target)
         elif target.log is None or not target.whole:

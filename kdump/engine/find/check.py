@@ -26,11 +26,15 @@ _EXACT_MAXIMUM = (3, 8)  # before, -3 was answered with a batch's last offset (K
 
 
 class Hit(NamedTuple):
-    """A record that a scan found."""
+    """A record that a scan found; `wrapper` is where it stands in one that is said to end before.
+
+    That is its position and its offset: such a record is out of a broker's reach (F12).
+    """
 
     offset: int
     timestamp_ms: int
     segment: int
+    wrapper: tuple[int, int] | None = None
 
 
 def check_offset(
@@ -41,6 +45,8 @@ def check_offset(
     scanned = hit.offset if hit else None
     if scanned == answered:
         return scanned, []
+    if hit is not None and hit.wrapper is not None:
+        return scanned, [_unreachable(view, hit, hit.wrapper, answered)]
     message = (
         f"For offset {offset:,} the index leads to {_words(answered)}, a scan of the log finds "
         f"{_words(scanned)}."
@@ -101,6 +107,26 @@ def _differs(
     )
 
 
+def _unreachable(
+    view: PartitionView, hit: Hit, wrapper: tuple[int, int], answered: int | None
+) -> Finding:
+    """Say that it is no index that hides a record, but the offset of the wrapper it is in."""
+    position, last = wrapper
+    return finding(
+        "wrapper-offset",
+        path=next(one.path for one in view.segments if one.base_offset == hit.segment),
+        topic=view.target.topic,
+        partition=view.target.partition,
+        segment=hit.segment,
+        position=position,
+        offset=last,
+        expected=hit.offset,
+        actual=last,
+        message=f"Offset {hit.offset:,} is in a wrapper that is said to end at {last:,}: a broker "
+        f"passes over it, to {_words(answered)}.",
+    )
+
+
 def _end(view: PartitionView) -> int:
     """The first offset no consumer is handed, as far as no index is asked."""
     return MAX_OFFSET if view.high_watermark is None else view.high_watermark
@@ -125,14 +151,24 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
             for row, last in enumerate(run.batches.column(c.B_LAST_OFFSET)):
                 if aborted is not None and aborted.skips(run, row):
                     continue
-                if last < offset or run.batches.value(c.B_FLAGS, row) & c.CONTROL:
+                hides = last < offset and _has_own_offsets(run, row)
+                if (last < offset and not hides) or run.batches.value(c.B_FLAGS, row) & c.CONTROL:
                     continue
                 for record, timestamp_ms in _records(view, run, row):
                     if record >= end:
                         return None
                     if record >= offset:
-                        return Hit(record, timestamp_ms, segment.base_offset)
+                        where = run.batches.value(c.B_POSITION, row), last
+                        return Hit(
+                            record, timestamp_ms, segment.base_offset, where if hides else None
+                        )
     return None
+
+
+def _has_own_offsets(run: Run, row: int) -> bool:
+    """Whether an entry's messages may lie above its own offset: a wrapper of magic 0 (F15)."""
+    wrapper = run.batches.value(c.B_FLAGS, row) & c.WRAPPER
+    return bool(wrapper) and run.batches.value(c.B_LAYOUT, row) == 0
 
 
 def _first_at(view: PartitionView, target_ms: int) -> Hit | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.engine.about import facts_of
 from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.data_directories import spread
 from kdump.engine.findings import Finding, Severity, finding
 from kdump.engine.pace import Progress
 from kdump.engine.pipeline import run
@@ -71,7 +72,7 @@ def verify(
     settings = read_settings(options.server_properties)
     sums = _Sums()
     items: list[Item] = []
-    named = list(paths)
+    named = [each for path in paths for each in spread(path)]
     surveyed: list[PartitionFacts] = []
     for planned in plan(named, options, state):
         if isinstance(planned, KdumpError):
@@ -161,6 +162,9 @@ def _directories(
     """
     settings = options.server_properties
     own = [] if settings is None else data_directories(settings)
+    if named:
+        read = {places.real(path) for path in named}
+        own = [path for path in own if places.real(path) in read]
     whole = whole and options.topic is None and options.partition is None
     selection = Selection(options.topic, options.partition)
     for paths, one_node in ((named, False), (own, True)):

@@ -17,6 +17,7 @@ from kdump.kernels._pure.layout import (
     I32,
     I64,
     LOG_OVERHEAD,
+    MEANT,
     MESSAGE_OVERHEAD,
     TRANSACTIONAL,
     U32,
@@ -133,6 +134,8 @@ def _legacy_entry(
         flags |= c.WRAPPER | c.COMPRESSED
         if codec > 3:
             flags |= c.CODEC_UNKNOWN
+    if attributes & ~MEANT[layout]:
+        flags |= c.RESERVED
     return (
         position,
         len(frame),
@@ -199,6 +202,8 @@ def _v2_entry(
         flags |= c.CONTROL
     if attributes & TRANSACTIONAL:
         flags |= c.TRANSACTIONAL
+    if attributes & ~MEANT[2]:
+        flags |= c.RESERVED
     return (
         position,
         len(frame),

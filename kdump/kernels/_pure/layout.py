@@ -48,6 +48,8 @@ LOG_APPEND_TIME = 0x08
 TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
+#: Attribute bits that have a meaning, by layout; the others are reserved, and zero.
+MEANT = (CODEC, CODEC | LOG_APPEND_TIME, 0x7F)
 
 MAX_SEQUENCE = 0x7FFFFFFF
 MAX_INT32 = 0x7FFFFFFF

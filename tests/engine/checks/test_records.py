@@ -142,7 +142,19 @@ def test_a_wrapper_below_its_last_message(tmp_path: Path) -> None:
 
 def test_a_v0_wrapper_that_is_not_numbered_as_its_last_message(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([6, 7], magic=0), 9, magic=0))
-    assert (found.code, found.actual) == ("wrapper-offset", 9)
+    assert (found.code, found.expected, found.actual) == ("wrapper-offset", 7, 9)
+    assert found.consequences == (
+        "A broker that looks for offsets 8-9 stops at this wrapper, which has none of them.",
+    )
+
+
+def test_a_v0_wrapper_that_hides_its_last_messages(tmp_path: Path) -> None:
+    """A broker goes by the wrapper's offset, a consumer by those inside."""
+    found = deep(tmp_path, builders.wrapper(inner([6, 7, 8, 9], magic=0), 7, magic=0))
+    assert (found.code, found.expected, found.actual) == ("wrapper-offset", 9, 7)
+    assert found.consequences == (
+        "A broker that looks for offsets 8-9 passes over this wrapper, which has them.",
+    )
 
 
 def test_a_wrapper_whose_first_message_was_there_before(tmp_path: Path) -> None:

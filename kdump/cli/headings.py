@@ -1,0 +1,47 @@
+"""Options under headings, so that the help of a command with thirty of them can be looked through.
+
+The headings are those of the command's manual page, where each option is told at length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import click
+
+Decorator = Callable[[Callable[..., object]], Callable[..., object]]
+
+#: Headings that every command has.
+_LAST = ("Paths", "Engine", "Output", "Help")
+
+
+class Option(click.Option):
+    """An option that knows the heading it stands under."""
+
+    def __init__(self, *args: Any, heading: str, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.heading = heading
+
+
+def under(heading: str) -> Callable[..., Decorator]:
+    """Return a `click.option` for options that stand under a heading."""
+    return partial(click.option, cls=Option, heading=heading)
+
+
+class Command(click.Command):
+    """A command whose help lists its options under their headings."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a command's own headings in the order of its options, then those of all."""
+        lines: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            if not isinstance(parameter, click.Option):
+                continue  # newer releases of click have a line for arguments, too
+            heading = parameter.heading if isinstance(parameter, Option) else "Help"
+            if line := parameter.get_help_record(ctx):
+                lines.setdefault(heading, []).append(line)
+        for heading in sorted(lines, key=lambda one: _LAST.index(one) if one in _LAST else -1):
+            with formatter.section(heading):
+                formatter.write_dl(lines[heading])

@@ -1,0 +1,94 @@
+"""The help: headings, short forms, and what is refused before anything is done."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from kdump.cli import LazyGroup, cli
+
+SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
+COMMANDS = (
+    "compare",
+    "dump",
+    "find-offset",
+    "find-time",
+    "reindex",
+    "sequences",
+    "usage",
+    "verify",
+)
+
+
+def kdump(*args: object) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+def headings(text: str) -> list[str]:
+    return [line[:-1] for line in text.splitlines() if line.endswith(":") and line[:1].isupper()]
+
+
+def test_commands_stand_under_what_they_are_for() -> None:
+    text = kdump("--help").output
+    assert headings(text) == ["Options", "Look", "Check", "Find", "Repair"]
+    assert isinstance(cli, LazyGroup)
+    for name in COMMANDS:
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_options_stand_under_headings(command: str) -> None:
+    found = headings(kdump(command, "--help").output)
+    assert found[-4:] == ["Paths", "Engine", "Output", "Help"]
+    assert len(found) == len({*found}) > 4
+    assert "Options" not in found
+
+
+def test_headings_of_dump() -> None:
+    found = headings(kdump("dump", "--help").output)
+    assert found[:3] == ["What is shown", "Ranges", "Filters"]
+
+
+def test_short_forms(tmp_path: Path) -> None:
+    out = tmp_path / "rows.csv"
+    assert kdump("dump", "-n", 3, "-o", out, SAMPLE / "orders.zstd-0").exit_code == 0
+    assert len(out.read_text().splitlines()) == 4
+    assert kdump("compare", "-n", 1, SAMPLE, SAMPLE).exit_code == 1
+
+
+@pytest.mark.parametrize("version", ["0.5", "2.9", "3.10", "1.2", "0.12", "3.x.y", "x", ""])
+@pytest.mark.parametrize("command", ["find-offset {} 3", "find-time {} -1", "reindex {}"])
+def test_versions_that_never_were_are_wrong_usage(command: str, version: str) -> None:
+    words = command.format(SAMPLE / "orders.zstd-0").split()
+    result = kdump(*words, "--broker-version", version)
+    assert result.exit_code == 2
+    assert "is no" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("version", "is_newer"), [("9.9", True), ("4.5.1", True), ("4.4.0", False)]
+)
+def test_version_newer_than_any_known_is_said(version: str, is_newer: bool) -> None:
+    result = kdump("find-offset", SAMPLE / "orders.zstd-0", 3, "--broker-version", version)
+    assert result.exit_code == 0
+    told = f"kdump: {version} is newer than any version known: taken as 4.4\n"
+    assert (told in result.stderr) is is_newer
+
+
+@pytest.mark.parametrize(
+    "words", [("dump", "--from-time"), ("dump", "--to-time"), ("find-time",)], ids=str
+)
+def test_seconds_are_not_taken_for_1970(words: tuple[str, ...]) -> None:
+    path = SAMPLE / "orders.zstd-0"
+    args = (*words, "1700040000") if len(words) == 2 else (*words, path, "1700040000")
+    result = kdump(*args, *([path] if len(words) == 2 else []))
+    assert result.exit_code == 2
+    assert "type 1700040000000 or @1700040000" in " ".join(result.stderr.split())
+
+
+def test_seconds_behind_an_at() -> None:
+    path = SAMPLE / "orders.zstd-0"
+    seconds, milliseconds = (
+        kdump("find-time", path, time).stdout for time in ("@1700040000", "1700040000000")
+    )
+    assert seconds == milliseconds

@@ -1,0 +1,135 @@
+"""Where results are to go is tried before anything is read, and a path without permission is 1."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import segments
+from click.testing import CliRunner, Result
+
+from kdump.cli import cli
+
+_WITHOUT = "-dac_override,-dac_read_search"
+_BOUND = (f"--bounding-set={_WITHOUT}", f"--inh-caps={_WITHOUT}")
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give a partition of one segment."""
+    return segments.write_partition(tmp_path / "data", {0: segments.batches(0, 30)})
+
+
+@pytest.fixture
+def shut(tmp_path: Path) -> Iterator[Path]:
+    """Give a directory that may not be entered."""
+    path = tmp_path / "shut"
+    path.mkdir()
+    path.chmod(0)
+    yield path
+    path.chmod(0o700)
+
+
+def kdump(*args: object) -> Result:
+    return CliRunner().invoke(cli, [str(arg) for arg in args])
+
+
+def unprivileged(*args: object) -> "subprocess.CompletedProcess[str]":
+    """Run a command that modes of files bind, as they do not bind a superuser."""
+    command = [sys.executable, "-m", "kdump", *map(str, args)]
+    if not os.geteuid():
+        if shutil.which("setpriv") is None:
+            pytest.skip("no setpriv here")
+        command = ["setpriv", *_BOUND, *command]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+COMMANDS = [
+    "dump --output {} {}",
+    "dump -o {} --batches {}",
+    "find-offset --output {} {} 3",
+    "usage --output {} {}",
+    "sequences --output {} {}",
+    "verify --output {} {}",
+    "verify --state {} {}",
+    "verify --textfile {} {}",
+    "compare --output {} {}",
+    "reindex --output {} {}",
+    "reindex --out {} {}",
+]
+
+
+def never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object) -> None:
+        raise AssertionError("a file was read")
+
+    monkeypatch.setattr("kdump.storage.source.Source.__init__", read)
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if "--out {}" not in one])
+def test_folder_that_is_missing(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    never_read(monkeypatch)
+    result = kdump(*command.format(tmp_path / "none" / "file", partition).split())
+    assert result.exit_code == 1
+    option = "--output" if " -o " in command else command.split()[1]
+    assert f"kdump: {option} " in result.stderr
+    assert result.stderr.endswith(f"{tmp_path / 'none'}: No such file or directory\n")
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_file_in_the_place_of_a_folder(
+    partition: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    never_read(monkeypatch)
+    (tmp_path / "plain").write_bytes(b"")
+    result = kdump(*command.format(tmp_path / "plain" / "file", partition).split())
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert str(tmp_path / "plain") in result.stderr
+
+
+def test_directory_in_the_place_of_a_file(partition: Path, tmp_path: Path) -> None:
+    result = kdump("verify", "--state", tmp_path, partition)
+    assert (result.exit_code, "is a directory" in result.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_folder_that_may_not_be_entered(partition: Path, shut: Path, command: str) -> None:
+    done = unprivileged(*command.format(shut / "file", partition).split())
+    assert done.returncode == 1
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kdump: --")
+
+
+def test_monitoring_is_told_in_its_own_words(partition: Path, tmp_path: Path) -> None:
+    result = kdump("verify", "--nagios", "--state", tmp_path / "none" / "state", partition)
+    assert result.exit_code == 3
+    assert result.stdout.startswith("KDUMP UNKNOWN")
+
+
+@pytest.mark.parametrize(
+    "command", ["dump {}", "dump --entries {}", "find-offset {} 3", "usage {}", "verify {}"]
+)
+def test_named_file_without_permission_is_1(partition: Path, command: str) -> None:
+    log = partition / segments.name(0, "log")
+    name = segments.name(0, "index") if "--entries" in command else log.name
+    (partition / name).chmod(0)
+    done = unprivileged(*command.format(partition / name).split())
+    assert done.returncode == 1
+    assert "Usage" not in done.stderr
+    assert "Permission denied" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_input_below_a_folder_that_may_not_be_entered(tmp_path: Path, shut: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    done = unprivileged("dump", "--output", out / "rows.jsonl", shut / "orders-0")
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)

@@ -1,0 +1,64 @@
+"""A dump says of a leader epoch that it cannot be right, as verify does."""
+
+from pathlib import Path
+
+import builders
+import pytest
+from producing import checked, data, write_log
+
+from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.findings import Finding
+
+
+def told(path: Path, **options: object) -> list[Finding]:
+    items = dump([str(path)], DumpOptions(**options))  # type: ignore[arg-type]
+    return [item for item in items if isinstance(item, Finding)]
+
+
+def write(parent: Path, *of_batches: int) -> Path:
+    batches = [data(base, leader_epoch=epoch) for base, epoch in enumerate(of_batches)]
+    path = write_log(parent, {0: batches})
+    (path / "leader-epoch-checkpoint").unlink(missing_ok=True)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("of_batches", "odd"),
+    [
+        ((0, 0, 7, 0, 0), [2]),
+        ((5, 5, 1, 5, 5), [2]),
+        ((3, 3, 9, 4, 4), [2]),
+        ((0, 9, 0, 9, 0, 0), [1, 3]),
+        ((7, 0, 0), [0]),
+        ((0, 0, 1, 2, 2), []),
+        ((0, 0, 1, 1), []),
+        ((-1, -1, 0, 0), []),
+        ((0, 1, 2, 3), []),
+    ],
+)
+def test_what_neighbours_contradict(
+    tmp_path: Path, of_batches: tuple[int, ...], odd: list[int]
+) -> None:
+    path = write(tmp_path, *of_batches)
+    found = told(path)
+    assert [(one.code, one.offset) for one in found] == [("leader-epoch-odd", at) for at in odd]
+    assert found == [one for one in checked(path) if one.code == "leader-epoch-odd"]
+    assert found == told(path, mode="batches")
+
+
+def test_only_of_what_is_shown(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, 0, 7, 0, 0)
+    assert [one.offset for one in told(path, from_offset=2, limit=1)] == [2]
+    assert told(path, from_offset=3) == []
+    assert told(path, to_offset=2) == []
+
+
+def test_in_another_block_of_the_file(tmp_path: Path) -> None:
+    """The batch behind may be read much later than the one it speaks against."""
+    records = [builders.record(value=b"v" * 700_000)]
+    batches = [
+        builders.batch(records, base_offset=base, leader_epoch=epoch)
+        for base, epoch in enumerate((4, 9, 4))
+    ]
+    path = write_log(tmp_path, {0: batches})
+    assert [one.offset for one in told(path)] == [1]
