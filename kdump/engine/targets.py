@@ -148,6 +148,7 @@ def _one(
             yield _partition(log, selection, listed=listed)
         return
     directory = LogDir.open(path)
+    yield from _unknown(directory, selection)
     if not directory.partitions and log.name is not None:
         yield _partition(log, selection, listed=listed)
         return
@@ -163,6 +164,15 @@ def _one(
         except PathError as error:
             if places.lexists(at):
                 yield error  # else it vanished between listing and looking
+
+
+def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
+    """Tell of entries that cannot be told from partitions, where such a one is asked for."""
+    for name, error in directory.unknown:
+        if name is not None and name.retirement is not None and not selection.retired:
+            continue
+        if selection.admits(name and name.topic, name and name.partition):
+            yield error
 
 
 def _loose(files: list[str]) -> Iterator[LogFile]:
