@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.cli.options import SIZE, VERSION, path_options, plain_output_options
+from kdump.cli.options import INT_SIZE, VERSION, path_options, plain_output_options
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
@@ -53,13 +53,13 @@ _REFUSALS_SHOWN = 20
 )
 @click.option(
     "--index-interval-bytes",
-    type=SIZE,
+    type=INT_SIZE,
     metavar="BYTES",
     help="The topic's index.interval.bytes. Default: the broker's, 4096.",
 )
 @click.option(
     "--max-index-bytes",
-    type=SIZE,
+    type=INT_SIZE,
     metavar="BYTES",
     help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
 )

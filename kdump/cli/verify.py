@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,7 @@ from kdump.cli.options import (
     plain_output_options,
     spark_path_options,
 )
+from kdump.cli.process import tell
 from kdump.errors import KdumpError, UsageError
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def verify(
                 refuse_input_as_output(asked[name], paths, f"--{name}")
         state = None
         if asked["state"] is not None:
-            state = asked["state"], read_state(asked["state"], _tell)
+            state = asked["state"], read_state(asked["state"], tell)
         results = VerifyResults(
             "jsonl" if asked["nagios"] else form_of(writing),
             progress,
@@ -242,9 +242,3 @@ def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
         broker_version=asked["broker_version"],
         summary_by=asked["summary_by"],
     )
-
-
-def _tell(text: str) -> None:
-    from kdump.output.escape import visible
-
-    print(visible(text), file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
@@ -313,7 +313,8 @@ def answering_progress_signal(tally: Tally) -> Iterator[None]:
 
     def answer(number: int, frame: object) -> None:
         line = f"kdump: {tally.text()} · {tally.place_text()}\n"
-        os.write(2, line.encode("utf-8", "backslashreplace"))
+        with suppress(OSError):  # nobody reads it
+            os.write(2, line.encode("utf-8", "backslashreplace"))
 
     if not hasattr(signal, "SIGUSR1"):
         yield
