@@ -95,6 +95,20 @@ class OutputFile:
             os.close(directory)
 
 
+def content_before(path: str, limit: int) -> bytes | None:
+    """Read what a file holds that will be written anew, up to a limit.
+
+    None where there is none, or what is no file: a device may have no end.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            return file.read(limit)
+    except FileNotFoundError:
+        return None
+
+
 def _given_open(path: str) -> int | None:
     """Return the number of an open file that a path stands for, if it is one of this process."""
     found = _GIVEN_OPEN.fullmatch(path)

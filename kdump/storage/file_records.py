@@ -325,6 +325,7 @@ class FileRecords:
                 position += self.limit // 2
             else:
                 size *= 2
+            position = min(self.source.next_entry(position), limit)
             window = bytearray(min(size, limit - position))
             end = self.source.read_into(window, position, len(window))
             if end <= 0:
@@ -363,7 +364,7 @@ class FileRecords:
 
     def _only_zeros(self, position: int, limit: int) -> bool:
         size = 1 << 10  # most of what is no zeros shows it at once
-        while position < limit:
+        while (position := self.source.next_data(position)) < limit:
             block = self.source.read(position, min(size, limit - position))
             if not block or block.count(0) != len(block):
                 return False
