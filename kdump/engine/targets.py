@@ -143,16 +143,25 @@ def _one(
     except OSError as error:
         raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
-    if looks_like_partition(entries):
+    has_segments = looks_like_partition(entries)
+    if has_segments:
         if selection.admits(log.topic, log.partition):
             yield _partition(log, selection, listed=listed)
-        return
+        # A stray segment in a data directory must not hide the partitions in it.
+        if not any(map(names.parse_directory, entries)):
+            return
     directory = LogDir.open(path)
     yield from _unknown(directory, selection)
-    if not directory.partitions and log.name is not None:
+    if not has_segments and not directory.partitions and log.name is not None:
         yield _partition(log, selection, listed=listed)
         return
-    if loose and directory.files and selection.topic is None and selection.partition is None:
+    if (
+        loose
+        and not has_segments
+        and directory.files
+        and selection.topic is None
+        and selection.partition is None
+    ):
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
     for name, at in directory.partitions:
         if name.retirement is not None and not selection.retired:

@@ -1,8 +1,9 @@
 """Random directories of hostile names and odd entries, through every command and form.
 
-Held: no traceback, an end in time, rows that programs can read, a reset plan of nothing but topics
-that Kafka allows, nothing that a terminal would obey, and no file changed. `KDUMP_FUZZ=long` takes
-1,500 directories, KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED others.
+Held: no traceback, an end in time, the sound partition read, rows that programs can read, a reset
+plan of nothing but topics that Kafka allows, nothing that a terminal would obey, and no file
+changed. `KDUMP_FUZZ=long` takes 1,500 directories, KDUMP_FUZZ_COUNT any number, KDUMP_FUZZ_SEED
+others.
 """
 
 from __future__ import annotations
@@ -154,6 +155,8 @@ def run(command: str, root: Path, copy: Path, *, terminal: bool) -> str | None:
         return f"status {result.exit_code}"
     if found := obeyed(result.stderr_bytes):
         return f"standard error: {found}"
+    if command.startswith(_TELL_TOPICS) and b"sound" not in result.stdout_bytes:
+        return f"the sound partition was not read: {result.stderr[:300]}"
     if terminal and (found := obeyed(result.stdout_bytes)):
         return f"on a terminal: {found}"
     return form_of(command, result.stdout_bytes)
@@ -177,6 +180,14 @@ def form_of(command: str, out: bytes) -> str | None:
     return f"CSV: {odd_rows}" if odd_rows else None
 
 
+#: These have something to say of every partition.
+_TELL_TOPICS = (
+    "dump --batches --format jsonl",
+    "dump --batches --format csv",
+    "dump --batches --format kafka",
+    "usage --by topic,partition",
+    "reindex",
+)
 _PLAN = re.compile(rb"[A-Za-z0-9._-]+,[0-9]+,-?[0-9]+")
 
 

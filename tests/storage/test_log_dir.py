@@ -150,3 +150,14 @@ def test_segment_that_is_a_link_to_itself(data: Path) -> None:
     assert status == 1
     assert '"topic":"orders","partition":0,"segment":10' in out
     assert "Too many levels" in told
+
+
+@pytest.mark.parametrize("command", ["dump --batches --format jsonl {}", "usage --by partition {}"])
+def test_stray_segment_hides_no_partition(data: Path, command: str) -> None:
+    """Nor does a directory that is planted in a partition hide that."""
+    before = read(run(command, data)[1])
+    (data / f"{0:020}.log").touch()
+    (data / "3.kafka").touch()
+    assert read(run(command, data)[1]) == before
+    (data / "orders-0" / "planted-1").mkdir()
+    assert read(run(command, data / "orders-0")[1])[0] == before[0]
