@@ -19,8 +19,9 @@ LAYERS: dict[str, tuple[str, str]] = {
     "record": ("errors kernels", "lz4 snappy zstandard isal"),
     "stores": ("errors", "pyarrow fsspec"),
     "storage": ("errors kernels record stores", ""),
-    "engine": ("errors kernels record storage", ""),
-    "output": ("errors kernels engine stores", "rich pyarrow"),
+    "writing": ("", ""),
+    "engine": ("errors kernels record storage writing", ""),
+    "output": ("errors kernels engine stores writing", "rich pyarrow"),
     "spark": ("errors engine output storage", "pyspark pyarrow"),
     "cli": ("errors engine output spark stores", "click"),
     "__main__": ("cli", ""),
@@ -111,6 +112,8 @@ def test_costly_packages_are_imported_late(name: str) -> None:
 def test_only_one_module_writes(name: str) -> None:
     if layer_of(name) not in READ_ONLY or name == WRITER:
         return
+    written = [line for module, line in imports(MODULES[name]) if module == "kdump.writing"]
+    assert not written, f"kdump/{name}:{written}: only {WRITER} may write"
     for node in ast.walk(MODULES[name]):
         where = f"kdump/{name}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Attribute):

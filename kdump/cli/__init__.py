@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from kdump import __version__
+from kdump.cli.process import ended_by_signals, fill_standard_files, leave_quietly, tell
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
@@ -100,27 +101,36 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            click.echo("kdump: interrupted", err=True)
+            tell("kdump: interrupted")
         except BrokenPipeError:
-            _close_quietly()
+            leave_quietly()
+        except click.ClickException as error:
+            raise spelled_out(error) from None
         except KdumpError as error:
-            from kdump.output.escape import visible
-
-            click.echo(f"kdump: {visible(str(error))}", err=True)
+            tell(f"kdump: {error}")
             raise SystemExit(error.status) from None
         raise SystemExit(1)
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the arguments before the command."""
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.ClickException as error:
+            raise spelled_out(error) from None
 
-def _close_quietly() -> None:
-    """Point standard output at nothing, so that the flush at exit cannot fail once more."""
-    import os
 
-    try:
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
-        os.close(nothing)
-    except (OSError, ValueError):  # standard output is closed, or a stand-in without a number
-        pass
+def spelled_out(error: click.ClickException) -> click.ClickException:
+    """Spell out what a message repeats of the arguments, which may be names of any kind."""
+    from kdump.output.escape import visible
+
+    error.message = visible(error.message)  # type: ignore[misc]
+    return error
 
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -152,16 +162,30 @@ def cli() -> None:
     """
 
 
+def _drop_unfinished() -> None:
+    """Remove what was written and not finished, whatever ended the run."""
+    writing = sys.modules.get("kdump.writing")
+    if writing is not None:
+        writing.drop_unfinished()
+
+
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its status."""
+    fill_standard_files()
     try:
-        try:
-            cli.main(args, prog_name="kdump")
-        finally:
-            sys.stdout.flush()
+        with ended_by_signals():
+            try:
+                cli.main(args, prog_name="kdump")
+            finally:
+                _drop_unfinished()
+                sys.stdout.flush()
     except BrokenPipeError:
-        _close_quietly()
+        leave_quietly()
         raise SystemExit(1) from None
     except KeyboardInterrupt:
+        raise SystemExit(1) from None
+    except OSError as error:  # what click writes, such as --help; all else is told by its path
+        tell(f"kdump: {error.filename or 'output'}: {error.strerror or error}")
+        leave_quietly()
         raise SystemExit(1) from None
     raise SystemExit(0)  # unreachable in practice: click leaves by SystemExit

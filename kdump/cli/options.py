@@ -43,6 +43,14 @@ def read_size(text: str) -> int:
     return size
 
 
+def read_int_size(text: str) -> int:
+    """Read a number of bytes that is an `int` in Kafka's settings."""
+    size = read_size(text)
+    if size >= 1 << 31:
+        raise ValueError("is more than Kafka takes, 2147483647")
+    return size
+
+
 def read_int64(text: str) -> int:
     """Read a whole number of 64 bits, as offsets, times and producer ids are."""
     try:
@@ -113,7 +121,7 @@ def _read_now(back: str) -> int:
 
 def read_duration(text: str) -> float:
     """Read a length of time in seconds: 90, 30m, 1h30m, 7d."""
-    parts = re.findall(r"(\d+)(ms|[smhdw])", text.strip())
+    parts = re.findall(r"(\d{1,12})(ms|[smhdw])", text.strip())
     if re.fullmatch(r"\d{1,12}", text.strip()):
         return float(text)
     if not parts or "".join(number + unit for number, unit in parts) != text.strip():
@@ -196,6 +204,7 @@ class Read(ParamType):
 
 
 SIZE = Read("size", read_size)
+INT_SIZE = Read("size", read_int_size)
 INT64 = Read("integer", read_int64)
 TIME = Read("time", read_time)
 VERSION = Read("version", read_version)

@@ -13,7 +13,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     BROKER_VERSION,
     FILE_PATH,
-    SIZE,
+    INT_SIZE,
     path_options,
     plain_output_options,
     tell_newer,
@@ -61,13 +61,13 @@ _REFUSALS_SHOWN = 20
 )
 @_RECOVERY(
     "--index-interval-bytes",
-    type=SIZE,
+    type=INT_SIZE,
     metavar="BYTES",
     help="The topic's index.interval.bytes. Default: the broker's, 4096.",
 )
 @_RECOVERY(
     "--max-index-bytes",
-    type=SIZE,
+    type=INT_SIZE,
     metavar="BYTES",
     help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
 )

@@ -120,13 +120,13 @@ class Results:
             from kdump.output.arrow import arrow_sink
 
             assert self._file is not None
-            sink = arrow_sink(form, self._file.file)
+            sink = arrow_sink(form, self._file.file, self._file.path)
             self._file.before_drop = sink.abandon
             return sink
         if form == "reset-csv":
             from kdump.output.reset_csv import ResetCsv
 
-            return ResetCsv(write, self.messages.line)
+            return ResetCsv(write, self.messages)
         if form == "kafka":
             from kdump.output.kafka_text import KafkaText
 

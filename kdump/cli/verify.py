@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,6 +18,7 @@ from kdump.cli.options import (
     tell_newer,
     told_output_options,
 )
+from kdump.cli.process import tell
 from kdump.errors import KdumpError, UsageError
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def verify(
                 need_writable(asked[name], f"--{name}")
         state = None
         if asked["state"] is not None:
-            state = asked["state"], read_state(asked["state"], _tell)
+            state = asked["state"], read_state(asked["state"], tell)
         if asked["nagios"] and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")
         results = VerifyResults(
@@ -278,9 +278,3 @@ def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
         recovery_threads=asked["recovery_threads"],
         summary_by=asked["summary_by"],
     )
-
-
-def _tell(text: str) -> None:
-    from kdump.output.escape import visible
-
-    print(visible(text), file=sys.stderr)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 #: The state is written so often while a run goes on, so that a killed one loses little.
 _STATE_SECONDS = 60.0
+_UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
 
 class VerifyResults(Results):
@@ -60,7 +61,7 @@ class VerifyResults(Results):
         self._errors: list[str] = []
         self._places: Counter[Place] = Counter()
         self._summary: Row | None = None
-        self._plugin_status = 3
+        self._plugin_status = _UNKNOWN
         self.tally = PlannedTally(progress)
         self._bar = Bar(sys.stderr, self.tally, inputs) if self._person_reads_errors else None
         progress.tick = self._tick
@@ -105,6 +106,8 @@ class VerifyResults(Results):
         finally:
             if self._state is not None:
                 self._save_state(*self._state)
+        if not kept:  # the line did not arrive: what it says was not said
+            self._plugin_status = _UNKNOWN
         return kept
 
     def _sorted_out(
@@ -196,17 +199,17 @@ class VerifyResults(Results):
 
 def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
     """Read a state file; one that cannot be believed is told of, and all is seen anew."""
-    from pathlib import Path
-
     from kdump.engine.verify.state import SIZE_LIMIT, VerifyState
+    from kdump.output.target import content_before
 
     now_s = int(time.time())
     try:
-        if Path(path).stat().st_size > SIZE_LIMIT:
+        before = content_before(path, SIZE_LIMIT + 1)
+        if before is None:
+            return VerifyState(now_s)
+        if len(before) > SIZE_LIMIT:
             raise ValueError("is too large for one")
-        return VerifyState.read(Path(path).read_bytes(), now_s)
-    except FileNotFoundError:
-        return VerifyState(now_s)
+        return VerifyState.read(before, now_s)
     except OSError as error:
         raise PathError.from_os(path, error) from error
     except ValueError as error:
@@ -229,9 +232,9 @@ def _write_file(path: str, pieces: Iterable[bytes]) -> None:
 
 
 def _text_of(path: str) -> str:
-    from pathlib import Path
+    from kdump.output.target import content_before
 
     try:
-        return Path(path).read_bytes()[: 1 << 20].decode("utf-8", "replace")
+        return (content_before(path, 1 << 20) or b"").decode("utf-8", "replace")
     except OSError:
         return ""

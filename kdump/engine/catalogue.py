@@ -282,6 +282,12 @@ CATALOGUE: dict[str, Code] = {
         "Nothing, if it is not a partition.",
         "A broker refuses to start on a directory that it cannot name.",
     ),
+    "topic-name": Code(
+        _N,
+        "The topic has a name that Kafka does not allow, so it is left out of the reset plan.",
+        "Nothing; no broker made this directory.",
+        "Brokers load such a directory, and no client can ask for it.",
+    ),
     "pre08-gap": Code(
         _D,
         "0.7 segments do not join: one does not start where the one before it ends.",

@@ -30,6 +30,7 @@ from kdump.kernels import columns as c
 from kdump.record import control
 from kdump.record.batch import MAX_SEQUENCE
 from kdump.record.frames import Oversize, Run
+from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.producer_snapshot import ProducerState
 
@@ -346,7 +347,7 @@ class ProducerStates:
             Ended(
                 batches.value(c.B_POSITION, row), producer_id, epoch, offset,
                 marker.kind == control.COMMIT, first,
-                others[0] if others else offset + 1, others, producer.records_count,
+                others[0] if others else int64(offset + 1), others, producer.records_count,
                 last_data_offset, self.joined_from, producer.joined_from,
                 producer.last_marker,
             )

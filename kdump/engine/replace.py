@@ -1,5 +1,8 @@
 """The only writer in data directories: a new file beside the old, the old one kept, then a rename.
 
+How a file is written and put in place is told in `kdump.writing`; here stands what is more than
+that where a broker's files are replaced.
+
     NAME.kdump-tmp    the new file: written, given the old one's owner and times, flushed
     NAME.bak-<UTC>    the old file: a second link to it, flushed with the directory
     NAME              the new file, by one rename; the directory is flushed again
@@ -19,12 +22,12 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import PathError, Refused
 from kdump.storage import names
+from kdump.writing import NewFile, flush_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,8 +45,6 @@ _REFUSALS = {
     errno.EACCES: "the system does not permit it",
     errno.EROFS: "the file system is read-only; build elsewhere with --out DIR",
 }
-_NO_ATTRIBUTE = frozenset((errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENODATA))
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PIECE_BYTES = 1 << 20
 
@@ -69,27 +70,28 @@ class Directory:
         Owner, group, mode, times and extended attributes are the old file's; of a file that was
         not there, they are those of the file `like`, but for the times.
         """
-        temporary = name + names.OURS
         old: os.stat_result | None = None
         backup: str | None = None
+        new: NewFile | None = None
         try:
             with _reported(self._at(name)):
                 old = self._status(name)
-                self._write(temporary, data, name if old else like, timed=old is not None)
+                new = self._write(name, data, name if old else like, timed=old is not None)
                 if old is not None:
                     backup = self._keep(name, names.backup_name(name, utc))
-                    self._flush()
-                _os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
+                    flush_directory(self.fd)
+                new.rename(name)
         except BaseException:
-            self._drop(temporary)
+            if new is not None:
+                new.drop()
             if backup is not None:
                 with suppress(OSError):
                     now = self._status(name)
                     if old and now and os.path.samestat(old, now):
-                        self._drop(backup)
+                        _os.unlink(backup, dir_fd=self.fd)
             raise
         with _reported(self._at(name)):
-            self._flush()
+            flush_directory(self.fd)
         return backup
 
     def create(self, name: str, data: bytes, like: str) -> None:
@@ -97,17 +99,12 @@ class Directory:
 
         The owner of that one is kept where the system lets us.
         """
-        temporary = name + names.OURS
-        try:
-            with _reported(self._at(name)):
-                if self._status(name) is not None:
-                    raise Refused(self._at(name), "is there already")
-                self._write(temporary, data, like, timed=False, owned=False)
-                _os.rename(temporary, name, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-                self._flush()
-        except BaseException:
-            self._drop(temporary)
-            raise
+        with _reported(self._at(name)):
+            if self._status(name) is not None:
+                raise Refused(self._at(name), "is there already")
+            with self._write(name, data, like, timed=False, owned=False) as new:
+                new.rename(name)
+            flush_directory(self.fd)
 
     def restore(self, backup: Backup) -> None:
         """Put a backup back under its old name.
@@ -126,7 +123,7 @@ class Directory:
                 _os.unlink(backup.name, dir_fd=self.fd)  # a rename of a file to itself does nothing
             else:
                 _os.rename(backup.name, backup.original, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            self._flush()
+            flush_directory(self.fd)
 
     def tidy(self) -> None:
         """Remove what a killed run left: new files not finished, and second links to old ones."""
@@ -153,31 +150,19 @@ class Directory:
         except FileNotFoundError:
             return None
 
-    def _flush(self) -> None:
-        _os.fsync(self.fd)
-
-    def _drop(self, temporary: str) -> None:
-        with suppress(OSError):
-            _os.unlink(temporary, dir_fd=self.fd)
-
     def _write(
-        self, temporary: str, data: bytes, like: str, *, timed: bool, owned: bool = True
-    ) -> None:
-        """Write and flush a new file that belongs to whom, and is as old as, the file `like`."""
-        fd = _os.open(temporary, _NEW, 0o600, dir_fd=self.fd)
+        self, name: str, data: bytes, like: str, *, timed: bool, owned: bool = True
+    ) -> NewFile:
+        """Write and flush what will be `name`: it belongs to whom, and is as old as, `like`."""
+        new = NewFile(self.fd, name + names.OURS)
         try:
-            with memoryview(data) as view:
-                done = 0
-                while done < len(view):
-                    done += _os.write(fd, view[done : done + _PIECE_BYTES])
-            other = _os.open(like, _OLD, dir_fd=self.fd)
-            try:
-                _copy_status(other, fd, timed=timed, owned=owned)
-            finally:
-                _os.close(other)
-            _os.fsync(fd)
-        finally:
-            _os.close(fd)
+            new.write(data)
+            new.be_like(like, timed=timed, owned=owned)
+            new.seal()
+        except BaseException:
+            new.drop()
+            raise
+        return new
 
     def _keep(self, name: str, backup: str) -> str:
         """Give the file a second name; a copy where the file system has no links."""
@@ -186,13 +171,8 @@ class Directory:
         except OSError as error:
             if error.errno not in _NO_LINKS:
                 raise
-            temporary = backup + names.OURS
-            try:
-                self._write(temporary, self._content(name), name, timed=True)
-                _os.rename(temporary, backup, src_dir_fd=self.fd, dst_dir_fd=self.fd)
-            except BaseException:
-                self._drop(temporary)
-                raise
+            with self._write(backup, self._content(name), name, timed=True) as new:
+                new.rename(backup)
         return backup
 
     def _content(self, name: str) -> bytes:
@@ -239,39 +219,6 @@ def backups_among(entries: list[str]) -> list[Backup]:
             original, utc = entry[: -len(suffix)], suffix[len(names.BACKUP) :]
             found.append(Backup(entry, original, utc))
     return sorted(found, key=lambda backup: (backup.utc, backup.name), reverse=True)
-
-
-def _copy_status(source: int, target: int, *, timed: bool, owned: bool) -> None:
-    """Copy owner, group, mode, times and extended attributes from one open file to another."""
-    status = _os.fstat(source)
-    if (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-        try:
-            _os.fchown(target, status.st_uid, status.st_gid)
-        except PermissionError:
-            if owned:
-                raise
-    _os.fchmod(target, stat.S_IMODE(status.st_mode))  # after the owner, whose change clears bits
-    _copy_attributes(source, target)
-    if timed:
-        _os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _copy_attributes(source: int, target: int) -> None:
-    if not hasattr(os, "listxattr"):
-        return
-    try:
-        attributes = _os.listxattr(source)
-    except OSError as error:
-        if error.errno in _NO_ATTRIBUTE:
-            return
-        raise
-    for attribute in attributes:
-        try:
-            _os.setxattr(target, attribute, _os.getxattr(source, attribute))
-        except OSError as error:
-            # Labels of the system's own (security.*, trusted.*) are not everyone's to set.
-            if error.errno not in _NO_ATTRIBUTE and attribute.startswith(("user.", "system.")):
-                raise
 
 
 @contextmanager

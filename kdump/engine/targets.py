@@ -200,15 +200,25 @@ def _one(
     except OSError as error:
         raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
-    if looks_like_partition(entries):
+    has_segments = looks_like_partition(entries)
+    if has_segments:
         if selection.admits(log.topic, log.partition):
             yield _partition(log, selection, listed=listed)
-        return
+        # A stray segment in a data directory must not hide the partitions in it.
+        if not any(map(names.parse_directory, entries)):
+            return
     directory = LogDir.open(path)
-    if not directory.partitions and log.name is not None:
+    yield from _unknown(directory, selection)
+    if not has_segments and not directory.partitions and log.name is not None:
         yield _partition(log, selection, listed=listed)
         return
-    if loose and directory.files and selection.topic is None and selection.partition is None:
+    if (
+        loose
+        and not has_segments
+        and directory.files
+        and selection.topic is None
+        and selection.partition is None
+    ):
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
     for name, at in directory.partitions:
         if not selection.admits(name.topic, name.partition):
@@ -221,6 +231,15 @@ def _one(
         except PathError as error:
             if places.lexists(at):
                 yield error  # else it vanished between listing and looking
+
+
+def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
+    """Tell of entries that cannot be told from partitions, where such a one is asked for."""
+    for name, error in directory.unknown:
+        if name is not None and name.retirement is not None and not selection.retired:
+            continue
+        if selection.admits(name and name.topic, name and name.partition):
+            yield error
 
 
 def _loose(files: list[str]) -> Iterator[LogFile]:

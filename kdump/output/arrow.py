@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
@@ -11,6 +12,8 @@ from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRo
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kdump.output.sink import Item
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
@@ -37,10 +40,10 @@ def need_arrow(form: str) -> None:
         raise ArrowMissing(form)
 
 
-def arrow_sink(form: str, file: BinaryIO) -> ArrowSink:
-    """Return a sink that writes a Parquet or an Arrow file."""
+def arrow_sink(form: str, file: BinaryIO, path: str) -> ArrowSink:
+    """Return a sink that writes a Parquet or an Arrow file; `path` is what errors call it."""
     need_arrow(form)
-    return ArrowSink(form, file)
+    return ArrowSink(form, file, path)
 
 
 class ArrowSink:
@@ -50,10 +53,11 @@ class ArrowSink:
     """
 
     def __init__(
-        self, form: str, file: BinaryIO, *, left_out: frozenset[str] = frozenset()
+        self, form: str, file: BinaryIO, path: str, *, left_out: frozenset[str] = frozenset()
     ) -> None:
         self._form = form
         self._file = file
+        self._path = path
         self._left_out = left_out
         self._kind = ""
         self._types: dict[str, str] = RECORD_TYPES
@@ -90,13 +94,15 @@ class ArrowSink:
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""
         self._write()
-        self._open()
-        self._writer.close()
+        with self._told():
+            self._open()
+            self._writer.close()
 
     def abandon(self) -> None:
         """Let go of a file that will be thrown away, before it is closed under the writer."""
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):
+                self._writer.close()
 
     def _chunk(self, chunk: RecordChunk) -> None:
         """Take records, and write a record batch whenever there is no room for the next."""
@@ -151,12 +157,17 @@ class ArrowSink:
             self._write()
 
     def _write(self) -> None:
-        try:
+        with self._told():
             self._write_batch()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise PathError.from_os(str(getattr(self._file, "name", self._form)), error) from error
+            raise PathError.from_os(self._path, error) from error
 
     def _write_batch(self) -> None:
         gathered, self._gathered = self._gathered, None

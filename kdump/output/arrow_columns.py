@@ -17,6 +17,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.gathered import Gathered
 from kdump.output.arrow_schema import arrow_type
+from kdump.output.escape import name_text
 
 if TYPE_CHECKING:
     from kdump.engine.rows import Place, RecordChunk
@@ -83,7 +84,8 @@ class PlaceColumns:
     """Topic, partition and segment of every row, as runs.
 
     `topics` is the dictionary of the whole file. It only grows: Arrow files allow an addition to a
-    dictionary, but no other one.
+    dictionary, but no other one. A name that is no UTF-8 cannot stand in it as it is, so names that
+    Kafka does not allow are spelled out.
     """
 
     def __init__(self, topics: dict[str, int]) -> None:
@@ -107,7 +109,7 @@ class PlaceColumns:
 
         places, counts, topics = self._places, self._counts, self._topics
         numbers: list[object] = [
-            None if place.topic is None else topics.setdefault(place.topic, len(topics))
+            None if place.topic is None else topics.setdefault(name_text(place.topic), len(topics))
             for place in places
         ]
         return {

@@ -9,12 +9,16 @@ from kdump.engine.rows import Place
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
+from kdump.output.escape import name_text
 from kdump.output.jsonl import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kdump.engine.rows import BatchChunk, RecordChunk
+
+#: Columns whose text is a name that may be no UTF-8; a topic is spelled where it is gathered.
+_NAMES = frozenset(("path", "file"))
 
 
 class GatheredRows:
@@ -34,7 +38,7 @@ class GatheredRows:
             value = fields.get(name)
             if isinstance(value, (bytes, str)):
                 self.size_bytes += len(value)
-            column.append(_fit(self._types[name], value))
+            column.append(_fit(self._types[name], value, is_name=name in _NAMES))
 
     def arrays(self) -> dict[str, ac.Array]:
         """Return all columns."""
@@ -55,8 +59,12 @@ class GatheredRows:
         return arrays
 
 
-def _fit(word: str, value: object) -> object:
+def _fit(word: str, value: object, *, is_name: bool) -> object:
     """Return a value in the form its column takes."""
+    if is_name and isinstance(value, str):
+        return name_text(value)
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if word == "headers" and isinstance(value, Sequence):
         return [{"key": key.decode("utf-8", "replace"), "value": data} for key, data in value]
     if isinstance(value, int) and word == "int64" and not -(1 << 63) <= value < 1 << 63:

@@ -45,6 +45,15 @@ def visible(text: str) -> str:
     return _terminal().sub(_spelled, text)
 
 
+def name_text(name: str) -> str:
+    """Spell a name, of a file or a topic, so that no two names are the same text.
+
+    For lines that programs read, where a raw line end would be another line: as `visible` does,
+    with backslashes doubled.
+    """
+    return visible(name.replace("\\", "\\\\"))
+
+
 def visible_bytes(data: bytes) -> str:
     """Return bytes as text for a terminal: UTF-8 where valid, `\\xNN` where not."""
     return visible(data.decode("utf-8", "backslashreplace"))

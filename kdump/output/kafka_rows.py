@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.output.escape import name_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -89,19 +91,19 @@ def report_lines(reports: Reports) -> Iterator[str]:
     """Yield the lines printed to standard error at the end of a run, in the tool's order."""
     for path, found in reports.mismatches:
         if found.index:
-            yield f"Mismatches in :{path}"
+            yield f"Mismatches in :{name_text(path)}"
             for offset, last_offset in reversed(found.index):
                 yield f"  Index offset: {offset}, log offset: {last_offset}"
             yield from _left_out(found.index)
     for path, found in reports.mismatches:
         if found.timestamp:
-            yield f"Found timestamp mismatch in :{path}"
+            yield f"Found timestamp mismatch in :{name_text(path)}"
             for stored, seen in found.timestamp:
                 yield f"  Index timestamp: {stored}, log timestamp: {seen}"
             yield from _left_out(found.timestamp)
     for path, found in reports.mismatches:
         if found.order:
-            yield f"Found out of order timestamp in :{path}"
+            yield f"Found out of order timestamp in :{name_text(path)}"
             for stored, previous in found.order:
                 yield f"  Index timestamp: {stored}, Previously indexed timestamp: {previous}"
             yield from _left_out(found.order)
@@ -112,7 +114,7 @@ def report_lines(reports: Reports) -> Iterator[str]:
                 yield f"Indexed offset: {offset}, found log offset: {last_offset}"
             yield from _left_out(found.not_found)
     for path, pairs in reports.gaps:
-        yield f"Non-consecutive offsets in {path}"
+        yield f"Non-consecutive offsets in {name_text(path)}"
         for offset, following in reversed(pairs):
             yield f"  {offset} is followed by {following}"
         yield from _left_out(pairs)

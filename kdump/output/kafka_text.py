@@ -9,7 +9,7 @@ from kdump.engine.kafka_text.indexes import EmptyIndex, ToolComplaint, ToolDeath
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk
 from kdump.engine.rows import RecordChunk, RecordRow, Row
 from kdump.kernels import columns as c
-from kdump.output.escape import visible
+from kdump.output.escape import name_text, visible
 from kdump.output.java_text import camel_case, jackson, java_text
 from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
 from kdump.output.large import cut_text, is_large, name_pieces, write_pieces
@@ -39,7 +39,8 @@ class KafkaText:
     """Writes the tool's standard output to `write`, and the lines it sends to standard error.
 
     On a terminal control characters are spelled out, line ends inside a payload too; elsewhere
-    bytes go out as the tool prints them.
+    bytes of records go out as the tool prints them. Names of files are spelled out everywhere: in
+    a pipe a line end in one would be a line that the tool never wrote.
     """
 
     def __init__(
@@ -60,17 +61,19 @@ class KafkaText:
         elif isinstance(item, Row):
             self._lines((row_text(item),))
         elif isinstance(item, FileStart):
-            self._lines((f"Dumping {item.path}", *filter(None, (item.heading,))))
+            self._lines((f"Dumping {name_text(item.path)}", *filter(None, (item.heading,))))
         elif isinstance(item, BrokenMessage):
             batches = item.batches.iter_batches()
             self._lines(broken_text(batch, item.key_size, item.value_size) for batch in batches)
         elif isinstance(item, InvalidTail):
-            name = item.path.rpartition("/")[2]
+            name = name_text(item.path.rpartition("/")[2])
             self._lines((f"Found {item.size_bytes} invalid bytes at the end of {name}",))
         elif isinstance(item, EmptyIndex):
-            self._lines((f"{item.path} is empty.",))
+            self._lines((f"{name_text(item.path)} is empty.",))
         elif isinstance(item, ToolDeath):
-            self._complain(f"kdump: {item.path}: {item.reason}; kafka-dump-log dies here")
+            self._complain(
+                f"kdump: {name_text(item.path)}: {item.reason}; kafka-dump-log dies here"
+            )
         elif isinstance(item, ToolComplaint):
             self._complain(item.text)
         elif isinstance(item, Reports):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
+from kdump.errors import PathError
 from kdump.output.bulk import KERNEL
 from kdump.output.escape import visible
 from kdump.output.progress import counted
 from kdump.output.served_words import way_past
+from kdump.output.terminal import silence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +64,7 @@ class Messages:
 
     def line(self, text: str) -> None:
         """Write a line that belongs to an output form, as `--format kafka` has them."""
-        self._line(text)
+        self._line(visible(text))
 
     def summary(self, tally: Tally) -> None:
         """Write how much was read, what was found and which kernel did it; for a person only."""
@@ -83,8 +85,14 @@ class Messages:
     def _line(self, text: str) -> None:
         self._before()
         encoding = self._file.encoding or "utf-8"
-        self._file.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+            self._file.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:  # nobody can be told: the status says that something was not done
+            self.statuses.add(PathError.status)
+            silence(self._file)
 
 
 def finding_text(finding: Finding, *, colour: bool) -> str:

@@ -104,7 +104,9 @@ class _Part:
                 self._file = self._files.create(self._name)
             except OSError as error:
                 raise PathError.from_os(self._directory, error) from error
-            self._sink = ArrowSink("parquet", self._file, left_out=_OF_THE_DIRECTORY)
+            self._sink = ArrowSink(
+                "parquet", self._file, self._directory, left_out=_OF_THE_DIRECTORY
+            )
         self.rows += count
         self._sink.write(item)
 

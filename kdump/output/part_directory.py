@@ -20,6 +20,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, PathError
+from kdump.output.escape import name_text
 from kdump.output.part_files import files_at
 from kdump.output.target import refuse_input_as_output, refuse_store_as_output
 from kdump.stores.uris import is_uri, normal
@@ -118,7 +119,7 @@ def _level(column: str, value: object) -> str:
     if value is None:
         return f"{column}={NO_VALUE}"
     text = "".join(
-        letter if letter in _PLAIN else "".join(f"%{byte:02X}" for byte in os.fsencode(letter))
-        for letter in str(value)
+        letter if letter in _PLAIN else "".join(f"%{byte:02X}" for byte in letter.encode())
+        for letter in name_text(str(value))  # one name that is no UTF-8 would hide all the others
     )
     return f"{column}={text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
@@ -13,7 +13,6 @@ from kdump.kernels.columns import B_POSITION, B_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
     from kdump.engine.pace import Progress
     from kdump.engine.rows import Place
@@ -292,17 +291,17 @@ class Bar:
 
 def _disk_bytes(paths: Iterable[str]) -> int:
     """Estimate the work: what the files take on disk (a preallocated index takes little)."""
-    from pathlib import Path
-
     total = 0
-    for path in map(Path, paths):
-        total += sum(map(_taken, path.rglob("*"))) if path.is_dir() else _taken(path)
+    for path in paths:
+        total += _taken(path)
+        for directory, _, files in os.walk(path):  # what cannot be listed is passed over
+            total += sum(_taken(os.path.join(directory, name)) for name in files)
     return total
 
 
-def _taken(path: Path) -> int:
+def _taken(path: str) -> int:
     try:
-        status = path.stat()
+        status = os.stat(path)
     except OSError:
         return 0
     return min(status.st_size, status.st_blocks * 512)
@@ -314,7 +313,8 @@ def answering_progress_signal(tally: Tally) -> Iterator[None]:
 
     def answer(number: int, frame: object) -> None:
         line = f"kdump: {tally.text()} · {tally.place_text()}\n"
-        os.write(2, line.encode("utf-8", "backslashreplace"))
+        with suppress(OSError):  # nobody reads it
+            os.write(2, line.encode("utf-8", "backslashreplace"))
 
     if not hasattr(signal, "SIGUSR1"):
         yield

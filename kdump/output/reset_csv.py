@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.engine.find.reset import refused_topic
 from kdump.engine.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kdump.output.messages import Messages
     from kdump.output.sink import Item
 
 
 class ResetCsv:
-    """Writes one line for each lookup that has an answer; `tell` is told of every other one."""
+    """Writes one line for each lookup that has an answer; messages tell of every other one."""
 
-    def __init__(self, write: Callable[[bytes], object], tell: Callable[[str], object]) -> None:
+    def __init__(self, write: Callable[[bytes], object], messages: Messages) -> None:
         self._write = write
-        self._tell = tell
+        self._messages = messages
 
     def write(self, item: Item) -> None:
         """Write one lookup."""
@@ -26,12 +28,15 @@ class ResetCsv:
         topic, partition, offset, error = (
             item.fields.get(name) for name in ("topic", "partition", "offset", "error")
         )
+        tell = self._messages.line
         if topic is None:
-            self._tell("kdump: left out: a partition whose directory's name is no topic")
+            tell("kdump: left out: a partition whose directory's name is no topic")
+        elif refused := refused_topic(item):
+            self._messages.finding(refused)
         elif offset is None:
-            self._tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
+            tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
         else:
-            self._write(f"{topic},{partition},{offset}\n".encode("utf-8", "surrogateescape"))
+            self._write(f"{topic},{partition},{offset}\n".encode())
 
     def settle(self) -> None:
         """Nothing is held back."""

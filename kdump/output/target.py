@@ -2,60 +2,119 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import stat
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from kdump.errors import PathError, UsageError
 from kdump.output.stream import ByteStream
 from kdump.stores.uris import is_uri, normal
+from kdump.writing import NewFile, flush_directory, open_directory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 #: TOPIC-PARTITION, perhaps with what a broker appends on the way to deletion or to another disk.
 _PARTITION_DIRECTORY = re.compile(r".+-\d+(\..+)?")
+#: Files that a process was given open, by name.
+_GIVEN_OPEN = re.compile(r"/dev/(stdout|stderr)|(?:/dev/fd|/proc/self/fd)/([0-9]{1,9})")
 
 
 class OutputFile:
     """A file written under a temporary name beside its own and renamed when it is complete.
 
-    What is there and is no regular file (a pipe, /dev/null) is written to directly.
+    What is there and is no regular file (a pipe, /dev/null) is written to directly, and so is what
+    this process was given open (/dev/stdout).
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._final = Path(path)
-        self._renamed = self._final.is_file() or not self._final.exists()
-        self._written = self._final
-        if self._renamed:
-            self._final = self._final.resolve()  # a link stays a link
-            self._written = self._final.with_name(f".{self._final.name}.kdump-{os.getpid()}")
-        try:
-            self.file: BinaryIO = self._written.open("wb", buffering=0)
-        except OSError as error:
-            raise PathError.from_os(path, error) from error
-        self.stream = ByteStream(self.file, path)
         self.before_drop: Callable[[], object] | None = None
+        self._new: NewFile | None = None
+        self._directory = -1
+        try:
+            self.file: BinaryIO = self._open(path)
+        except OSError as error:
+            self._close_directory()
+            raise PathError.from_os(path, error) from error
+        except ValueError as error:  # a null character
+            raise PathError(path, str(error)) from error
+        self.stream = ByteStream(self.file, path)
+
+    def _open(self, path: str) -> BinaryIO:
+        given = _given_open(path)
+        if given is not None:
+            return cast("BinaryIO", io.FileIO(os.dup(given), "wb"))
+        try:
+            there: os.stat_result | None = os.stat(path)
+        except FileNotFoundError:
+            there = None
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            return cast("BinaryIO", io.FileIO(path, "wb"))
+        parent, self._name = os.path.split(os.path.realpath(path))  # a link stays a link
+        self._directory = open_directory(parent)
+        mode = 0o666 if there is None else 0o600
+        self._new = NewFile(self._directory, f".kdump-{os.urandom(8).hex()}", mode=mode)
+        return cast("BinaryIO", io.FileIO(self._new.fd, "wb", closefd=False))
 
     def keep(self) -> None:
         """Close the file and give it its name."""
         self.stream.flush()
         try:
             self.file.close()
-            if self._renamed:
-                self._written.replace(self._final)
+            if self._new is not None:
+                self._put_in_place(self._new)
         except OSError as error:
             raise PathError.from_os(self.path, error) from error
+
+    def _put_in_place(self, new: NewFile) -> None:
+        with suppress(FileNotFoundError):
+            new.be_like(self._name, timed=False, owned=False)
+        new.seal()
+        new.rename(self._name)
+        flush_directory(self._directory)
+        self._close_directory()
 
     def drop(self) -> None:
         """Close the file and leave nothing behind."""
         if self.before_drop is not None:
             self.before_drop()
-        self.file.close()
-        if self._renamed:
-            self._written.unlink(missing_ok=True)
+        with suppress(OSError):  # nothing of it is wanted
+            self.file.close()
+        if self._new is not None:
+            self._new.drop()
+        self._close_directory()
+
+    def _close_directory(self) -> None:
+        if self._directory >= 0:
+            directory, self._directory = self._directory, -1
+            os.close(directory)
+
+
+def content_before(path: str, limit: int) -> bytes | None:
+    """Read what a file holds that will be written anew, up to a limit.
+
+    None where there is none, or what is no file: a device may have no end.
+    """
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            return file.read(limit)
+    except FileNotFoundError:
+        return None
+
+
+def _given_open(path: str) -> int | None:
+    """Return the number of an open file that a path stands for, if it is one of this process."""
+    found = _GIVEN_OPEN.fullmatch(path)
+    if found is None:
+        return None
+    return int(found[2]) if found[2] else {"stdout": 1, "stderr": 2}[found[1]]
 
 
 def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--output") -> None:

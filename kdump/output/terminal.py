@@ -1,4 +1,4 @@
-"""What may be sent to the file at the other end, decided without rich."""
+"""What may be sent to the file at the other end, and what if it takes nothing; without rich."""
 
 from __future__ import annotations
 
@@ -21,3 +21,13 @@ def wants_colour(file: TextIO | None) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal(file) and os.environ.get("TERM") not in ("dumb", "unknown")
+
+
+def silence(file: TextIO) -> None:
+    """Point a standard file at nothing, so that the flush at exit cannot fail once more."""
+    try:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, file.fileno())
+        os.close(nothing)
+    except (OSError, ValueError):  # it is closed, or a stand-in without a number
+        pass

@@ -28,7 +28,7 @@ class _Batches(ArrowSink):
     """Keeps record batches instead of writing them; each has memory of its own."""
 
     def __init__(self, wanted: frozenset[str]) -> None:
-        super().__init__("arrow", None)  # type: ignore[arg-type]
+        super().__init__("arrow", None, "")  # type: ignore[arg-type]
         self._wanted = wanted | {"offset", "last_offset"}  # so that no batch is without a column
         self.ready: list[Arrow] = []
 

@@ -246,6 +246,7 @@ class AfterDamage:
                     start = position + 1
                     continue
                 start = window.base + stop
+            start = self._source.next_entry(start)
             if claimed is not None and start >= claimed[0]:
                 break
             if (behind <= 0 and at >= 0) or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
@@ -282,7 +283,7 @@ class AfterDamage:
 
     def _only_zeros(self, position: int, limit: int) -> bool:
         size = 1 << 10  # most of what is no zeros shows it at once
-        while position < limit:
+        while (position := self._source.next_data(position)) < limit:
             block = self._source.read(position, min(size, limit - position))
             if not block or block.count(0) != len(block):
                 return False

@@ -20,16 +20,24 @@ class LogDir:
     """One data directory, listed once.
 
     `partitions` are (directory name, path), in the order of topic and partition; `files` are the
-    paths of the plain files in it.
+    paths of the plain files in it. `unknown` are entries of which the system does not say what they
+    are, such as a link to itself: only they are lost, not the directory around them.
     """
 
     def __init__(self, path: str, entries: Sequence[os.DirEntry[str] | Entry]) -> None:
         self.path = path
         self.partitions: list[tuple[DirectoryName, str]] = []
         self.files: list[str] = []
+        self.unknown: list[tuple[DirectoryName | None, PathError]] = []
         for entry in sorted(entries, key=lambda entry: entry.name):
             at = os.path.join(path, entry.name)
-            if not entry.is_dir():
+            try:
+                is_dir = entry.is_dir()
+            except OSError as error:
+                name = names.parse_directory(entry.name)
+                self.unknown.append((name, PathError.from_os(at, error)))
+                continue
+            if not is_dir:
                 self.files.append(at)
             elif name := names.parse_directory(entry.name):
                 self.partitions.append((name, at))

@@ -20,6 +20,7 @@ __all__ = [
     "entries",
     "getsize",
     "is_any_store_open",
+    "is_dir",
     "is_uri",
     "isdir",
     "isfile",
@@ -112,6 +113,14 @@ def entries(path: str, *, fresh: bool = False) -> Sequence[os.DirEntry[str] | En
             return list(found)
     store, inside = _store(path)
     return store.entries(inside, path, fresh=fresh)
+
+
+def is_dir(entry: os.DirEntry[str] | Entry) -> bool:
+    """Whether an entry of a listing is a directory; not where the system does not say, as Java."""
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
 
 
 def absolute(path: str) -> str:

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
+from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import places
 
 if TYPE_CHECKING:
@@ -168,6 +169,25 @@ class Source:
             if end >= self.size:
                 break
         return self.size
+
+    def next_data(self, position: int) -> int:
+        """Where the next byte may lie that is not in a hole, from a position on; else the size.
+
+        All between is zeros, and need not be read: a file of a few blocks may be a tebibyte long.
+        """
+        if self.in_store or not hasattr(os, "SEEK_DATA"):
+            return position
+        try:
+            return max(position, min(os.lseek(self._fd, position, os.SEEK_DATA), self.size))
+        except OSError as error:
+            return self.size if error.errno == errno.ENXIO else position
+
+    def next_entry(self, position: int) -> int:
+        """Where the next entry may start that does not lie in a hole whole; see `next_data`.
+
+        Of its first twelve bytes the last four are its size, which is not zero.
+        """
+        return max(position, self.next_data(position) - LOG_OVERHEAD + 1)
 
     def is_cached(self, position: int) -> bool:
         """Whether the byte at `position` can be read without waiting for the device.

@@ -42,7 +42,7 @@ def test_help_imports_next_to_nothing() -> None:
     modules = modules_after("--help")
     assert heavy_of(modules) == set()
     ours = {name for name in modules if name.startswith("kdump")}
-    assert ours == {"kdump", "kdump.cli", "kdump.errors"}
+    assert ours == {"kdump", "kdump.cli", "kdump.cli.process", "kdump.errors"}
 
 
 def test_help_of_dump_imports_no_engine() -> None:

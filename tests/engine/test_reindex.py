@@ -517,3 +517,21 @@ def test_a_plan_goes_on_where_retention_takes_a_segment_away(
     monkeypatch.setattr(places, "listdir", listdir)
     rows = rows_of(partition)
     assert {row["segment"] for row in rows} >= {int(NEXT)}
+
+
+def test_marker_at_the_largest_offset_of_all(tmp_path: Path) -> None:
+    """The offset behind it wraps, as LogSegment.recover of 4.1.1 writes it; the rest goes on."""
+    base = (1 << 63) - 10
+    log = builders.batch(
+        [builders.record(n) for n in range(9)],
+        base_offset=base, producer_id=5, producer_epoch=0, base_sequence=0,
+        attributes=builders.TRANSACTIONAL,
+    )  # fmt: skip
+    log += builders.marker(0, base_offset=base + 9, producer_id=5)
+    for name, first in (("orders-0", base), ("users-0", 0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{first:020}.log").write_bytes(log if first else a_batch(0))
+    rows = rows_of(tmp_path)
+    assert {row["topic"] for row in rows} == {"orders", "users"}
+    built = rebuilt(tmp_path / "orders-0", tmp_path / "out")
+    assert built[f"{base:020}.txnindex"] == struct.pack(">hqqqq", 0, 5, base, base + 9, -(1 << 63))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from kdump import writing
 from kdump.engine import replace
 from kdump.errors import KdumpError, PathError, Refused
 
@@ -107,7 +108,7 @@ def in_child(work: Callable[[], None], shim: Shim) -> tuple[int, list[str]]:
     here, there = FORK.Pipe()
 
     def run() -> None:
-        replace._os = shim  # type: ignore[assignment]
+        replace._os = writing._os = shim  # type: ignore[assignment]
         outcome = "done"
         try:
             work()

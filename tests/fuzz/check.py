@@ -225,7 +225,7 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
     from kdump.output.arrow import arrow_sink
 
     file = (directory / "out").open("wb")
-    return arrow_sink(run.form, file), file
+    return arrow_sink(run.form, file, "output"), file
 
 
 def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Output, list[str]]:

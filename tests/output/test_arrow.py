@@ -48,7 +48,7 @@ def read(path: Path, form: str) -> object:
 def written(tmp_path: Path, form: str, *items: object) -> object:
     path = tmp_path / f"out.{form}"
     with path.open("wb") as file:
-        sink = arrow_sink(form, file)
+        sink = arrow_sink(form, file, "output")
         try:
             for item in items:
                 sink.write(item)  # type: ignore[arg-type]
@@ -193,7 +193,7 @@ def test_record_batches_hold_what_they_held_when_written(tmp_path: Path) -> None
     ))  # fmt: skip
     path = tmp_path / "out.arrow"
     with path.open("wb") as file:
-        sink = arrow_sink("arrow", file)
+        sink = arrow_sink("arrow", file, "output")
         sink._columns = RecordColumns(50, 4000)
         for _ in range(3):
             sink.write(chunk)
@@ -207,4 +207,4 @@ def test_record_batches_hold_what_they_held_when_written(tmp_path: Path) -> None
 def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ArrowMissing, match=r"kdump\[arrow\]"):
-        arrow_sink("parquet", None)  # type: ignore[arg-type]
+        arrow_sink("parquet", None, "")  # type: ignore[arg-type]

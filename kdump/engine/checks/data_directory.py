@@ -104,7 +104,7 @@ def _other_directories(directory: LogDir) -> list[str]:
         return sorted(
             entry.path
             for entry in places.entries(directory.path)
-            if entry.is_dir() and names.parse_directory(entry.name) is None
+            if places.is_dir(entry) and names.parse_directory(entry.name) is None
         )
     except OSError:
         return []

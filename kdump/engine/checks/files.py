@@ -225,8 +225,12 @@ def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
             name = names.parse(entry.name)
             try:
                 found = entry.stat()
-            except OSError:
+            except FileNotFoundError:
                 continue  # it vanished, or points nowhere
+            except OSError:  # of a file that is read, reading it says why
+                if not _is_expected(name):
+                    unknown.append(entry.path)
+                continue
             if not stat.S_ISREG(found.st_mode) or not _is_expected(name):
                 unknown.append(entry.path)
             elif isinstance(found, os.stat_result):

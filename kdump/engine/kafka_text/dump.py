@@ -95,14 +95,18 @@ class KafkaDump:
                 if target.whole and (file.name.kind not in wanted or file.name.retired):
                     continue
                 try:
-                    yield from self._limited(self._file(file.path, file.name))
+                    named = not target.whole
+                    yield from self._limited(self._file(file.path, file.name, named=named))
                 except (PathError, StoreError, UsageError) as error:
                     yield error
         yield Reports(tuple(self._mismatches.items()), tuple(self._gaps.items()))
 
-    def _file(self, path: str, name: FileName) -> Iterator[Yielded]:
+    def _file(self, path: str, name: FileName, *, named: bool) -> Iterator[Yielded]:
         if name.kind is Kind.PRE08_LOG:
-            raise UsageError(f"{path}: kafka-dump-log cannot read files of 0.7 and older")
+            reason = "kafka-dump-log cannot read files of 0.7 and older"
+            if named:
+                raise UsageError(f"{path}: {reason}")
+            raise PathError(path, reason)  # nobody asked for it, and other files may be damaged
         absolute = str(Path.cwd() / path)
         if name.kind not in LOG_KINDS or name.suffix:
             yield FileStart(path, "")

@@ -61,7 +61,7 @@ def _names(directory: LogDir, broker: Broker) -> Iterator[tuple[str, str]]:
     """Directories that are no partition's (R12)."""
     try:
         listed = places.entries(directory.path)
-        found = sorted(entry.name for entry in listed if entry.is_dir())
+        found = sorted(entry.name for entry in listed if places.is_dir(entry))
     except OSError:
         return
     for name in found:

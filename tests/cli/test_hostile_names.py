@@ -1,0 +1,254 @@
+"""Names that are no names: what a terminal is sent of them, and what programs read."""
+
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import builders
+import pytest
+from click.testing import CliRunner, Result
+from commands import DATA
+from directories import DataDirectory, batches, write_segment
+from terminals import obeyed, on_terminal
+
+from kdump.cli import cli
+
+#: Sets the clipboard, the title and the colour, in seven bits and in eight, and turns the writing.
+HOSTILE = b"\x1b]52;c;aGk=\x07\x1b]0;t\x1b\\\x9b31m\xc2\x9b1m\r\n\x7f\xe2\x80\xae\xff"
+LINES = "x\norders,5,999999\ny"
+
+DUMPS = [
+    f"dump {what} --format {form}"
+    for what in ("", "--batches", "--entries")
+    for form in ("table", "jsonl", "csv", "kafka")
+]
+TABLES = ["table", "jsonl", "csv"]
+COMMANDS = [
+    *DUMPS,
+    "dump --hex --limit 2",
+    "dump --retired --entries",
+    *(f"verify --format {form}" for form in TABLES),
+    "verify --deep --notes --predict --summary-by broker,topic",
+    "verify --quick -q",
+    "verify --nagios",
+    *(f"{find} --format {form}" for find in ("find-offset", "find-time") for form in TABLES),
+    "find-offset --format reset-csv",
+    "find-time --format reset-csv",
+    "find-offset --explain --check",
+    "find-time --explain --check",
+    *(f"reindex --all --format {form}" for form in TABLES),
+    "reindex --all --only index,timeindex,txnindex,leader-epochs,checkpoints",
+    *(f"usage --by topic,partition --format {form}" for form in TABLES),
+    "usage --by key",
+    *(f"sequences --explained --format {form}" for form in TABLES),
+    *(f"compare --format {form}" for form in TABLES),
+]
+
+
+def hostile_partition(data: Path, topic: bytes) -> Path:
+    """Make a partition of a hostile name, with damage and with files that nobody knows."""
+    log = batches(0, 5) + batches(10, 5)
+    directory = data / os.fsdecode(topic + b"-0")
+    write_segment(directory, 0, log, next_offset=20)
+    broken = bytearray(batches(22, 5))
+    broken[200] ^= 1
+    write_segment(directory, 20, bytes(broken), next_offset=40)
+    name = directory / f"{0:020}"
+    name.with_suffix(".index").write_bytes(b"\0\0\0\5\0\0\0\7" * 2)
+    name.with_suffix(".timeindex").write_bytes(bytes(24))
+    name.with_suffix(".txnindex").write_bytes(b"\1" * 34)
+    name.with_suffix(".snapshot").write_bytes(b"\1" * 20)
+    name.with_suffix(".kafka").write_bytes(b"")
+    (directory / os.fsdecode(b"unknown" + HOSTILE)).touch()
+    loop(directory, b"loop" + HOSTILE)
+    return directory
+
+
+def loop(directory: Path, name: bytes) -> None:
+    (directory / os.fsdecode(name)).symlink_to(os.fsdecode(name))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("names") / os.fsdecode(b"disk" + HOSTILE)
+    made = DataDirectory(root)
+    made.partition("sound", 0)
+    made.stop()
+    hostile_partition(root, HOSTILE)
+    hostile_partition(root, LINES.encode())
+    keys = [builders.record(0, 0, HOSTILE, HOSTILE, [(HOSTILE, HOSTILE)])]
+    write_segment(root / "keys-0", 0, builders.batch(keys), next_offset=1)
+    loop(root, b"no-partition" + HOSTILE)
+    loop(root, HOSTILE + b"-7")
+    (root / os.fsdecode(b"directory" + HOSTILE)).mkdir()
+    (root / "replication-offset-checkpoint").write_bytes(b"0\n1\n" + HOSTILE + b" 0 7\n")
+    with (root / "meta.properties").open("ab") as file:
+        file.write(b"cluster.id=" + HOSTILE + b"\n")
+    return root
+
+
+def words_of(command: str, *paths: Path) -> list[str]:
+    found = [*command.split(), *map(str, paths)]
+    if command.startswith("find-offset"):
+        found.append("3")
+    elif command.startswith("find-time"):
+        found.append("earliest")
+    return found
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_terminal_is_sent_nothing_to_obey(data: Path, command: str) -> None:
+    paths = [data]
+    if command.startswith("compare"):
+        paths.append(data.parent / f"other-{data.name}")
+        shutil.rmtree(paths[1], ignore_errors=True)
+        shutil.copytree(data, paths[1], symlinks=True)
+        for log in paths[1].glob("*/*20.log"):
+            log.write_bytes(batches(24, 4))
+    status, written = on_terminal(*words_of(command, *paths))
+    assert status in (0, 1, 2, 3, 4)
+    assert b"Traceback" not in written
+    assert obeyed(written) == []
+
+
+@pytest.mark.parametrize("command", ["dump", "verify --notes", "find-offset --explain"])
+def test_colours_are_the_only_sequences(data: Path, command: str) -> None:
+    _, written = on_terminal(*words_of(command, data, data), colour=True)
+    assert b"\x1b[" in written
+    assert obeyed(written, colour=True) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["dump", b"missing" + HOSTILE],
+        [HOSTILE],
+        ["dump", b"--" + HOSTILE],
+        ["dump", "--format", HOSTILE, "x"],
+        ["dump", "--from-time", HOSTILE, "x"],
+        ["verify", "--nagios", b"missing" + HOSTILE],
+        ["verify", "--nagios", b"--" + HOSTILE],
+        ["verify", "--state", b"none/" + HOSTILE, "."],
+        ["verify", "--summary-by", HOSTILE, "."],
+        ["dump", "--output", b"none/" + HOSTILE, "."],
+        ["dump", "--format", "table", "--output", HOSTILE, "."],
+        ["dump", "--server-properties", b"none" + HOSTILE],
+        ["find-offset", ".", HOSTILE],
+        ["reindex", "--only", HOSTILE, "."],
+        ["usage", "--by", HOSTILE, "."],
+        ["dump", "--topic", HOSTILE, "."],
+        ["dump", b"s3" + HOSTILE + b"://x"],
+    ],
+)
+def test_arguments_are_sent_back_safely(words: list[str | bytes]) -> None:
+    status, written = on_terminal(*words)
+    assert status in (1, 2, 3)
+    assert b"Traceback" not in written
+    assert obeyed(written) == []
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_rows_are_as_many_in_a_pipe(data: Path, form: str) -> None:
+    """A name with a line end in it is no line of its own to what reads the form."""
+    result = run("dump", "--batches", "--format", form, data)
+    if form == "jsonl":
+        topics = {json.loads(line)["topic"] for line in result.stdout.splitlines()}
+    else:
+        out = result.stdout_bytes.decode("utf-8", "surrogateescape")
+        rows = list(csv.DictReader(io.StringIO(out, newline="")))
+        topics = {row["topic"] for row in rows}
+    assert topics == {"sound", "keys", LINES, os.fsdecode(HOSTILE)}
+
+
+def test_text_of_kafka_has_no_more_lines_in_a_pipe(data: Path) -> None:
+    result = run("dump", "--batches", "--format", "kafka", data)
+    starts = ("Dumping ", "Log starting", "baseOffset: ", "Found ")
+    assert all(line.startswith(starts) for line in result.stdout.splitlines())
+    assert f"-0/{0:020}.log" in result.stdout
+    assert "\\x1b]52;c;aGk=\\x07" in result.stdout
+    assert not obeyed(result.stderr_bytes)
+
+
+def test_names_stay_apart(tmp_path: Path) -> None:
+    """What is spelled out and a name that looks the same already."""
+    for name in ("a\nb-0", "a\\nb-0"):
+        write_segment(tmp_path / name, 0, batches(0, 1), next_offset=2)
+    result = run("dump", "--format", "kafka", tmp_path)
+    heads = [line for line in result.stdout.splitlines() if line.startswith("Dumping")]
+    assert len(set(heads)) == 2
+
+
+@pytest.mark.parametrize("command", ["find-offset", "find-time"])
+def test_reset_plan_names_no_topic_that_is_none(data: Path, command: str) -> None:
+    result = run(*words_of(f"{command} --format reset-csv", data))
+    assert result.stdout.splitlines()[-1].startswith("sound,0,")
+    assert {line.split(",")[0] for line in result.stdout.splitlines()} <= {"keys", "sound"}
+    found = [json.loads(line) for line in result.stderr.splitlines() if '"topic-name"' in line]
+    assert {one["actual"] for one in found} == {LINES, os.fsdecode(HOSTILE)}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow", "directory"])
+def test_topic_that_is_no_text_in_binary_forms(data: Path, tmp_path: Path, form: str) -> None:
+    pytest.importorskip("pyarrow")
+    if form == "directory":
+        out = tmp_path / "out"
+        result = run("dump", "--format", "parquet", "--output", f"{out}/", data)
+    else:
+        out = tmp_path / f"out.{form}"
+        result = run("dump", "--output", out, data)
+    assert result.exit_code == 3, result.stderr
+    assert topics_in(out) == {
+        "sound",
+        "keys",
+        "x\\norders,5,999999\\ny",
+        "\\x1b]52;c;aGk=\\x07\\x1b]0;t\\x1b\\\\\\x9b31m\\x9b1m\\r\\n\\x7f\\u202e\\xff",
+    }
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+def test_entries_in_binary_forms(data: Path, tmp_path: Path, form: str) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / f"out.{form}"
+    paths = sorted(data.glob(f"*/{0:020}.index"))
+    assert run("dump", "--entries", "--output", out, *paths).exit_code in (0, 3)
+    assert len(topics_in(out)) == 2
+
+
+def test_stray_file_of_0_7_hides_no_damage(tmp_path: Path) -> None:
+    shutil.copytree(DATA / "damaged", tmp_path / "data", dirs_exist_ok=True)
+    directory = DataDirectory(tmp_path / "one").partition("orders", 0)
+    log = directory / f"{0:020}.log"
+    broken = bytearray(log.read_bytes())
+    broken[70] ^= 1
+    log.write_bytes(broken)
+    assert run("dump", "--format", "kafka", directory).exit_code == 3
+    (directory / f"{3:020}.kafka").write_bytes(b"")
+    result = run("dump", "--format", "kafka", directory)
+    assert result.exit_code == 3
+    assert "cannot read files of 0.7" in result.stderr
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(cli, list(map(str, words)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result
+
+
+def topics_in(out: Path) -> set[str]:
+    """Read the topics of a file or a directory in a process that can go on after a fork."""
+    program = (
+        "import sys, pyarrow.parquet as p, pyarrow.ipc as i; out = sys.argv[1];"
+        "t = i.open_file(out).read_all() if out.endswith('arrow') else p.read_table(out);"
+        "print(*map(ascii, t.column('topic').unique().to_pylist()), sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, out], capture_output=True, text=True, check=True
+    )
+    import ast
+
+    return {ast.literal_eval(line) for line in done.stdout.splitlines()}

@@ -1,0 +1,198 @@
+"""How a run ends: outputs that take nothing, standard files that are closed, signals."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from commands import DATA
+from directories import batches, write_segment
+
+SOUND = DATA / "clean" / "2.8.2"
+DAMAGED = DATA / "damaged" / "0.10.2.2"
+KDUMP = f"{sys.executable} -m kdump"
+
+pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+
+
+def shell(command: str, cwd: Path | None = None) -> tuple[int, list[str]]:
+    """Run a line of a shell; return its status and the lines on standard error."""
+    done = subprocess.run(
+        command, shell=True, stderr=subprocess.PIPE, text=True, check=False, cwd=cwd
+    )
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        (f"dump {SOUND} >/dev/full", 1, "kdump: standard output: No space left on device"),
+        (f"dump {SOUND} >&-", 1, "kdump: standard output: Bad file descriptor"),
+        (f"dump {SOUND} >&- 2>&-", 1, None),
+        (f"verify {SOUND} >/dev/full", 1, "kdump: standard output: No space left on device"),
+        (f"verify {DAMAGED} >&-", 3, "kdump: standard output: Bad file descriptor"),
+        (f"verify {DAMAGED} 2>&- >/dev/null", 3, None),
+        (f"dump {DAMAGED} 2>&- >/dev/null", 3, None),
+        (f"dump {DAMAGED} 2>/dev/full >/dev/null", 3, None),
+        (f"dump --fail-on never {DAMAGED} 2>/dev/full >/dev/null", 1, None),
+        ("dump no-such-path 2>&-", 1, None),
+        (f"verify --nagios {SOUND} >/dev/full", 3, "kdump: standard output: No space left"),
+        (f"verify --nagios {SOUND} >&-", 3, "kdump: standard output: Bad file descriptor"),
+        (f"verify --nagios {DAMAGED} >/dev/full", 3, "kdump: standard output: No space left"),
+        ("--help >/dev/full", 1, "kdump: output: No space left on device"),
+        ("dump --help >&-", 1, "kdump: output: Bad file descriptor"),
+        ("--version >/dev/full", 1, "kdump: output: No space left on device"),
+        (f"dump --output /dev/full {SOUND}", 1, "kdump: /dev/full: No space left on device"),
+        (f"dump --format csv --output /dev/full {SOUND}", 1, "kdump: /dev/full: No space left"),
+        (f"dump --output {'x' * 256} {SOUND}", 1, f"kdump: {'x' * 256}: File name too long"),
+        (f"verify --textfile /dev/full {SOUND} >/dev/null", 1, "kdump: /dev/full: No space left"),
+        (f"verify --state /dev/full {SOUND} >/dev/null", 1, "kdump: /dev/full: No space left"),
+        (f"usage {SOUND} >/dev/full", 1, "kdump: standard output: No space left on device"),
+        (f"reindex {SOUND} >&-", 1, "kdump: standard output: Bad file descriptor"),
+        (f"find-offset {SOUND} 1 >/dev/full", 1, "kdump: standard output: No space left"),
+    ],
+)
+def test_output_that_takes_nothing(
+    tmp_path: Path, command: str, status: int, said: str | None
+) -> None:
+    """One line and a status, whatever is wrong with what is written to."""
+    reached, lines = shell(f"{KDUMP} {command}", tmp_path)
+    assert reached == status
+    assert not any("Traceback" in line for line in lines)
+    if said is not None:
+        assert sum(line.startswith(said) for line in lines) == 1
+        assert all(line.startswith(("kdump: ", '{"row":"finding"')) for line in lines)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["arrow", "parquet"])
+def test_binary_output_that_takes_nothing(form: str) -> None:
+    pytest.importorskip("pyarrow")
+    reached, lines = shell(f"{KDUMP} dump --format {form} --output /dev/full {SOUND}")
+    assert (reached, lines) == (1, ["kdump: /dev/full: No space left on device"])
+
+
+@pytest.mark.parametrize("option", ["textfile", "state"])
+def test_device_without_end_is_not_read(option: str) -> None:
+    reached, _ = shell(f"ulimit -v 4000000; {KDUMP} verify --{option} /dev/zero {SOUND} >/dev/null")
+    assert reached == 0
+
+
+def test_data_is_not_written_into_what_took_the_place_of_a_closed_file(tmp_path: Path) -> None:
+    """A file opened while standard output is closed is not taken for it."""
+    out = tmp_path / "out.csv"
+    assert shell(f"{KDUMP} dump --output {out} {SOUND} >&- 2>&- <&-")[0] == 0
+    assert out.read_bytes().startswith(b"row,")
+
+
+@pytest.mark.parametrize(
+    "size", ["9223372036854775807", "9223372036854775808", "2147483648", "9" * 30]
+)
+@pytest.mark.parametrize("option", ["--index-interval-bytes", "--max-index-bytes"])
+def test_sizes_that_no_broker_takes(option: str, size: str) -> None:
+    reached, lines = shell(f"{KDUMP} reindex {option} {size} {SOUND}")
+    assert reached == 2
+    assert "is more than Kafka takes" in lines[-1]
+
+
+@pytest.fixture
+def noisy(tmp_path: Path) -> Path:
+    """Give a partition with so many findings that nobody has room for them unread."""
+    log = b"".join(
+        builders.batch(base_offset=base, crc=1) + batches(base + 1, 1) for base in range(0, 3000, 3)
+    )
+    write_segment(tmp_path / "data" / "noisy-0", 0, log, next_offset=3000)
+    return tmp_path / "data" / "noisy-0"
+
+
+def standing_still(*words: object) -> "subprocess.Popen[bytes]":
+    """Start kdump and wait until it writes findings, which nobody reads on."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kdump", *map(str, words)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        preexec_fn=_attentive,
+    )
+    assert process.stderr is not None
+    assert os.read(process.stderr.fileno(), 1) == b"{"
+    return process
+
+
+def _attentive() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def ended(process: "subprocess.Popen[bytes]", number: int) -> Any:
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert b"Traceback" not in errors
+    assert errors.endswith(b"kdump: interrupted\n")
+    return process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow"])
+def test_signal_leaves_nothing_behind(
+    noisy: Path, tmp_path: Path, number: signal.Signals, form: str
+) -> None:
+    if form in ("parquet", "arrow"):
+        pytest.importorskip("pyarrow")
+    out = tmp_path / "out" / "rows"
+    out.parent.mkdir()
+    out.write_bytes(b"before")
+    process = standing_still("dump", "--format", form, "--output", out, noisy)
+    assert len(list(out.parent.iterdir())) == 2
+    assert ended(process, number) == 1
+    assert list(out.parent.iterdir()) == [out]
+    assert out.read_bytes() == b"before"
+
+
+def test_signal_ends_a_bulk_dump(noisy: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    out = tmp_path / "out"
+    words = ("--format", "parquet", "--output", f"{out}/", "-j", 2)
+    process = standing_still("dump", *words, noisy)
+    assert ended(process, signal.SIGTERM) == 1
+    assert not (out / "_staging").exists()
+
+
+def test_ignored_signal_stays_ignored(noisy: Path, tmp_path: Path) -> None:
+    """As under nohup."""
+    out = tmp_path / "rows"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kdump", "dump", "--output", str(out), str(noisy)],
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    assert process.stderr is not None
+    os.read(process.stderr.fileno(), 1)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(timeout=60)
+    assert process.returncode == 3
+    assert out.exists()
+
+
+@pytest.mark.parametrize("option", ["--output", "--textfile", "--state"])
+def test_mode_of_the_old_file_stays(tmp_path: Path, option: str) -> None:
+    out = tmp_path / "out"
+    out.touch(mode=0o600)
+    inode = out.stat().st_ino
+    assert shell(f"umask 022; {KDUMP} verify {option} {out} {SOUND} >/dev/null")[0] == 0
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+    assert out.stat().st_size
+    assert out.stat().st_ino != inode  # another file, put in its place whole
+    assert list(tmp_path.iterdir()) == [out]
+
+
+@pytest.mark.parametrize("option", ["--output", "--textfile", "--state"])
+def test_new_file_has_the_mode_that_is_usual(tmp_path: Path, option: str) -> None:
+    assert (
+        shell(f"umask 027; {KDUMP} verify {option} {tmp_path / 'out'} {SOUND} >/dev/null")[0] == 0
+    )
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o640

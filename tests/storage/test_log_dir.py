@@ -1,0 +1,163 @@
+"""A data directory is read whatever one of its entries is: a link to itself, a bad sector."""
+
+import errno
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from directories import DataDirectory
+
+from kdump.cli import cli
+from kdump.engine.targets import Selection, Target, resolve
+from kdump.errors import KdumpError, PathError
+from kdump.storage import places
+
+EVERYTHING = Selection()
+#: What reads a data directory, and how it tells that it came to `orders-0`.
+COMMANDS = [
+    "dump --format jsonl {}",
+    "dump --batches --format jsonl {}",
+    "dump --entries --format jsonl {}",
+    "verify --format jsonl {}",
+    "verify --quick --predict --format jsonl {}",
+    "usage --by partition --format jsonl {}",
+    "reindex --all --format jsonl {}",
+    "find-offset --format jsonl {} 3",
+    "find-time --format jsonl {} earliest",
+]
+
+
+class Failing:
+    """An entry of a listing of which the medium does not say what it is."""
+
+    def __init__(self, entry: "os.DirEntry[str]", number: int) -> None:
+        self.name, self.path, self._number = entry.name, entry.path, number
+
+    def _fail(self, **_: object) -> Any:
+        raise OSError(self._number, os.strerror(self._number), self.path)
+
+    is_dir = is_file = stat = _fail
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    made = DataDirectory(tmp_path / "data")
+    made.partition("orders", 0)
+    made.partition("users", 3)
+    made.stop()
+    return made.path
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    """Let the entry of a name fail in every listing."""
+    entries = places.entries
+
+    def some_fail(path: str, *, fresh: bool = False) -> Sequence[Any]:
+        found = entries(path, fresh=fresh)
+        return [Failing(entry, number) if entry.name == name else entry for entry in found]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(places, "entries", some_fail)
+
+
+def run(command: str, path: Path) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, command.format(path).split())
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    return result.exit_code, result.stdout, result.stderr
+
+
+def read(out: str) -> tuple[int, int, set[int]]:
+    """Count the rows of each partition; of what has no such rows, the batches that were read."""
+    batches = set(map(int, re.findall(r'"batches":(\d+),"records_count":\d+,"bytes"', out)))
+    return out.count('"orders"'), out.count('"users"'), batches
+
+
+def under(path: Path, selection: Selection = EVERYTHING) -> Iterator[str | PathError]:
+    for item in resolve([str(path)], selection):
+        if isinstance(item, Target):
+            yield f"{item.topic}-{item.partition}"
+        else:
+            assert isinstance(item, PathError), item
+            yield item
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("name", ["loop", "payments-0"])
+def test_link_to_itself_hides_nothing(data: Path, command: str, name: str) -> None:
+    before = run(command, data)
+    (data / name).symlink_to(name)
+    status, out, told = run(command, data)
+    assert read(out) == read(before[1]) != (0, 0, set())
+    assert status == 1
+    assert f"{data / name}: Too many levels of symbolic links" in told
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.ELOOP])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_entry_that_fails_is_an_error_for_itself(
+    data: Path, monkeypatch: pytest.MonkeyPatch, command: str, number: int
+) -> None:
+    before = read(run(command, data)[1])
+    failing(monkeypatch, "users-3", number)
+    status, out, told = run(command, data)
+    rows, _, batches = read(out)
+    assert rows == before[0] != 0 or batches == {10} != before[2]
+    assert status == 1
+    assert f"{data / 'users-3'}: {os.strerror(number)}" in told
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "recovery-point-offset-checkpoint", ".lock"])
+def test_files_of_the_directory_that_fail(
+    data: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (data / name).touch()
+    failing(monkeypatch, name, errno.EIO)
+    status, out, told = run("verify --predict --format jsonl {}", data)
+    assert '"paths":2' in out
+    assert status == 1
+    assert name in told
+
+
+def test_only_what_is_asked_for_is_told_of(data: Path) -> None:
+    for name in ("loop", "users-7", "users-8.0123456789abcdef0123456789abcdef-delete"):
+        (data / name).symlink_to(name)
+
+    def told(**asked: Any) -> list[str]:
+        found = under(data, Selection(**asked))
+        return [Path(item.path).name for item in found if isinstance(item, KdumpError)]
+
+    assert told() == ["loop", "users-7"]
+    assert told(topic="users") == ["users-7"]
+    assert told(topic="users", partition=3) == []
+    assert len(told(topic="users", retired=True)) == 2
+
+
+def test_odd_entry_in_a_partition_is_a_note(data: Path) -> None:
+    (data / "orders-0" / "loop").symlink_to("loop")
+    status, out, _ = run("verify --format jsonl {}", data)
+    assert status == 0
+    assert '"code":"file-unknown"' in out
+
+
+def test_segment_that_is_a_link_to_itself(data: Path) -> None:
+    log = data / "orders-0" / f"{0:020}.log"
+    log.unlink()
+    log.symlink_to(log.name)
+    status, out, told = run("dump --format jsonl {}", data)
+    assert status == 1
+    assert '"topic":"orders","partition":0,"segment":10' in out
+    assert "Too many levels" in told
+
+
+@pytest.mark.parametrize("command", ["dump --batches --format jsonl {}", "usage --by partition {}"])
+def test_stray_segment_hides_no_partition(data: Path, command: str) -> None:
+    """Nor does a directory that is planted in a partition hide that."""
+    before = read(run(command, data)[1])
+    (data / f"{0:020}.log").touch()
+    (data / "3.kafka").touch()
+    assert read(run(command, data)[1]) == before
+    (data / "orders-0" / "planted-1").mkdir()
+    assert read(run(command, data / "orders-0")[1])[0] == before[0]

@@ -1,0 +1,50 @@
+"""A command on a pseudo terminal, and what of its output a terminal would act upon."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+
+#: Escape sequences of our own: colours, and what a progress bar moves the cursor with.
+_OURS = re.compile(r"\x1b\[(?:[0-9;]*m|\?25[lh]|[0-9]*[AK])")
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_HOSTILE = re.compile(f"[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def on_terminal(*words: str | bytes, colour: bool = False) -> tuple[int, bytes]:
+    """Run kdump with both its outputs on a terminal; return its status and what it wrote."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color" if colour else "dumb"}
+    if not colour:
+        environment["NO_COLOR"] = "1"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kdump", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    )
+    os.close(theirs)
+    pieces = []
+    try:
+        while piece := os.read(ours, 1 << 16):
+            pieces.append(piece)
+    except OSError:  # what reading the end of a terminal is
+        pass
+    os.close(ours)
+    return process.wait(), b"".join(pieces)
+
+
+def obeyed(written: bytes, *, colour: bool = False) -> list[str]:
+    """List what a terminal would act upon: controls, bytes that are no UTF-8, turns of writing."""
+    text = written.decode("utf-8", "surrogateescape")
+    if colour:
+        text = _OURS.sub("", text)
+    text = re.sub("\r+\n", "\n", text)  # what a terminal's driver makes of a line's end
+    found: Sequence[re.Match[str]] = [
+        *_HOSTILE.finditer(text),
+        *re.finditer("[\r\ud800-\udfff]", text),
+    ]
+    return [repr(text[max(one.start() - 30, 0) : one.end() + 30]) for one in found]
