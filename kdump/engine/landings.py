@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 #: So many lookups are made in one segment.
 _ASKED_OF_ONE = 4096
+#: So many index entries behind an answer are asked about: one that lies may come later.
+_LOOKED_ON = 8
 
 
 class Way(NamedTuple):
@@ -46,13 +48,12 @@ class _Point(NamedTuple):
 class Landings:
     """The lookups for one segment's sound batches, as these come.
 
-    `served` is the way found, as long as no later lookup belies it, and `at` its position; `count`
-    is how many sound records came so far.
+    `served` is the way found, as long as no later lookup belies it; `count` is how many sound
+    records came so far.
     """
 
     def __init__(self, asked: Asked, number: int, count: int, lowest: int) -> None:
         self.served: Way | None = None
-        self.at = 0
         self.count = count
         self._asked = asked
         self._number = number
@@ -61,12 +62,18 @@ class Landings:
         self._starts = asked.starts(number)
         self._fails: int | None = None  # the start from which no lookup gets anywhere
         self._gets_past: int | None = None  # the start from which the last one did
+        self._borne_out = 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether enough lookups bear the way out."""
+        return self.served is not None and self._borne_out >= _LOOKED_ON
 
     def take(self, sound: Sound) -> None:
         """Ask for the next batches."""
         points = self._points(sound)
         first = 0
-        while first < len(points):
+        while first < len(points) and not self.settled:
             end = first + 1
             while end < len(points) and points[end].start == points[first].start:
                 end += 1
@@ -91,14 +98,19 @@ class Landings:
         first, last = points[0], points[-1]
         if self.served is not None:
             if first.start == self._gets_past or self._lands(sound, first):
+                self._borne_out += first.start != self._gets_past
                 self._gets_past = first.start
                 return
             if sound.before_gap and first.row == len(sound.positions) - 1:
                 return  # the next damage: since 4.1 a lookup reads what lies behind the batch
             self.served = None
-        if first.start == self._fails or not self._lands(sound, last):
+        if first.start == self._fails:
             return
         low, high = 0, len(points) - 1
+        if self._lands(sound, first):
+            high = 0
+        elif first is last or not self._lands(sound, last):
+            return
         while low < high:
             middle = (low + high) // 2
             if self._lands(sound, points[middle]):
@@ -125,5 +137,5 @@ class Landings:
             below = bisect_left(inside, offset)
             before += below
             offset = inside[below] if below < len(inside) else offset
-        self.at = sound.positions[point.row]
+        self._borne_out = 0
         self.served = Way(offset, before)

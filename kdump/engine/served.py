@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from kdump.engine.versions import Version
     from kdump.storage.offset_index import OffsetIndex
 
-#: So far behind an answer lookups are asked on: an index entry that lies may come later.
-_LOOKED_ON_BYTES = 1 << 20
-#: So many lookups are made in one partition.
+#: So many lookups are made in one partition, and so many batches walked over by them.
 _ASKED_IN_ALL = 1 << 16
+_SCANNED_IN_ALL = 1 << 19
 
 
 class Served:
@@ -67,7 +66,7 @@ class Served:
             )
         self._keys: tuple[int, Sequence[int]] = (-1, ())
         self._gone: int | None = None  # from this offset on nothing is left, or there yet
-        self._asked = 0
+        self._asked = self._scanned = 0
         self._way = Way(None, 0)
         self._passed: dict[tuple[int, int], int] = {}  # ends of gaps -> sound records until there
 
@@ -96,7 +95,9 @@ class Served:
         `next_offset` is the first behind it that can be read from disk.
         """
         number = self._number(base_offset)
-        if number is None or self._asked >= _ASKED_IN_ALL:
+        if number is None:
+            return None
+        if self._asked >= _ASKED_IN_ALL or self._scanned >= _SCANNED_IN_ALL:
             return None
         before = self._passed.get((number, position))
         if before is None:
@@ -125,7 +126,7 @@ class Served:
             for item in self._sound(at, position, lowest):
                 if isinstance(item, Sound):
                     lookups.take(item)
-                    if lookups.served is not None and item.end - lookups.at >= _LOOKED_ON_BYTES:
+                    if lookups.settled:
                         break
                 elif lookups.served is not None:
                     break
@@ -145,6 +146,7 @@ class Served:
         try:
             found = self._view.fetch(offset)
             if found is not None:
+                self._scanned += found.batches_scanned
                 path = self._view.segment_at(found.segment).path
                 return found.position if path == self._logs[number][1] else None
         except BrokerError:

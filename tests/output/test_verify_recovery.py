@@ -97,3 +97,26 @@ def test_lines_keep_to_the_width(width: int) -> None:
 def test_hostile_names_and_reasons_are_spelled_out() -> None:
     for line in lines(row(1, "unknown", topic="a\x1b[2J", reason="\x07bell\n")):
         assert line.isprintable()
+
+
+def stays(served_from: int | None, skipped: int) -> dict[str, object]:
+    return {
+        "offset": 14,
+        "next_offset": 16,
+        "served_from": served_from,
+        "skipped_by_seek": skipped,
+    }
+
+
+@pytest.mark.parametrize(
+    ("unserved", "words"),
+    [
+        ([stays(16, 0)], "stop at offset 14 and are served again from 16"),
+        ([stays(21, 5)], "at offset 14 and are served again from 21, behind 5 sound records"),
+        ([stays(None, 9)] * 3, "14 and are served nothing behind it (and at 2 more places)"),
+    ],
+)
+def test_damage_that_a_start_leaves_is_told(unserved: list[dict[str, object]], words: str) -> None:
+    (line,) = lines(row(3, "recover", unserved=unserved), width=200)
+    assert line.endswith(words)
+    assert lines(row(3, "clean", unserved=unserved), width=200)[0].endswith(words)

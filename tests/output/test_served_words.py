@@ -1,0 +1,60 @@
+"""The way past damage, in words and as commands."""
+
+import pytest
+
+from kdump.engine.findings import Finding, finding
+from kdump.output.served_words import way_past
+from kdump.output.verify_remedy import way_lines
+
+
+def told(served_from: int | None, skipped: int, served_by: str | None = "4.1 starting") -> Finding:
+    one = finding(
+        "batch-length", path="/k/a b-0/0.log", topic="a b", partition=0, segment=0, next_offset=16
+    )
+    return one._replace(served_from=served_from, skipped_by_seek=skipped, served_by=served_by)
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (told(None, 0, None), ""),
+        (
+            told(16, 0),
+            (
+                "A 4.1 broker that starts on these files serves consumers again from offset 16: "
+                "seek there."
+            ),
+        ),
+        (
+            told(21, 1, "2.8.2 running"),
+            (
+                "On disk the next offset is 16 (kdump dump gets it). The running broker (if it is "
+                "a 2.8.2) serves consumers again from offset 21: seek there; 1 sound record lies "
+                "between, which only kdump dump can bring."
+            ),
+        ),
+        (
+            told(None, 24),
+            (
+                "On disk the next offset is 16 (kdump dump gets it). A 4.1 broker that starts on "
+                "these files serves consumers nothing behind this place: 24 sound records lie "
+                "there, which only kdump dump can bring."
+            ),
+        ),
+        (told(16, 0, "0.7"), "A 0.7 broker serves consumers again from offset 16: seek there."),
+    ],
+)
+def test_words(one: Finding, words: str) -> None:
+    assert way_past(one) == words
+
+
+def test_commands() -> None:
+    assert list(way_lines(told(21, 5))) == [
+        "kafka-consumer-groups … --reset-offsets --topic 'a b:0' --to-offset 21 --execute",
+        "kdump dump --from-offset 16 --to-offset 21 '/k/a b-0'",
+    ]
+    assert list(way_lines(told(None, 5))) == ["kdump dump --from-offset 16 '/k/a b-0'"]
+    assert list(way_lines(told(16, 0))) == [
+        "kafka-consumer-groups … --reset-offsets --topic 'a b:0' --to-offset 16 --execute"
+    ]
+    assert list(way_lines(told(None, 0, None))) == []
