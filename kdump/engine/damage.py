@@ -29,7 +29,7 @@ BEING_WRITTEN_SECONDS = 10
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 _SMALLEST_RECORD = 7
-_RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
+RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
 
 _CODES = {
     "crc-mismatch": "crc-mismatch",
@@ -109,7 +109,7 @@ def gap_finding(
     if next_offset is not None:
         most = max(0, next_offset - last_offset - 1 - spared)
         if not gap.to_end:
-            most = min(most, gap.size_bytes * _RECORDS_A_BYTE)
+            most = min(most, gap.size_bytes * RECORDS_A_BYTE)
     words.append(_loss_words(least, most, last_offset + 1, next_offset))
     return at_place(
         code,
@@ -167,7 +167,7 @@ def believable_count(header: Columns, last_offset: int, behind: int) -> int:
     if header.flags & c.WRAPPER:
         base, count = last, 1
     size = header.value(c.B_SIZE, 0)
-    room = size * _RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
+    room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
     fits = last_offset < base <= last < behind
     return count if fits and 0 <= count <= min(last - base + 1, room) else 0
 
