@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 _SMALLEST_RECORD = 7
-_RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
+RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
 
 _CODES = {
     "crc-mismatch": "crc-mismatch",
@@ -139,7 +139,7 @@ def _most_lost(released: Released) -> int | None:
     if next_offset is None:
         return None
     most = max(0, next_offset - last_offset - 1 - spared)
-    return most if gap.to_end else min(most, gap.size_bytes * _RECORDS_A_BYTE)
+    return most if gap.to_end else min(most, gap.size_bytes * RECORDS_A_BYTE)
 
 
 def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
@@ -179,7 +179,7 @@ def believable_count(header: Columns, last_offset: int, behind: int) -> int:
     if header.flags & c.WRAPPER:
         base, count = last, 1
     size = header.value(c.B_SIZE, 0)
-    room = size * _RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
+    room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
     fits = last_offset < base <= last < behind
     return count if fits and 0 <= count <= min(last - base + 1, room) else 0
 

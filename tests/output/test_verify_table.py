@@ -178,3 +178,14 @@ def test_colour_is_only_the_level() -> None:
     plain, coloured = drawn(DAMAGE), drawn(DAMAGE, colour=True)
     assert plain != coloured
     assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == plain
+
+
+def test_a_log_end_astray_stands_before_all_other_damage() -> None:
+    lines = drawn(
+        *(found("crc-mismatch", partition, position=4) for partition in range(3)),
+        found("log-end-astray", 9, position=8),
+        summary(findings={"damage": 4, "rebuild": 0, "note": 0}),
+    )
+    told = [line for line in lines if line.startswith("DAMAGE")]
+    assert "orders-9" in told[0]
+    assert any("Start no broker on it" in line for line in lines)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks.survey import problem_finding
 from kdump.engine.findings import Finding, finding
+from kdump.engine.offsets import RELATIVE_MAX
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
 from kdump.storage.source import whole
@@ -138,7 +139,13 @@ def _order(
         for checkpoint in _BOUNDS
         if found.get(checkpoint, {}).get(key, 0) > end
     ]
-    proofs = [item for item in beyond if clean and item[1] != names.RECOVERY_POINT_CHECKPOINT]
+    proofs = [
+        item
+        for item in beyond
+        if clean
+        and item[1] != names.RECOVERY_POINT_CHECKPOINT
+        and item[0] <= end + RELATIVE_MAX  # further up it is the checkpoint that is wrong
+    ]
     if beyond and not one.still_holds():
         return
     if proofs:

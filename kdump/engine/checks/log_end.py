@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.damage import at_place
-from kdump.engine.offsets import MESSAGES_A_BYTE
+from kdump.engine.offsets import MESSAGES_A_BYTE, told_first
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.storage.file_records import FileRecords
+from kdump.record.batch import read_batch
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import whole
@@ -53,6 +54,7 @@ class LogEnd:
 
     def __init__(self, last_offset: int) -> None:
         self._header: _Header | None = None
+        self._floor = last_offset
         self._believed = last_offset  # the last offset that is, and where its batch ends
         self._believed_end = 0
 
@@ -60,15 +62,22 @@ class LogEnd:
         """Take up sound batches; `believed` is the last believed offset now."""
         row = batches.count - 1
         lasts = batches.column(c.B_LAST_OFFSET)
-        if row and lasts[row] == believed:
-            self._believed, self._believed_end = lasts[row - 1], _end(batches, row - 1)
-        elif lasts[row] != believed != self._believed:
-            at = next((k for k in range(row, -1, -1) if lasts[k] == believed), None)
-            self._believed = believed
-            self._believed_end = -1 if at is None else _end(batches, at)
+        if lasts[row] == believed:
+            self._before(batches, row, told_first(batches, row) - 1)
+        elif believed != self._believed:
+            self._before(batches, row, believed)
         self._header = self._read(batches, row, sound=True)
         if lasts[row] == believed:
             self._believed, self._believed_end = believed, _end(batches, row)
+
+    def _before(self, batches: Columns, row: int, most: int) -> None:
+        """Find what to believe before a row: of those that are no higher the nearest."""
+        lasts = batches.column(c.B_LAST_OFFSET)
+        at = next((k for k in range(row - 1, -1, -1) if self._floor < lasts[k] <= most), None)
+        if at is not None:
+            self._believed, self._believed_end = lasts[at], _end(batches, at)
+        elif self._believed > most:
+            self._believed, self._believed_end = self._floor, -1
 
     def gap(self, gap: Gap) -> None:
         """Take up what no batch is; its header may be read as one all the same."""
@@ -95,7 +104,7 @@ class LogEnd:
             self._believed,
             sound,
             wrapper,
-            not wrapper and position == self._believed_end,
+            position == self._believed_end,
             not (sound or wrapper or count == last - first + 1),
         )
 
@@ -110,7 +119,7 @@ class LogEnd:
             return None  # it stands there twice, or has a delta that another code tells of
         fits = header.before < header.first <= header.last < segment.end_offset
         fits = fits and not header.odd
-        if fits and header.joins and header.first == header.before + 1:
+        if fits and header.joins and not header.wrapper and header.first == header.before + 1:
             return None
         indexed = _indexed(segment, header.position)
         if fits and (indexed is None or _agrees(header, indexed)):
@@ -146,6 +155,9 @@ def _agrees(header: _Header, indexed: int) -> bool:
 def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding:
     first, last = sorted((header.first, header.last))
     fits, sure = header.before + 1, header.joins
+    if header.wrapper:
+        span = _span(segment, header) if sure else 0
+        fits, sure = header.before + max(span, 1), span > 0
     if indexed is not None and not sure and fits <= indexed - (last - first) < segment.end_offset:
         fits, sure = indexed - (last - first), True
     eight = fits.to_bytes(8, "big", signed=True).hex(" ")
@@ -176,6 +188,23 @@ def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding
         message=f"The last batch has offsets {first:,}-{last:,}; those before end at "
         f"{header.before:,}. {harm} {way}",
     )
+
+
+def _span(segment: SegmentScan, header: _Header) -> int:
+    """How many offsets a wrapper spans, 0 where it cannot be opened."""
+    source = segment.source
+    if source is None or header.size_bytes > DEFAULT_LIMIT:
+        return 0
+    data = bytearray(source.read(header.position, header.size_bytes))
+    data[:8] = (header.before + (1 << 31)).to_bytes(8, "big")  # its own may not open it
+    rows, _, _ = kernels.walk(data, 0, len(data), header.position, -1, True, 1)
+    offsets: list[int] = []
+    for row in range(rows.count):
+        for piece in read_batch(data, header.position, rows, row, limit=DEFAULT_LIMIT):
+            if piece.reason not in (reasons.END, reasons.FULL):
+                return 0
+            offsets += piece.records.column(c.R_OFFSET)
+    return offsets[-1] - offsets[0] + 1 if offsets else 0
 
 
 def _end(batches: Columns, row: int) -> int:

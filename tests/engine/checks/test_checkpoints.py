@@ -87,6 +87,12 @@ def test_a_clean_stop_proves_that_the_end_was_lost(data: DataDirectory, name: st
     assert (told.expected, told.actual, told.lost_at_most) == (25, 20, 5)
 
 
+def test_a_checkpoint_that_cannot_be_right_proves_no_loss(data: DataDirectory) -> None:
+    data.checkpoint("replication", orders=6_577_225_780_797_898_836)
+    told = one(data)
+    assert (told.code, told.lost_at_most) == ("checkpoint-beyond-end", None)
+
+
 @pytest.mark.parametrize("name", ["recovery-point", "replication", "log-start"])
 def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str) -> None:
     unclean(data)
