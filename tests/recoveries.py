@@ -325,8 +325,10 @@ class Case:
             self.start.get("recoveryPoint", 0),
             self.start.get("logStartOffset", 0),
         )
-        after = loaded(target.log, BROKER, settings, stop).segments
+        loading = loaded(target.log, BROKER, settings, stop)
+        after = loading.segments
         return {
+            "split": loading.split,
             "log_end": fields["log_end_after"],
             "logs": {base: segment.size_bytes for base, segment in after.items()},
             "fields": fields,

@@ -116,12 +116,16 @@ class PartitionView:
         found = []
         for base in sorted(self._start.segments):
             made = self._start.segments[base]
+            if not made.path:
+                continue  # a new one, in the place of all that was deleted
             segment = kept.get(base)
             rebuilt = made if made.rebuilt or made.is_part else None
             if segment is None or segment.made is not rebuilt:
                 files = self._start.files.by_base.get(base, {})
                 segment = self._segment(base, {**files, Kind.LOG: made.path}, rebuilt)
             found.append(segment)
+        if found:
+            self.log_start = max(self._start.stop.log_start, found[0].base_offset)
         return found
 
     def _segment(

@@ -1,7 +1,7 @@
 """What a broker would answer from one segment, to show that an index makes it answer wrongly.
 
-The broker's own search runs over the index file as it lies on disk (I4, I7, I15), then its scan of
-headers from there (L2, L12). A right answer comes from the same scan, started early enough.
+The newest broker's own search runs over the index file as it lies on disk (I4, I7, I15), then its
+scan of headers from there (L2, L12). A right answer comes from the same scan, started early enough.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.predict.read import Entries, RefusalError, UnknowableError
+from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -99,18 +101,18 @@ class Answers:
         return None if right == given else Wrong(target_ms, right, given)
 
     def _offset(self, target: int, position: int) -> Answer:
-        """The first offset handed out: that of the first batch that ends at the target or later."""
-        if position < 0:
+        """The first offset handed out: of the batch that a search from a position ends at."""
+        entries = Entries(self._log, NEWEST, 0, self._log.size, limit=self._limit)
+        try:
+            found = entries.search(max(0, position), target)
+        except (RefusalError, UnknowableError):
             return ERROR
-        records = FileRecords(self._log, limit=self._limit)
-        for batches in records.headers(position):
-            for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
-                if last >= target:
-                    if batches.value(c.B_FLAGS, row) & c.TOO_SMALL:
-                        return ERROR
-                    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-                    return max(target, 0 if wrapper else batches.value(c.B_BASE_OFFSET, row))
-        return ERROR if records.stopped_by == reasons.LENGTH_TOO_SMALL else NOTHING
+        if found is None:
+            return NOTHING
+        header = FileRecords(self._log).header(found.position)
+        if header is None or header.flags & c.TOO_SMALL:
+            return ERROR
+        return max(target, found.base_offset or 0)
 
     def _time(self, target_ms: int, position: int) -> Answer:
         """The first record at or after a time in batches that reach it."""

@@ -62,6 +62,7 @@ def stop_for_lookup(log: LocalLog, directory: LogDir | None, broker: Broker) -> 
     Such a directory tells nothing of how its broker stopped.
     """
     marks = {os.path.basename(path) for path in directory.files} if directory else set()
+    stop = stop_of(log, directory, broker)
     if not marks & {names.META_PROPERTIES, names.RECOVERY_POINT_CHECKPOINT}:
-        return Stop(clean=True)
-    return stop_of(log, directory, broker)
+        return stop._replace(clean=True)
+    return stop
