@@ -234,7 +234,7 @@ class Pre08Records:
 
     def _only_zeros(self, position: int) -> bool:
         size = _FIRST_LOOK_BYTES
-        while position < self._end:
+        while (position := self.source.next_data(position)) < self._end:
             piece = self.source.read(position, size)
             if not piece or piece.count(0) != len(piece):
                 return False

@@ -58,7 +58,7 @@ def has_holes(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("family", ["hole", "tail", "middle", "noise"])
+@pytest.mark.parametrize("family", ["hole", "tail", "middle", "noise", "old"])
 def test_a_tebibyte_takes_no_time(tmp_path: Path, command: str, family: str) -> None:
     if not has_holes(tmp_path / "probe"):
         pytest.skip("the file system does not tell where its holes are")
@@ -66,11 +66,12 @@ def test_a_tebibyte_takes_no_time(tmp_path: Path, command: str, family: str) -> 
     first, last = batches(0, 50), batches(1000, 5)
     pieces = {
         "hole": [],
+        "old": [],
         "tail": [(0, first)],
         "middle": [(0, first), (TIB - 9000, last)],
         "noise": [(0, first + rng.randbytes(9000)), (TIB // 2, rng.randbytes(5000))],
     }[family]
-    path = tmp_path / "orders-0" / NAME
+    path = (tmp_path / "orders-0" / NAME).with_suffix(".kafka" if family == "old" else ".log")
     write_sparse(path, pieces, TIB)
     began = time.monotonic()
     result = CliRunner().invoke(cli, [*command.split(), str(path.parent)])
