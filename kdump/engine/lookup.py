@@ -84,7 +84,7 @@ class PartitionView:
         self.steps: list[Step] = []
         view = View(target, committed=self.committed, limit=limit)
         self.findings: list[Finding] = view.findings
-        self.log_start = view.log_start
+        self._log_start = view.log_start
         self.high_watermark = view.end
         self.view = view
         self._settings = settings or Settings()
@@ -98,6 +98,12 @@ class PartitionView:
         if self._segments is None:
             self._segments = self._listed()
         return self._segments
+
+    @property
+    def log_start(self) -> int:
+        """The log start offset; files that a start puts in place may move it."""
+        _ = self.segments
+        return self._log_start
 
     def _listed(self) -> list[Segment]:
         assert self.target.log is not None
@@ -125,7 +131,7 @@ class PartitionView:
                 segment = self._segment(base, {**files, Kind.LOG: made.path}, rebuilt)
             found.append(segment)
         if found:
-            self.log_start = max(self._start.stop.log_start, found[0].base_offset)
+            self._log_start = max(self._start.stop.log_start, found[0].base_offset)
         return found
 
     def _segment(

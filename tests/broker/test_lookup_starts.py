@@ -43,6 +43,7 @@ ONCE_WRONG = {
     1515: "as 1033",
     1650: "as 1191",
     1763: "as 1191",
+    2136: "earliest where a swap that is put in begins lower",
 }
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kdump.engine.find.rows import FindOptions, offset_items
 from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.engine.rows import Row
 from kdump.engine.targets import Selection, Target, resolve
 from kdump.engine.time_lookup import list_offsets
 
@@ -107,3 +109,14 @@ def test_a_log_that_ends_below_its_start_begins_anew(partition: Path) -> None:
         assert view.fetch(200) is None
         assert (view.log_start, view.log_end) == (200, 200)
         assert list_offsets(view, 0).offset == -1
+
+
+def test_a_start_that_fails_is_an_answer_and_leaves_nothing_to_scan(partition: Path) -> None:
+    with file(partition, 293, "log").open("r+b") as log:
+        log.truncate(1 << 31)  # no broker opens that
+    target = next(resolve([str(partition)], Selection()))
+    assert isinstance(target, Target)
+    found = offset_items(target, 616, FindOptions(check=True))
+    rows = [item for item in found if isinstance(item, Row)]
+    assert "larger than" in str(rows[0].fields["error"])
+    assert rows[0].fields["scan_offset"] is None

@@ -7,6 +7,7 @@ scan of the log stands beside what the indexes led to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.damage import way_past
@@ -112,8 +113,11 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         if options.check:
             from kdump.engine.find.check import check_offset
 
-            scanned, checked = check_offset(view, offset, record[0] if record else None)
-            row["scan_offset"] = scanned
+            row["scan_offset"] = None
+            with suppress(BrokerError):  # a start that fails leaves nothing to scan
+                row["scan_offset"], checked = check_offset(
+                    view, offset, record[0] if record else None
+                )
         yield from checked
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
@@ -215,8 +219,9 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         elif options.check:
             from kdump.engine.find.check import check_time
 
-            scanned, checked = check_time(view, target_ms, answer)
-            row["scan_offset"] = scanned
+            row["scan_offset"] = None
+            with suppress(BrokerError):
+                row["scan_offset"], checked = check_time(view, target_ms, answer)
         yield from checked
         ends = error is None and (row["offset"] is None or target_ms == _LATEST)
         if ends and view.view.held is not None:

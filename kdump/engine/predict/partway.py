@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.engine.predict.loading import Loading
+from kdump.engine.predict.read import RefusalError, UnknowableError
 from kdump.engine.predict.segment import OffsetOverflowError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Partway(Loading):
         super().__init__(log, broker, settings, stop)
         self._seen: set[int] = set()
         self._waiting: list[Segment] = []
+        self._failed: tuple[int, RefusalError | UnknowableError] | None = None  # asked for, and why
         self.files.keeps_times = True
         for piece in self.files.pieces.values():
             piece.keeps_times = True
@@ -45,7 +47,19 @@ class Partway(Loading):
             self._waiting = self._unflushed()
 
     def settle(self, base: int) -> bool:
-        """Go on until it is known what becomes of a segment; whether anything was recovered."""
+        """Go on until it is known what becomes of a segment; whether anything was recovered.
+
+        Raises where the start fails on the way there, however often it is asked.
+        """
+        if self._failed is not None and base >= self._failed[0]:
+            raise self._failed[1]
+        try:
+            return self._settle(base)
+        except (RefusalError, UnknowableError) as error:
+            self._failed = base, error
+            raise
+
+    def _settle(self, base: int) -> bool:
         if self._waiting and base >= self._waiting[0].base_offset:
             self._recover_to(base)
             return True
