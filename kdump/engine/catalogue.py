@@ -81,7 +81,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "search-given-up": Code(
         _D,
-        "So much looks like an entry and is none that the rest of the file was not searched.",
+        "In this file of 0.6 or 0.7 so much looks like a message that the rest was not searched.",
         "Recover the rest of the segment from a replica.",
         "Readers stop where the damage starts; what is whole behind it is not known.",
     ),

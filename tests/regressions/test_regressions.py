@@ -24,6 +24,15 @@ EXPECTED = {
     ),
     "length-in-the-middle-0": (["batch-length"], [*range(6), *range(8, 40)]),
     "torn-relative-wrapper-0": (["records-undecodable"], None),
+    "offset-flipped-up-before-damage-0": (
+        ["crc-mismatch", "offset-not-rising"],
+        [*range(6), 6 + (1 << 20), *range(9, 40)],
+    ),
+    "length-over-sound-batches-0": (["crc-mismatch"], [*range(5), *range(6, 40)]),
+    "page-of-later-batches-0": (
+        ["crc-mismatch", "batch-length", "offset-not-rising"],
+        [*range(8), *range(25, 31), *range(15, 40)],
+    ),
 }
 
 

@@ -231,6 +231,68 @@ def check(path: Path, seed: int) -> int:
     return len(whole)
 
 
+def entry(offset: int, value: bytes = b"value") -> bytes:
+    return builders.batch([builders.record(value=value)], base_offset=offset)
+
+
+def test_no_number_of_claims_hides_a_sound_entry(tmp_path: Path) -> None:
+    """Headers that are believed and claim up to megabytes, none right, then sound entries.
+
+    What they claim comes to many times what an earlier search would sum before it gave up.
+    """
+    rng = random.Random(1)
+    size = 1 << 19
+    bait = b"".join(
+        struct.pack(">qiIbBii", 2 + n, rng.randrange(1 << 12, size), 1, 0, 0, -1, 0)
+        for n in range(size // 30)
+    )
+    behind = [entry(50_000 + n, rng.randbytes(size // 4)) for n in range(5)]
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + bait + b"".join(behind))
+    found, gaps = walked(path)
+    assert len(found) == 6
+    assert [(gap.reason, gap.to_end) for gap in gaps] == [("crc-mismatch", False)]
+
+
+def test_offsets_beyond_what_a_segment_can_name_count_where_no_others_follow(
+    tmp_path: Path,
+) -> None:
+    """Brokers before 1.1 wrote such segments, and a file may be named wrongly."""
+    far = 1 << 33
+    wild, path = entry(far), tmp_path / name_of(0)
+    path.write_bytes(entry(0) + b"x" * 100 + wild + b"x" * 100 + entry(5))
+    assert list(walked(path)[0]) == [0, len(entry(0)) + 200 + len(wild)]
+    path.write_bytes(entry(0) + b"x" * 100 + wild + b"x" * 100 + entry(far + 1))
+    assert len(walked(path)[0]) == 3
+    named_wrongly = tmp_path / name_of(5000)
+    named_wrongly.write_bytes(b"x" * 100 + entry(0) + b"x" * 100 + entry(1))
+    assert len(walked(named_wrongly)[0]) == 2
+    mirrored = tmp_path / "copy.bin"
+    mirrored.write_bytes(b"x" * 100 + entry(far) + b"x" * 100 + entry(far + 1))
+    assert len(walked(mirrored)[0]) == 2
+
+
+def test_many_wild_offsets_do_not_make_the_search_begin_again(tmp_path: Path) -> None:
+    """Each of them is believed only where no other follows: that is found out once."""
+    path = tmp_path / name_of(0)
+    parts = [entry(0), *(b"x" * 70 + entry(1 << 40 | n) for n in range(3000))]
+    path.write_bytes(b"".join(parts))
+    assert len(walked(path)[0]) == 3001
+
+
+def test_a_log_inside_a_value_is_no_part_of_a_broken_entry_that_leads_on(tmp_path: Path) -> None:
+    inner = b"".join(entry(n) for n in range(3, 6))
+    outer = bytearray(
+        builders.batch([builders.record(n, value=inner) for n in range(4)], base_offset=2)
+    )
+    outer[-1] ^= 1
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + entry(1) + bytes(outer) + entry(6))
+    found, gaps = walked(path)
+    assert len(found) == 3
+    assert [gap.size_bytes for gap in gaps] == [len(outer)]
+
+
 @pytest.mark.fuzz
 def test_no_sound_entry_is_lost(tmp_path: Path) -> None:
     sound = 0

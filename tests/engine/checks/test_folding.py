@@ -121,6 +121,7 @@ def test_a_million_gaps_are_a_thousand_findings_and_a_number() -> None:
     found = fold(gaps())
     assert len(found) == FINDINGS_A_CODE
     assert "The same at 19,000 more places." in found[-1].message
+    assert [each.more for each in found] == [0] * (FINDINGS_A_CODE - 1) + [19_000]
     assert len(found[-1].consequences) == 2
 
 
