@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kdump.kernels import columns as c
 from kdump.record import control
 from kdump.record.batch import read_batch, reasons
 from kdump.record.frames import Run
@@ -37,12 +36,12 @@ class Control(NamedTuple):
 def read_control(run: Run, row: int) -> Control:
     """Read the first record of a control batch (F29)."""
     batches = run.batches
-    at = batches.value(c.B_POSITION, row) - run.base + BATCH_OVERHEAD_V2
+    at = batches.position(row) - run.base + BATCH_OVERHEAD_V2
     data = run.data
-    attributes = batches.value(c.B_ATTRIBUTES, row)
+    attributes = batches.attributes(row)
     if (
-        batches.value(c.B_SIZE, row) == _MARKER_SIZE
-        and batches.value(c.B_RECORDS_COUNT, row) == 1
+        batches.size_bytes(row) == _MARKER_SIZE
+        and batches.records_count(row) == 1
         and data.startswith(_MARKER_HEAD, at)
         and not attributes & CODEC_MASK
         and data[at + 8] < 2
@@ -51,14 +50,14 @@ def read_control(run: Run, row: int) -> Control:
         and not data[at + 16]
     ):
         append_time = attributes & TIMESTAMP_TYPE_BIT
-        column = c.B_MAX_TIMESTAMP if append_time else c.B_BASE_TIMESTAMP
+        timestamp = batches.max_timestamp(row) if append_time else batches.base_timestamp(row)
         epoch = int.from_bytes(data[at + 12 : at + 16], "big", signed=True)
-        return Control(data[at + 8], epoch, batches.value(column, row))
+        return Control(data[at + 8], epoch, timestamp)
     return _read_control(run, row)
 
 
 def _read_control(run: Run, row: int) -> Control:
-    count = run.batches.value(c.B_RECORDS_COUNT, row)
+    count = run.batches.records_count(row)
     if not count:
         return Control(None)
     for piece in read_batch(run.data, run.base, run.batches, row, limit=1 << 20, max_records=1):
@@ -67,16 +66,13 @@ def _read_control(run: Run, row: int) -> Control:
             break
         if piece.reason not in (reasons.END, reasons.FULL) and count == 1:
             break  # bytes behind the only record: brokers raise over them (F25)
-        data = memoryview(piece.data)
-        at, size = records.value(c.R_KEY, 0), records.value(c.R_KEY_SIZE, 0)
-        kind = control.control_type(bytes(data[at : at + size]) if size >= 0 else None)
-        timestamp = records.value(c.R_TIMESTAMP, 0)
+        kind = control.control_type(records.key(piece.data, 0))
+        timestamp = records.timestamp(0)
         if kind is None:
             return Control(None, -1, timestamp, "key")
         if kind not in (control.ABORT, control.COMMIT):
             return Control(kind, -1, timestamp)
-        at, size = records.value(c.R_VALUE, 0), records.value(c.R_VALUE_SIZE, 0)
-        value = bytes(data[at : at + max(size, 0)])
+        value = records.payload(piece.data, 0) or b""
         if len(value) < 6 or value[0] & 0x80:
             return Control(kind, -1, timestamp, "value")
         return Control(kind, int.from_bytes(value[2:6], "big", signed=True), timestamp)

@@ -20,7 +20,7 @@ from kdump.record.layout import (
 if TYPE_CHECKING:
     from kdump.engine.offsets import Released
     from kdump.engine.rows import Place
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Run
     from kdump.storage.source import Source
 
@@ -60,13 +60,13 @@ def at_place(code: str, place: Place, **members: object) -> Finding:
 def first_offset(run: Run, row: int, limit: int) -> int:
     """The offset of a batch's first record; a wrapper has to be opened for it (F18)."""
     batches = run.batches
-    if not batches.value(c.B_FLAGS, row) & c.WRAPPER:
-        return batches.value(c.B_BASE_OFFSET, row)
+    if not batches.flags_of(row) & c.WRAPPER:
+        return batches.base_offset(row)
     for piece in read_batch(run.data, run.base, batches, row, limit=limit, max_records=1):
         if piece.records.count:
-            return piece.records.value(c.R_OFFSET, 0)
+            return piece.records.offset(0)
         break
-    return batches.value(c.B_LAST_OFFSET, row)
+    return batches.last_offset(row)
 
 
 def gap_finding(
@@ -95,8 +95,8 @@ def gap_finding(
         behind = end if next_offset is None else next_offset
         least = believable_count(gap.header, last_offset, behind)
         if code == "crc-mismatch":
-            expected = gap.header.value(c.B_COMPUTED_CRC, 0)
-            actual = gap.header.value(c.B_CRC, 0)
+            expected = gap.header.computed_crc(0)
+            actual = gap.header.crc(0)
             sums = f"stored {actual:08x}, computed {expected:08x}."
             words.append(sums if brief else _crc_words(gap))
     if not words:
@@ -167,15 +167,15 @@ def _words(code: str, gap: Gap) -> str:
     return "The entry is shorter than its own header."
 
 
-def believable_count(header: Columns, last_offset: int, behind: int) -> int:
+def believable_count(header: RecordBatches, last_offset: int, behind: int) -> int:
     """How many records a damaged header speaks of, if all it says fits its neighbours."""
-    base, last = header.value(c.B_BASE_OFFSET, 0), header.value(c.B_LAST_OFFSET, 0)
-    count = header.value(c.B_RECORDS_COUNT, 0)
+    base, last = header.base_offset(0), header.last_offset(0)
+    count = header.records_count(0)
     if header.flags & (c.TOO_SMALL | c.MAGIC_UNKNOWN | c.DELTA_COUNT):
         return 0
     if header.flags & c.WRAPPER:
         base, count = last, 1
-    size = header.value(c.B_SIZE, 0)
+    size = header.size_bytes(0)
     room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
     fits = last_offset < base <= last < behind
     return count if fits and 0 <= count <= min(last - base + 1, room) else 0
@@ -202,11 +202,11 @@ def _crc_words(gap: Gap) -> str:
     """Give both sums, crcmod's opinion, and the one flipped bit that explains them, if one does."""
     assert gap.header is not None
     header = gap.header
-    stored, computed = header.value(c.B_CRC, 0), header.value(c.B_COMPUTED_CRC, 0)
-    modern = header.value(c.B_LAYOUT, 0) == 2
+    stored, computed = header.crc(0), header.computed_crc(0)
+    modern = header.layout(0) == 2
     start = CRC_START_V2 if modern else CRC_START_LEGACY
     words = f"stored {stored:08x}, computed {computed:08x}"
-    size = header.value(c.B_SIZE, 0)
+    size = header.size_bytes(0)
     if len(gap.data) >= size > start:
         from kdump.kernels.second_opinion import second_opinion
 
@@ -236,7 +236,7 @@ def _crc_words(gap: Gap) -> str:
 
 
 def flag_findings(
-    batches: Columns,
+    batches: RecordBatches,
     place: Place,
     last_offset: int,
     next_base: int | None,
@@ -248,19 +248,19 @@ def flag_findings(
     """
     found: list[Finding] = []
     end = end_of(place.segment, next_base)
-    past_end = batches.value(c.B_LAST_OFFSET, batches.count - 1) >= end
+    past_end = batches.last_offset(batches.count - 1) >= end
     if not (past_end or batches.flags & (c.WRONG & ~(c.CRC_BAD | c.TOO_SMALL))):
         return found
-    for row, flags in enumerate(batches.column(c.B_FLAGS)):
-        base = batches.value(c.B_BASE_OFFSET, row)
-        last = batches.value(c.B_LAST_OFFSET, row)
+    for row, flags in enumerate(batches.row_flags):
+        base = batches.base_offset(row)
+        last = batches.last_offset(row)
         first = last if flags & c.WRAPPER else base
         past_end = last >= end
         if past_end or (last_offset < first and (first <= last or flags & c.DELTA_COUNT)):
             # Above the entry before it: flagged for one further back that lies too high, or for
             # a last offset delta below 0, which is told of by another code.
             flags &= ~c.OFFSET_NOT_RISING
-        count = batches.value(c.B_RECORDS_COUNT, row)
+        count = batches.records_count(row)
         for wrong, code, expected, actual in (
             (past_end, past_code(next_base), last_offset + 1, first),
             (flags & c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
@@ -269,17 +269,17 @@ def flag_findings(
                 flags & c.CODEC_UNKNOWN,
                 "codec-unknown",
                 None,
-                batches.value(c.B_ATTRIBUTES, row) & 7,
+                batches.attributes(row) & 7,
             ),
-            (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.value(c.B_MAGIC, row)),
+            (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.magic(row)),
         ):
             if wrong and (admitted is None or admitted[row]):
                 found.append(
                     at_place(
                         code,
                         place,
-                        position=batches.value(c.B_POSITION, row),
-                        size_bytes=batches.value(c.B_SIZE, row),
+                        position=batches.position(row),
+                        size_bytes=batches.size_bytes(row),
                         offset=last if 0 <= last < end else last_offset + 1,
                         expected=expected,
                         actual=actual,
@@ -296,7 +296,7 @@ def past_code(next_base: int | None) -> str:
 
 
 def decode_finding(
-    reason: int, detail: str, place: Place, batches: Columns, row: int, decoded: int
+    reason: int, detail: str, place: Place, batches: RecordBatches, row: int, decoded: int
 ) -> Finding | None:
     """Say why the records of a batch with a right checksum end before they should; None if not."""
     if reason in (reasons.END, reasons.FULL):
@@ -304,7 +304,7 @@ def decode_finding(
     code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
     word = reasons.NAMES.get(reason, str(reason))
     message = None
-    count = batches.value(c.B_RECORDS_COUNT, row)
+    count = batches.records_count(row)
     if code == "records-undecodable":
         message = f"Decoding stops after {decoded:,} records: {detail or word}."
     elif detail:
@@ -312,9 +312,9 @@ def decode_finding(
     return at_place(
         code,
         place,
-        position=batches.value(c.B_POSITION, row),
-        size_bytes=batches.value(c.B_SIZE, row),
-        offset=batches.value(c.B_LAST_OFFSET, row),
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        offset=batches.last_offset(row),
         expected=count if count >= 0 else None,  # a wrapper's header does not say
         actual=word,
         message=message,

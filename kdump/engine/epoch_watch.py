@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.kernels import columns as c
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Place
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _NONE = -1
 
@@ -37,19 +35,19 @@ class EpochWatch:
         self._held: _Batch | None = None  # the first of its epoch, until there is a second
         self._first: _Batch | None = None  # that of the log, where its epoch is above the next
 
-    def run(self, batches: Columns, admitted: bytearray | None) -> Iterator[Finding]:
+    def run(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Look at the epochs of some batches; most have the same."""
-        epochs = batches.column(c.B_LEADER_EPOCH)
+        epochs = batches.leader_epochs
         if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
             return
         for row, epoch in enumerate(epochs):
-            if epoch == _NONE or batches.value(c.B_LAYOUT, row) != 2:
+            if epoch == _NONE or batches.layout(row) != 2:
                 continue
             batch = _Batch(
                 epoch,
-                batches.value(c.B_BASE_OFFSET, row),
-                batches.value(c.B_POSITION, row),
-                batches.value(c.B_SIZE, row),
+                batches.base_offset(row),
+                batches.position(row),
+                batches.size_bytes(row),
                 admitted is None or bool(admitted[row]),
             )
             yield from self._next(batch)

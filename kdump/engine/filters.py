@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.engine.rows import Pre08Row
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 _NO_TIMESTAMP = -1
 
@@ -52,35 +52,34 @@ class Filters(NamedTuple):
             )
         )  # fmt: skip
 
-    def admits_batch(self, batches: Columns, row: int) -> bool:
+    def admits_batch(self, batches: RecordBatches, row: int) -> bool:
         """Whether a batch can hold a record that is asked for, as far as its header tells.
 
         A wrapper's first offset is not in its header, so only its last one excludes it.
         """
-        flags = batches.value(c.B_FLAGS, row)
+        flags = batches.flags_of(row)
         if self.control is not None and bool(flags & c.CONTROL) != self.control:
             return False
         if self.producer_id is not None and (
-            batches.value(c.B_LAYOUT, row) != 2
-            or batches.value(c.B_PRODUCER_ID, row) != self.producer_id
+            batches.layout(row) != 2 or batches.producer_id(row) != self.producer_id
         ):
             return False
-        if self.from_offset is not None and batches.value(c.B_LAST_OFFSET, row) < self.from_offset:
+        if self.from_offset is not None and batches.last_offset(row) < self.from_offset:
             return False
         if (
             self.to_offset is not None
             and not flags & c.WRAPPER
-            and batches.value(c.B_BASE_OFFSET, row) >= self.to_offset
+            and batches.base_offset(row) >= self.to_offset
         ):
             return False
         return self.from_time_ms is None or self._reaches(batches, row, self.from_time_ms)
 
-    def _reaches(self, batches: Columns, row: int, time_ms: int) -> bool:
+    def _reaches(self, batches: RecordBatches, row: int, time_ms: int) -> bool:
         """Whether a batch's greatest time reaches a bound; a wrapper of magic 0 cannot say."""
-        layout = batches.value(c.B_LAYOUT, row)
-        greatest = batches.value(c.B_MAX_TIMESTAMP, row)
+        layout = batches.layout(row)
+        greatest = batches.max_timestamp(row)
         if layout == 0:
-            return bool(batches.value(c.B_FLAGS, row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
+            return bool(batches.flags_of(row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
         # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
         return greatest >= time_ms or (layout == 1 and greatest == _NO_TIMESTAMP)
 
@@ -99,7 +98,7 @@ class Filters(NamedTuple):
             row.value is not None and self.grep.search(row.value) is not None
         )
 
-    def shown_headers(self, batches: Columns) -> array[int] | None:
+    def shown_headers(self, batches: RecordBatches) -> array[int] | None:
         """Return the rows of headers asked for, None for all."""
         if not self.on_batches and self.to_time_ms is None:
             return None
@@ -115,7 +114,7 @@ class Filters(NamedTuple):
         )
 
     def shown_records(
-        self, data: memoryview, records: Columns, admitted: bytearray | None
+        self, data: memoryview, records: DecodedRecords, admitted: bytearray | None
     ) -> array[int] | None:
         """Return the rows of records asked for, None for all.
 
@@ -123,17 +122,16 @@ class Filters(NamedTuple):
         """
         rows: Iterable[int] = range(records.count)
         if admitted is not None:
-            batch = records.column(c.R_BATCH)
+            batch = records.batches
             rows = [row for row in rows if admitted[batch[row]]]
         if not self.on_records:
             return None if admitted is None else array("q", rows)
-        for column, low, high in (
-            (c.R_OFFSET, self.from_offset, self.to_offset),
-            (c.R_TIMESTAMP, self.from_time_ms, self.to_time_ms),
+        for values, low, high in (
+            (records.offsets, self.from_offset, self.to_offset),
+            (records.timestamps, self.from_time_ms, self.to_time_ms),
         ):
             if low is None and high is None:
                 continue
-            values = records.column(column)
             if low is not None:
                 rows = [row for row in rows if values[row] >= low]
             if high is not None:
@@ -142,25 +140,23 @@ class Filters(NamedTuple):
             rows = [row for row in rows if self._matches(data, records, row)]
         return array("q", rows)
 
-    def _matches(self, data: memoryview, records: Columns, row: int) -> bool:
-        key_size = records.value(c.R_KEY_SIZE, row)
-        at = records.value(c.R_KEY, row)
-        key = data[at : at + key_size] if key_size >= 0 else None
-        if self.key is not None and (key is None or key != self.key):
+    def _matches(self, data: memoryview, records: DecodedRecords, row: int) -> bool:
+        key = records.key(data, row)
+        if self.key is not None and key != self.key:
             return False
         if self.grep is None:
             return True
         if key is not None and self.grep.search(key):
             return True
-        size, at = records.value(c.R_VALUE_SIZE, row), records.value(c.R_VALUE, row)
-        return size >= 0 and self.grep.search(data[at : at + size]) is not None
+        value = records.payload(data, row)
+        return value is not None and self.grep.search(value) is not None
 
 
-def _first_time(batches: Columns, row: int) -> int:
+def _first_time(batches: RecordBatches, row: int) -> int:
     """The time of a batch's first record, -1 where its header does not tell."""
-    attributes = batches.value(c.B_ATTRIBUTES, row)
-    if batches.value(c.B_LAYOUT, row) and attributes & TIMESTAMP_TYPE_BIT:
-        return batches.value(c.B_MAX_TIMESTAMP, row)
-    if batches.value(c.B_FLAGS, row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
+    attributes = batches.attributes(row)
+    if batches.layout(row) and attributes & TIMESTAMP_TYPE_BIT:
+        return batches.max_timestamp(row)
+    if batches.flags_of(row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
         return _NO_TIMESTAMP
-    return batches.value(c.B_BASE_TIMESTAMP, row)
+    return batches.base_timestamp(row)

@@ -395,22 +395,22 @@ class PartitionView:
             for item in records.runs_as_is(position, segment.end()):
                 for row in range(item.batches.count):
                     skipped = aborted is not None and aborted.skips(item, row)
-                    if skipped or item.batches.value(c.B_FLAGS, row) & c.CONTROL:
+                    if skipped or item.batches.flags_of(row) & c.CONTROL:
                         continue
-                    if item.batches.value(c.B_LAST_OFFSET, row) < offset:
+                    if item.batches.last_offset(row) < offset:
                         continue
                     for piece in read_batch(
                         item.data, item.base, item.batches, row, limit=self.limit
                     ):
                         for at in range(piece.records.count):
-                            record = piece.records.value(c.R_OFFSET, at)
+                            record = piece.records.offset(at)
                             if record >= offset:
                                 if not self.hands_out(record):
                                     return None
-                                return record, piece.records.value(c.R_TIMESTAMP, at)
-                        where = item.batches.value(c.B_POSITION, row)
+                                return record, piece.records.timestamp(at)
+                        where = item.batches.position(row)
                         raise_undecodable(segment.path, where, piece.reason)
-                    if not self.hands_out(item.batches.value(c.B_LAST_OFFSET, row)):
+                    if not self.hands_out(item.batches.last_offset(row)):
                         return None
             if records.stopped_by == reasons.LENGTH_TOO_SMALL and self.broker >= CLIENT_RECORDS:
                 raise BrokerError(f"CorruptRecordException in {segment.path}")

@@ -29,21 +29,21 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
     left behind it.
     """
     batches = run.batches
-    flags = batches.value(c.B_FLAGS, 0)
+    flags = batches.flags_of(0)
     if flags & c.WRAPPER:
         yield from _messages(run, limit)
         return
-    if batches.value(c.B_LAYOUT, 0) != 2:
-        yield batches.value(c.B_LAST_OFFSET, 0), batches.value(c.B_MAX_TIMESTAMP, 0)
+    if batches.layout(0) != 2:
+        yield batches.last_offset(0), batches.max_timestamp(0)
         return
     if flags & c.COMPRESSED and not streaming:
         for piece in read_batch(run.data, run.base, batches, 0, limit=limit):
             _mind(piece.reason)
-    declared, seen = batches.value(c.B_RECORDS_COUNT, 0), 0
+    declared, seen = batches.records_count(0), 0
     last: tuple[int, int] | None = None
     for piece in read_batch(run.data, run.base, batches, 0, limit=limit):
         for row in range(piece.records.count):
-            one = piece.records.value(c.R_OFFSET, row), piece.records.value(c.R_TIMESTAMP, row)
+            one = piece.records.offset(row), piece.records.timestamp(row)
             seen += 1
             if seen == declared:
                 last = one

@@ -25,7 +25,7 @@ from kdump.storage.time_index import TimeIndex, TimestampOffset
 if TYPE_CHECKING:
     from kdump.engine.predict.read import Broker, Met
     from kdump.engine.predict.segment import Segment as MadeSegment
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Run
     from kdump.storage.offset_index import OffsetPosition
 
@@ -159,7 +159,7 @@ class Segment:
         """The log's entries, to be read as a broker of this version reads them."""
         return Entries(self.log(), self.broker, self.start, self.end(), limit=self.limit)
 
-    def headers(self, position: int) -> Iterator[Columns]:
+    def headers(self, position: int) -> Iterator[RecordBatches]:
         """Headers from a position to the end, as a broker's lookup meets them (S6)."""
         if position < self.start:
             if position >= self.end() - 17:

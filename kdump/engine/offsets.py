@@ -15,7 +15,7 @@ from kdump.kernels import columns as c
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap
 
 #: What an index entry can hold, relative to its segment; brokers roll a segment before that.
@@ -36,12 +36,6 @@ def end_of(base_offset: int | None, next_base: int | None) -> int:
     if next_base is not None:
         return next_base
     return min((base_offset or 0) + RELATIVE_MAX + 1, OFFSET_MAX)
-
-
-def told_first(batches: Columns, row: int) -> int:
-    """Where a header says that its batch begins; a wrapper's says only where it ends (F18)."""
-    wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-    return batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, row)
 
 
 class Released(NamedTuple):
@@ -123,7 +117,7 @@ class Offsets:
         self._held.clear()
 
     def take(
-        self, batches: Columns, first_of: Callable[[int], int] | None = None
+        self, batches: RecordBatches, first_of: Callable[[int], int] | None = None
     ) -> Iterator[Released]:
         """Follow some batches, and yield the gaps of which is known now where they end.
 
@@ -133,7 +127,7 @@ class Offsets:
         if not self._held and count > ASTRAY_IN_A_ROW and self._rises(batches):
             # Only the last rows can yet be found out.
             start = count - ASTRAY_IN_A_ROW
-            self.last = batches.value(c.B_LAST_OFFSET, start - 1)
+            self.last = batches.last_offset(start - 1)
             self._jumps.clear()
             self._below.clear()
             self._spared = 0
@@ -152,10 +146,10 @@ class Offsets:
         """Whether a batch may follow what was believed so far."""
         return self.last < first <= last < self.end
 
-    def _rises(self, batches: Columns) -> bool:
-        if batches.flags & c.OFFSET_NOT_RISING or told_first(batches, 0) <= self.last:
+    def _rises(self, batches: RecordBatches) -> bool:
+        if batches.flags & c.OFFSET_NOT_RISING or batches.known_offset(0) <= self.last:
             return False
-        return batches.value(c.B_LAST_OFFSET, batches.count - 1) < self.end
+        return batches.last_offset(batches.count - 1) < self.end
 
     def _take(self, row: _Row) -> None:
         if self.believes(row.first, row.last):
@@ -215,9 +209,9 @@ class Offsets:
         self._below.clear()
 
 
-def _row(batches: Columns, row: int, first_of: Callable[[int], int] | None) -> _Row:
-    first, last = told_first(batches, row), batches.value(c.B_LAST_OFFSET, row)
-    if not batches.value(c.B_FLAGS, row) & c.WRAPPER:
+def _row(batches: RecordBatches, row: int, first_of: Callable[[int], int] | None) -> _Row:
+    first, last = batches.known_offset(row), batches.last_offset(row)
+    if not batches.flags_of(row) & c.WRAPPER:
         return _Row(first, last, max(last - first + 1, 0), wrapper=False)
     exact = first if first_of is None else first_of(row)
     return _Row(exact if 0 <= exact <= last else first, last, 0, wrapper=True)

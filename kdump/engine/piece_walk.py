@@ -160,10 +160,10 @@ class _Walk:
                 return None
             batches = item.batches
             if first is None:
-                first = batches.value(c.B_BASE_OFFSET, 0)
+                first = batches.base_offset(0)
             row = batches.count - 1
-            last = batches.value(c.B_LAST_OFFSET, row)
-            stop = batches.value(c.B_POSITION, row) + batches.value(c.B_SIZE, row)
+            last = batches.last_offset(row)
+            stop = batches.position(row) + batches.size_bytes(row)
             if self._records is not None:
                 if any(True for _ in self._records.run(self._segment, item)):
                     return None

@@ -105,7 +105,7 @@ class PieceReader(SegmentReader):
             if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
                 return
             batches = item.batches
-            if batches.value(c.B_LAST_OFFSET, batches.count - 1) >= self._offsets.end:
+            if batches.last_offset(batches.count - 1) >= self._offsets.end:
                 return
             count = _starting_before(batches, end)
             if not count:
@@ -121,7 +121,7 @@ class PieceReader(SegmentReader):
                     return
             else:
                 yield from self._oversize(item)
-            stop = batches.value(c.B_POSITION, count - 1) + batches.value(c.B_SIZE, count - 1)
+            stop = batches.position(count - 1) + batches.size_bytes(count - 1)
             if count < batches.count:
                 break
         if self._source.shrank or self._source.unreadable:
@@ -130,25 +130,25 @@ class PieceReader(SegmentReader):
             self.seam = Seam(start, stop, first, self._offsets.last)
 
 
-def _starting_before(batches: c.Columns, end: int) -> int:
+def _starting_before(batches: c.RecordBatches, end: int) -> int:
     """How many of the batches start before a position; they lie in order."""
     from bisect import bisect_left
 
-    return bisect_left(batches.column(c.B_POSITION), end)
+    return bisect_left(batches.positions, end)
 
 
-def _lowest(batches: c.Columns) -> int:
+def _lowest(batches: c.RecordBatches) -> int:
     """The offset below which the entry before must lie for the first of these to rise."""
-    if batches.value(c.B_LAYOUT, 0) == 2:
-        return batches.value(c.B_BASE_OFFSET, 0)
-    return batches.value(c.B_LAST_OFFSET, 0)
+    if batches.layout(0) == 2:
+        return batches.base_offset(0)
+    return batches.last_offset(0)
 
 
-def _cut(run: Run, count: int) -> c.Columns:
+def _cut(run: Run, count: int) -> c.RecordBatches:
     """Return the first of a run's batches, with the flags of these alone."""
     part = run.batches.slice(0, count)
     flags = 0
-    for value in part.column(c.B_FLAGS):
+    for value in part.row_flags:
         flags |= value
     part.flags = flags
     return part

@@ -35,7 +35,7 @@ from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.producer_snapshot import ProducerState
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import Columns, RecordBatches
 
 PRODUCERS_KEPT = 200_000
 _OTHERS_KEPT = 8
@@ -197,7 +197,7 @@ class ProducerStates:
         low, high = 0, batches.count
         if start > 0 or stop < _MAX_OFFSET:
             # Of legacy wrappers the last offset alone is known; they have no producers.
-            lasts = batches.column(c.B_LAST_OFFSET)
+            lasts = batches.last_offsets
             low, high = bisect_left(lasts, start), bisect_left(lasts, stop)
         if low >= high:
             return []
@@ -208,12 +208,12 @@ class ProducerStates:
             low = self._follow(batches, low, high)
         return self._replay(item, low, high)
 
-    def _plain(self, batches: Columns) -> bool:
+    def _plain(self, batches: RecordBatches) -> bool:
         """Whether these may well be the next batches of the producers known, and no more."""
         decides = batches.flags & (c.TRANSACTIONAL | c.CONTROL)
         return not self.open and not decides and 0 < len(self.producers) <= _FOLLOWED
 
-    def _follow(self, batches: Columns, low: int, high: int) -> int:
+    def _follow(self, batches: RecordBatches, low: int, high: int) -> int:
         """Let the kernel go ahead as far as nothing happens; return the first row it left."""
         table = array("q")
         for producer_id, one in self.producers.items():
@@ -235,11 +235,11 @@ class ProducerStates:
                 one.last_offset = one.last_seen = last
         return row
 
-    def _pass(self, batches: Columns, low: int, high: int) -> None:
+    def _pass(self, batches: RecordBatches, low: int, high: int) -> None:
         """Go over batches without producers: only holes between offsets, and time, matter."""
-        first = batches.value(c.B_BASE_OFFSET, low)
-        bases = batches.column(c.B_BASE_OFFSET)[low:high]
-        lasts = batches.column(c.B_LAST_OFFSET)[low:high]
+        first = batches.base_offset(low)
+        bases = batches.base_offsets[low:high]
+        lasts = batches.last_offsets[low:high]
         end = lasts[-1] + 1
         if not self.producers:
             self.joined_from = end
@@ -247,7 +247,7 @@ class ProducerStates:
             self.joined_from = _joined_from(bases, lasts)
         self.next_offset = end
         if self.open:
-            self.newest_ms = max(self.newest_ms, max(batches.column(c.B_MAX_TIMESTAMP)[low:high]))
+            self.newest_ms = max(self.newest_ms, max(batches.max_timestamps[low:high]))
 
     def _replay(self, item: Run | Oversize, low: int, high: int) -> list[Event]:
         batches = item.batches
@@ -255,10 +255,10 @@ class ProducerStates:
         producers = self.producers
         expected_offset, joined_from = self.next_offset, self.joined_from
         columns = (
-            c.B_PRODUCER_ID, c.B_BASE_OFFSET, c.B_LAST_OFFSET, c.B_FLAGS, c.B_PRODUCER_EPOCH,
-            c.B_BASE_SEQUENCE, c.B_MAX_TIMESTAMP,
+            batches.producer_ids, batches.base_offsets, batches.last_offsets, batches.row_flags,
+            batches.producer_epochs, batches.base_sequences, batches.max_timestamps,
         )  # fmt: skip
-        rows = zip(*(batches.column(column)[low:high] for column in columns), strict=True)
+        rows = zip(*(column[low:high] for column in columns), strict=True)
         row = low - 1
         for producer_id, base, last, flags, epoch, sequence, timestamp in rows:
             row += 1
@@ -292,7 +292,7 @@ class ProducerStates:
                     Unjoined(
                         row, producer_id, epoch, (producer.last_sequence + 1) & MAX_SEQUENCE,
                         sequence, producer.state(producer_id), joined_from <= producer.last_offset,
-                        not sequence and producer.first_crc == batches.value(c.B_CRC, row),
+                        not sequence and producer.first_crc == batches.crc(row),
                     )
                 )  # fmt: skip
             delta = last - base
@@ -304,7 +304,7 @@ class ProducerStates:
                 producer.offset_delta = delta
                 producer.last_timestamp_ms = timestamp
                 if not sequence:
-                    producer.first_crc = batches.value(c.B_CRC, row)
+                    producer.first_crc = batches.crc(row)
             if flags & c.TRANSACTIONAL:
                 if producer.first_offset < 0:
                     producer.first_offset = self.open[producer_id] = base
@@ -313,7 +313,7 @@ class ProducerStates:
                     producer.stamped_ms = -1
                     self._unstamped.append(producer)
                     events.append(Opened(row, producer_id, base))
-                producer.records_count += batches.value(c.B_RECORDS_COUNT, row)
+                producer.records_count += batches.records_count(row)
             elif producer.first_offset >= 0:
                 joined = joined_from == producer.joined_from
                 events.append(Mixed(row, producer_id, producer.first_offset, joined))
@@ -322,9 +322,9 @@ class ProducerStates:
 
     def _control(self, run: Run, row: int, events: list[Event]) -> None:
         batches = run.batches
-        producer_id = batches.value(c.B_PRODUCER_ID, row)
-        epoch = batches.value(c.B_PRODUCER_EPOCH, row)
-        offset = batches.value(c.B_BASE_OFFSET, row)
+        producer_id = batches.producer_id(row)
+        epoch = batches.producer_epoch(row)
+        offset = batches.base_offset(row)
         marker = read_control(run, row)
         if not marker.ends_transaction:
             if marker.kind is not None or marker.problem:
@@ -345,7 +345,7 @@ class ProducerStates:
         others = self._others(producer_id)
         events.append(
             Ended(
-                batches.value(c.B_POSITION, row), producer_id, epoch, offset,
+                batches.position(row), producer_id, epoch, offset,
                 marker.kind == control.COMMIT, first,
                 others[0] if others else int64(offset + 1), others, producer.records_count,
                 last_data_offset, self.joined_from, producer.joined_from,
@@ -358,7 +358,7 @@ class ProducerStates:
         self._unstamped.clear()
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp_ms = marker.timestamp_ms
-        producer.last_marker = producer.last_seen = batches.value(c.B_LAST_OFFSET, row)
+        producer.last_marker = producer.last_seen = batches.last_offset(row)
         if first >= 0:
             producer.first_offset = -1
             del self.open[producer_id]
@@ -392,14 +392,14 @@ class ProducerStates:
             del self.producers[one]
 
 
-def no_producers(batches: Columns, low: int, high: int) -> bool:
+def no_producers(batches: RecordBatches, low: int, high: int) -> bool:
     """Whether none of the rows has a producer id."""
-    ids = batches.column(c.B_PRODUCER_ID)[low:high]
+    ids = batches.producer_ids[low:high]
     return high - low <= BATCHES_A_RUN and ids == memoryview(_NO_PRODUCER)[: high - low]
 
 
 def _repeats(
-    event: Event, row: int, batches: Columns, is_repeat: Callable[[Unjoined, Columns], bool]
+    event: Event, row: int, batches: RecordBatches, is_repeat: Callable[[Unjoined, Columns], bool]
 ) -> bool:
     return isinstance(event, Unjoined) and event.row == row and is_repeat(event, batches)
 

@@ -11,18 +11,18 @@ from kdump.record.layout import MEANT_BITS
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.rows import Place
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 
-def reserved_finding(batches: Columns, row: int, place: Place, count: int = 1) -> Finding:
+def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:
     """Say that reserved attribute bits are set, of the first batch of `count` in a segment."""
-    attributes, layout = batches.value(c.B_ATTRIBUTES, row), batches.value(c.B_LAYOUT, row)
+    attributes, layout = batches.attributes(row), batches.layout(row)
     return at_place(
         "attributes-reserved",
         place,
-        position=batches.value(c.B_POSITION, row),
-        size_bytes=batches.value(c.B_SIZE, row),
-        offset=batches.value(c.B_LAST_OFFSET, row),
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        offset=batches.last_offset(row),
         expected=attributes & MEANT_BITS[layout],
         actual=attributes,
         message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
@@ -31,8 +31,8 @@ def reserved_finding(batches: Columns, row: int, place: Place, count: int = 1) -
     )
 
 
-def reserved_rows(batches: Columns) -> list[int]:
+def reserved_rows(batches: RecordBatches) -> list[int]:
     """The rows whose attributes have reserved bits."""
     if not batches.flags & c.RESERVED:
         return []
-    return [row for row, flags in enumerate(batches.column(c.B_FLAGS)) if flags & c.RESERVED]
+    return [row for row, flags in enumerate(batches.row_flags) if flags & c.RESERVED]

@@ -17,7 +17,7 @@ from kdump.record.default import headers_of
 if TYPE_CHECKING:
     from array import array
 
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
 
     Buffer = bytes | bytearray | memoryview
 
@@ -136,8 +136,8 @@ class RecordChunk:
         self,
         place: Place,
         data: Buffer,
-        batches: Columns,
-        records: Columns,
+        batches: RecordBatches,
+        records: DecodedRecords,
         rows: array[int] | None = None,
         controls: list[dict[str, object] | None] | None = None,
     ) -> None:
@@ -163,11 +163,11 @@ class RecordChunk:
             ) = self.records.row(number)  # fmt: skip
             if at != seen:
                 seen = at
-                batch = self.batches.row(at)
-                layout, attributes = batch[c.B_LAYOUT], batch[c.B_ATTRIBUTES]
+                batch = self.batches.header(at)
+                layout, attributes = batch.layout, batch.attributes
                 modern = layout == 2
-                base_sequence = batch[c.B_BASE_SEQUENCE]
-                wrapper = batch[c.B_FLAGS] & c.WRAPPER
+                base_sequence = batch.base_sequence
+                wrapper = batch.flags & c.WRAPPER
                 codec = codec_name(attributes)
             # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
             timed = flags >> c.INNER_MAGIC_SHIFT & 3 == 1 if wrapper else layout > 0
@@ -175,16 +175,16 @@ class RecordChunk:
                 place.topic,
                 place.partition,
                 place.segment,
-                batch[c.B_POSITION],
-                batch[c.B_MAGIC],
+                batch.position,
+                batch.magic,
                 codec,
                 offset,
                 timestamp if timed else None,
                 timestamp_type_name(1, attributes) if timed else None,
-                batch[c.B_LEADER_EPOCH] if modern else None,
-                batch[c.B_PRODUCER_ID] if modern else None,
-                batch[c.B_PRODUCER_EPOCH] if modern else None,
-                last_sequence(base_sequence, offset - batch[c.B_BASE_OFFSET]) if modern else None,
+                batch.leader_epoch if modern else None,
+                batch.producer_id if modern else None,
+                batch.producer_epoch if modern else None,
+                last_sequence(base_sequence, offset - batch.base_offset) if modern else None,
                 modern and bool(attributes & 0x10),
                 self.controls[number] if self.controls is not None else None,
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
@@ -198,7 +198,9 @@ class BatchChunk:
 
     __slots__ = ("batches", "place", "rows")
 
-    def __init__(self, place: Place, batches: Columns, rows: array[int] | None = None) -> None:
+    def __init__(
+        self, place: Place, batches: RecordBatches, rows: array[int] | None = None
+    ) -> None:
         self.place = place
         self.batches = batches
         self.rows = rows
@@ -209,37 +211,37 @@ class BatchChunk:
     def iter_batches(self) -> Iterator[BatchRow]:
         """Make a row of each header that passed the filters."""
         for number in range(self.batches.count) if self.rows is None else self.rows:
-            yield batch_row(self.place, self.batches.row(number))
+            yield batch_row(self.place, self.batches.header(number))
 
 
-def batch_row(place: Place, batch: tuple[int, ...]) -> BatchRow:
+def batch_row(place: Place, batch: BatchHeader) -> BatchRow:
     """Make the `batch` row of one row of batch columns."""
-    layout, attributes, flags = batch[c.B_LAYOUT], batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
+    layout, attributes, flags = batch.layout, batch.attributes, batch.flags
     modern = layout == 2
-    wrapper = bool(flags & c.WRAPPER) and batch[c.B_RECORDS_COUNT] < 0
+    wrapper = bool(flags & c.WRAPPER) and batch.records_count < 0
     horizon = modern and bool(attributes & 0x40)
-    base_timestamp = batch[c.B_BASE_TIMESTAMP]
+    base_timestamp = batch.base_timestamp
     return BatchRow(
         place.topic,
         place.partition,
         place.segment,
-        batch[c.B_POSITION],
-        batch[c.B_SIZE],
-        batch[c.B_MAGIC],
+        batch.position,
+        batch.size_bytes,
+        batch.magic,
         codec_name(attributes),
-        None if wrapper else batch[c.B_BASE_OFFSET],
-        batch[c.B_LAST_OFFSET],
-        None if wrapper else batch[c.B_RECORDS_COUNT],
-        batch[c.B_CRC],
+        None if wrapper else batch.base_offset,
+        batch.last_offset,
+        None if wrapper else batch.records_count,
+        batch.crc,
         not flags & c.CRC_BAD,
         timestamp_type_name(layout, attributes),
         None if horizon or not layout else base_timestamp,
-        batch[c.B_MAX_TIMESTAMP] if layout else None,
-        batch[c.B_LEADER_EPOCH] if modern else None,
-        batch[c.B_PRODUCER_ID] if modern else None,
-        batch[c.B_PRODUCER_EPOCH] if modern else None,
-        batch[c.B_BASE_SEQUENCE] if modern else None,
-        last_sequence(batch[c.B_BASE_SEQUENCE], batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET])
+        batch.max_timestamp if layout else None,
+        batch.leader_epoch if modern else None,
+        batch.producer_id if modern else None,
+        batch.producer_epoch if modern else None,
+        batch.base_sequence if modern else None,
+        last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset)
         if modern
         else None,
         modern and bool(attributes & 0x10),

@@ -17,7 +17,7 @@ from kdump.engine.rows import Place
 from kdump.engine.sound_start import sound_start
 from kdump.errors import PathError
 from kdump.kernels import columns as c
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Run
 from kdump.storage import places
 from kdump.storage.file_records import BATCHES_A_RUN, DEFAULT_LIMIT, FileRecords
@@ -91,7 +91,7 @@ class SegmentScan:
     def last_offset(self, offset: int) -> None:
         self._offsets = Offsets(offset, self.end_offset)
 
-    def follow(self, batches: Columns) -> None:
+    def follow(self, batches: RecordBatches) -> None:
         """Take up some batches' offsets."""
         for _ in self._offsets.take(batches):
             pass
@@ -115,7 +115,7 @@ class SegmentScan:
         self.records_count += messages
         self.wrappers -= 1
 
-    def count(self, batches: c.Columns) -> None:
+    def count(self, batches: c.RecordBatches) -> None:
         """Add what these headers say to the sums."""
         records, wrappers, compressed, newest = kernels.tally(batches)
         self.batches += batches.count
@@ -280,7 +280,7 @@ def _tail(
     header = FileRecords(source).header(start)
     segment.start_position = segment.end_position = start
     if start and header is not None and not header.flags & c.WRAPPER:
-        segment.floor_offset = segment.last_offset = header.value(c.B_BASE_OFFSET, 0) - 1
+        segment.floor_offset = segment.last_offset = header.base_offset(0) - 1
     yield from _read(partition, segment, source, closer, start)
     segment.complete, segment.tail_read = False, True
     yield from _from_all(
@@ -360,14 +360,14 @@ def _replay(
 
 def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | Gap]:
     """Join runs of whose batches no check wants the bytes: one call for many blocks of the file."""
-    parts: list[Columns] = []
+    parts: list[RecordBatches] = []
     count = 0
     for item in items:
         plain = None
         if isinstance(item, Run) and not item.batches.flags & ~PLAIN:
             plain = item.batches if len(item.batches) <= FEW else None
         if parts and (plain is None or count + FEW > BATCHES_A_RUN):
-            yield Run(bytearray(), 0, Columns.join(parts))
+            yield Run(bytearray(), 0, RecordBatches.join(parts))
             parts, count = [], 0
         if plain is None:
             yield item
@@ -375,7 +375,7 @@ def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Run | Oversize | 
             parts.append(plain)
             count += len(plain)
     if parts:
-        yield Run(bytearray(), 0, Columns.join(parts))
+        yield Run(bytearray(), 0, RecordBatches.join(parts))
 
 
 def _may_be_written(source: Source) -> bool:
@@ -402,7 +402,7 @@ def _batches(
     last = batches.count - 1
     segment.count(batches)
     segment.follow(batches)
-    segment.end_position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+    segment.end_position = batches.position(last) + batches.size_bytes(last)
 
 
 def _from_all(reports: Iterable[Iterable[Reported]]) -> Iterator[Reported]:

@@ -59,8 +59,8 @@ def _confirmed(source: Source, position: int, offset: int) -> bool:
     if header is None:
         return False
     if header.flags & c.WRAPPER:
-        return header.value(c.B_LAST_OFFSET, 0) < offset
-    return header.value(c.B_BASE_OFFSET, 0) <= offset
+        return header.last_offset(0) < offset
+    return header.base_offset(0) <= offset
 
 
 def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
@@ -93,9 +93,7 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
         if not isinstance(item, Run) or item.batches.flags & c.WRONG:
             return False
         batches = item.batches
-        for last_offset, greatest in zip(
-            batches.column(c.B_LAST_OFFSET), batches.column(c.B_MAX_TIMESTAMP), strict=True
-        ):
+        for last_offset, greatest in zip(batches.last_offsets, batches.max_timestamps, strict=True):
             if greatest > last.timestamp_ms:
                 return False
             found = found or (last_offset >= last.offset and greatest == last.timestamp_ms)

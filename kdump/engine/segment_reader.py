@@ -15,7 +15,7 @@ from kdump.engine.damage import (
     gap_finding,
 )
 from kdump.engine.epoch_watch import EpochWatch
-from kdump.engine.offsets import Offsets, end_of, told_first
+from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.engine.offsets import Released
     from kdump.engine.rows import Place
     from kdump.engine.visibility import AbortFilter
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.batch import Decoded
     from kdump.storage.source import Source
 
@@ -122,10 +122,10 @@ class SegmentReader:
         batches = run.batches
         if batches.flags & c.OFFSET_NOT_RISING:
             return False
-        first, last = told_first(batches, 0), batches.value(c.B_LAST_OFFSET, 0)
+        first, last = batches.known_offset(0), batches.last_offset(0)
         if not self._offsets.believes(first, last):
             return False
-        wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
+        wrapper = batches.flags_of(0) & c.WRAPPER
         return (self._offsets.last + 1 if wrapper else first) >= to_offset
 
     def _reached_end(self, run: Run) -> bool:
@@ -143,11 +143,11 @@ class SegmentReader:
             yield BatchChunk(self._place, gap.header)
         yield from self._told(self._offsets.hold(gap))
 
-    def _shows_gap(self, header: Columns) -> bool:
+    def _shows_gap(self, header: RecordBatches) -> bool:
         """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
         filters = self._filters
         return filters.from_offset is None or self._offsets.last + 1 >= min(
-            filters.from_offset, header.value(c.B_LAST_OFFSET, 0)
+            filters.from_offset, header.last_offset(0)
         )
 
     def _told(self, released: Iterable[Released]) -> Iterator[Finding]:
@@ -180,7 +180,7 @@ class SegmentReader:
         else:
             yield from self._headers(run, admitted)
 
-    def _reserved(self, batches: Columns, admitted: bytearray | None) -> Iterator[Finding]:
+    def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
         for row in () if self._reserved_told else reserved_rows(batches):
             if admitted is None or admitted[row]:
@@ -214,20 +214,19 @@ class SegmentReader:
     def _open_wrappers(self, run: Run) -> Iterator[Finding]:
         """Fill in what only the inside of a wrapper tells: first offset and number of messages."""
         batches = run.batches
-        for row, flags in enumerate(batches.column(c.B_FLAGS)):
+        for row, flags in enumerate(batches.row_flags):
             if not flags & c.WRAPPER:
                 continue
             count, first = 0, None
             for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
                 if piece.records.count and first is None:
-                    first = piece.records.value(c.R_OFFSET, 0)
+                    first = piece.records.offset(0)
                 count += piece.records.count
                 told = decode_finding(piece.reason, piece.detail, self._place, batches, row, count)
                 if told is not None:
                     yield told
             if first is not None:
-                batches.block[c.B_BASE_OFFSET * batches.stride + row] = first
-                batches.block[c.B_RECORDS_COUNT * batches.stride + row] = count
+                batches.put(row, base_offset=first, records_count=count)
 
     def _records(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
         """Decode a run: many plain batches in one kernel call, the others one by one."""
@@ -258,7 +257,7 @@ class SegmentReader:
 
     def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
-        flags = batches.value(c.B_FLAGS, row)
+        flags = batches.flags_of(row)
         if admitted is not None and not admitted[row]:
             return
         decoded = 0
@@ -280,8 +279,8 @@ class SegmentReader:
     def _chunk(
         self,
         data: bytes | bytearray | memoryview,
-        batches: Columns,
-        records: Columns,
+        batches: RecordBatches,
+        records: DecodedRecords,
         admitted: bytearray | None,
         controls: list[dict[str, object] | None] | None = None,
     ) -> Iterator[RecordChunk]:
@@ -292,29 +291,29 @@ class SegmentReader:
             # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
             chunk.data = b""
 
-    def _inner_crcs(self, piece: Decoded, batches: Columns, row: int) -> Iterator[Finding]:
+    def _inner_crcs(self, piece: Decoded, batches: RecordBatches, row: int) -> Iterator[Finding]:
         """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
-        for number, flags in enumerate(piece.records.column(c.R_FLAGS)):
+        for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
                 yield at_place(
                     "inner-crc-mismatch",
                     self._place,
-                    position=batches.value(c.B_POSITION, row),
-                    size_bytes=batches.value(c.B_SIZE, row),
-                    offset=piece.records.value(c.R_OFFSET, number),
+                    position=batches.position(row),
+                    size_bytes=batches.size_bytes(row),
+                    offset=piece.records.offset(number),
                 )
 
     def _controls(
-        self, controls: list[dict[str, object] | None], batches: Columns, row: int
+        self, controls: list[dict[str, object] | None], batches: RecordBatches, row: int
     ) -> Iterator[Finding]:
         for said in controls:
             if said is not None and "malformed" in said:
                 yield at_place(
                     "control-record",
                     self._place,
-                    position=batches.value(c.B_POSITION, row),
-                    size_bytes=batches.value(c.B_SIZE, row),
-                    offset=batches.value(c.B_LAST_OFFSET, row),
+                    position=batches.position(row),
+                    size_bytes=batches.size_bytes(row),
+                    offset=batches.last_offset(row),
                     actual=said["malformed"],
                 )
 
@@ -331,19 +330,15 @@ class SegmentReader:
                     yield told
 
 
-def _count_of(records: Columns, row: int) -> int:
+def _count_of(records: DecodedRecords, row: int) -> int:
     """How many of the records belong to one batch; it is the last of them."""
-    return sum(1 for batch in records.column(c.R_BATCH) if batch == row)
+    return sum(1 for batch in records.batches if batch == row)
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:
     """Say what each record of a control batch means."""
     data, records = memoryview(piece.data), piece.records
-    said: list[dict[str, object] | None] = []
-    for row in range(records.count):
-        parts: list[bytes | None] = []
-        for at, size in ((c.R_KEY, c.R_KEY_SIZE), (c.R_VALUE, c.R_VALUE_SIZE)):
-            length, start = records.value(size, row), records.value(at, row)
-            parts.append(bytes(data[start : start + length]) if length >= 0 else None)
-        said.append(control.parse(parts[0], parts[1]))
-    return said
+    return [
+        control.parse(records.key(data, row), records.payload(data, row))
+        for row in range(records.count)
+    ]

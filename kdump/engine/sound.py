@@ -13,7 +13,7 @@ from kdump.storage.source import Source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 
 class Hole(NamedTuple):
@@ -29,20 +29,20 @@ class Sound:
     entry before. `lasts` are the highest offsets so far, which need not be a batch's own.
     """
 
-    def __init__(self, path: str, batches: Columns, before: int, limit: int) -> None:
-        self.positions = batches.column(c.B_POSITION).tolist()
+    def __init__(self, path: str, batches: RecordBatches, before: int, limit: int) -> None:
+        self.positions = batches.positions.tolist()
         self.firsts: list[int] = []
         self.lasts: list[int] = []
-        for row, last in enumerate(batches.column(c.B_LAST_OFFSET)):
-            wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-            first = before + 1 if wrapper else batches.value(c.B_BASE_OFFSET, row)
+        for row, last in enumerate(batches.last_offsets):
+            wrapper = batches.flags_of(row) & c.WRAPPER
+            first = before + 1 if wrapper else batches.base_offset(row)
             before = max(before, last)
             self.firsts.append(min(first, before))
             self.lasts.append(before)
-        self.end: int = self.positions[-1] + batches.value(c.B_SIZE, batches.count - 1)
+        self.end: int = self.positions[-1] + batches.size_bytes(batches.count - 1)
         self.before_gap = False
-        self._control = [bool(flags & c.CONTROL) for flags in batches.column(c.B_FLAGS)]
-        self._counts = batches.column(c.B_RECORDS_COUNT).tolist()
+        self._control = [bool(flags & c.CONTROL) for flags in batches.row_flags]
+        self._counts = batches.records_counts.tolist()
         self._path = path
         self._limit = limit
 
@@ -64,7 +64,7 @@ class Sound:
             records = FileRecords(source, limit=self._limit)
             for run in records.runs_as_is(self.positions[row], source.size):
                 for piece in read_batch(run.data, run.base, run.batches, 0, limit=self._limit):
-                    found += piece.records.column(c.R_OFFSET)
+                    found += piece.records.offsets
                 break
         return found
 

@@ -42,7 +42,7 @@ def _bears_out(log: Source, base_offset: int, entry: OffsetPosition) -> bool:
     header = FileRecords(log).header(entry.position)
     if header is None or header.flags & (c.TOO_SMALL | c.MAGIC_UNKNOWN):
         return False
-    first = header.value(c.B_BASE_OFFSET, 0)
+    first = header.base_offset(0)
     if header.flags & c.WRAPPER:
         first = base_offset
     return base_offset <= first <= entry.offset

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.dump import is_outside, logs_of
 from kdump.engine.targets import resolve
 from kdump.errors import KdumpError, PathError
-from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
@@ -180,7 +179,7 @@ def _nominal_cuts(file: LogFile, size: int, split_bytes: int) -> Sequence[int]:
     try:
         with Source(file.path) as source:
             for headers in FileRecords(source).headers(0):
-                for position in headers.column(c.B_POSITION):
+                for position in headers.positions:
                     if position >= (cuts[-1] if cuts else 0) + max(split_bytes, 1):
                         cuts.append(position)
                         if len(cuts) == _MOST_CUTS:

@@ -123,14 +123,14 @@ def _scan(
     """Scan batches for the first record at or after a time and an offset (L12.5)."""
     scanned = 0
     for batches in segment.headers(position):
-        for row, greatest in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
+        for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest < target:
                 continue
-            where = batches.value(c.B_POSITION, row)
+            where = batches.position(row)
             for offset, timestamp in segment.records(where):
                 if timestamp >= target and offset >= start:
-                    reach = where + batches.value(c.B_SIZE, row) - position
+                    reach = where + batches.size_bytes(row) - position
                     view.note(
                         "scan",
                         segment.path,
@@ -181,13 +181,13 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     position = best.start + (entry.position if entry else 0)
     scanned = 0
     for batches in best.headers(position):
-        for row, greatest in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
+        for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest != largest:
                 continue
-            where = batches.value(c.B_POSITION, row)
+            where = batches.position(row)
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
-            if batches.value(c.B_LAYOUT, row) == 0:
+            if batches.layout(row) == 0:
                 return answer  # magic 0 has no times
             for record, timestamp in best.records(where, streaming=True):
                 if timestamp == largest:
@@ -223,9 +223,9 @@ def list_offsets_v0(
     return sorted(found, reverse=True)
 
 
-def _epoch_of(batches: c.Columns, row: int) -> int | None:
-    epoch = batches.value(c.B_LEADER_EPOCH, row)
-    return epoch if epoch >= 0 and batches.value(c.B_LAYOUT, row) == 2 else None
+def _epoch_of(batches: c.RecordBatches, row: int) -> int | None:
+    epoch = batches.leader_epoch(row)
+    return epoch if epoch >= 0 and batches.layout(row) == 2 else None
 
 
 def _epochs(view: PartitionView) -> list[tuple[int, int]]:

@@ -205,13 +205,13 @@ class AbortFilter:
     def skips(self, run: Run, row: int) -> bool:
         """Whether the batch in this row holds aborted data. Call for each batch, in order."""
         batches = run.batches
-        producer = batches.value(c.B_PRODUCER_ID, row)
-        if batches.value(c.B_LAYOUT, row) != 2 or producer < 0:
+        producer = batches.producer_id(row)
+        if batches.layout(row) != 2 or producer < 0:
             return False
-        last = batches.value(c.B_LAST_OFFSET, row)
+        last = batches.last_offset(row)
         while self._waiting and self._waiting[-1].first_offset <= last:
             self._active.add(self._waiting.pop().producer_id)
-        flags = batches.value(c.B_FLAGS, row)
+        flags = batches.flags_of(row)
         if flags & c.CONTROL:
             if read_control(run, row).kind == control.ABORT:
                 self._active.discard(producer)

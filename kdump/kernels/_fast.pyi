@@ -4,7 +4,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.gathered import Gathered
 
 _Data = bytes | bytearray | memoryview
@@ -26,17 +26,22 @@ def walk(
     last_offset: int,
     check_crc: bool,
     max_batches: int,
-) -> tuple[Columns, int, int]: ...
+) -> tuple[RecordBatches, int, int]: ...
 def follow_producers(
-    batches: Columns, first: int, end: int, next_offset: int, table: array[int]
+    batches: RecordBatches, first: int, end: int, next_offset: int, table: array[int]
 ) -> tuple[int, int]: ...
-def tally(batches: Columns) -> tuple[int, int, int, int]: ...
+def tally(batches: RecordBatches) -> tuple[int, int, int, int]: ...
 def sum_batches(
-    batches: Columns, first: int, by_producer: bool, by_codec: bool, sums: array[int], slot: int
+    batches: RecordBatches,
+    first: int,
+    by_producer: bool,
+    by_codec: bool,
+    sums: array[int],
+    slot: int,
 ) -> int: ...
 def sum_keys(
     data: _Data,
-    records: Columns,
+    records: DecodedRecords,
     first: int,
     slots: dict[Any, int],
     sums: array[int],
@@ -46,7 +51,7 @@ def sum_keys(
 ) -> int: ...
 def rising_slots(data: _Data, size: int) -> int: ...
 def prove_entries(
-    batches: Columns,
+    batches: RecordBatches,
     offset_slots: _Data,
     time_slots: _Data,
     base_offset: int,
@@ -55,7 +60,7 @@ def prove_entries(
     most: int,
 ) -> list[tuple[int, int, int]]: ...
 def index_entries(
-    batches: Columns,
+    batches: RecordBatches,
     first: int,
     base_offset: int,
     interval: int,
@@ -63,20 +68,20 @@ def index_entries(
     state: array[int],
 ) -> tuple[bytes, bytes, int, int]: ...
 def prove_records(
-    batches: Columns, records: Columns, state: array[int], complete: bool, most: int
+    batches: RecordBatches, records: DecodedRecords, state: array[int], complete: bool, most: int
 ) -> list[tuple[int, int, int]]: ...
 def decode_run(
-    data: _Data, base: int, batches: Columns, first: int, max_records: int
-) -> tuple[Columns, int, int, int]: ...
+    data: _Data, base: int, batches: RecordBatches, first: int, max_records: int
+) -> tuple[DecodedRecords, int, int, int]: ...
 def decode_records(
     data: _Data,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     done: int,
     max_records: int,
-) -> tuple[Columns, int, int]: ...
+) -> tuple[DecodedRecords, int, int]: ...
 def inner_base(
     data: _Data, start: int, end: int, wrapper_offset: int, wrapper_magic: int
 ) -> tuple[int, int, int, int]: ...
@@ -84,11 +89,11 @@ def decode_messages(
     data: _Data,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     base: int,
     max_records: int,
-) -> tuple[Columns, int, int]: ...
+) -> tuple[DecodedRecords, int, int]: ...
 def resync(
     data: _Data,
     start: int,
@@ -101,14 +106,19 @@ def resync(
 def format_records(
     write: _Write,
     data: _Data,
-    batches: Columns,
-    records: Columns,
+    batches: RecordBatches,
+    records: DecodedRecords,
     rows: _Rows,
     head: bytes,
     bytes_mode: int,
 ) -> int: ...
-def format_batches(write: _Write, batches: Columns, rows: _Rows, head: bytes) -> int: ...
+def format_batches(write: _Write, batches: RecordBatches, rows: _Rows, head: bytes) -> int: ...
 def gather(
-    gathered: Gathered, data: _Data, batches: Columns, records: Columns, rows: _Rows, first: int
+    gathered: Gathered,
+    data: _Data,
+    batches: RecordBatches,
+    records: DecodedRecords,
+    rows: _Rows,
+    first: int,
 ) -> int: ...
-def room_for(data: _Data, records: Columns, row: int) -> tuple[int, int, int, int, int]: ...
+def room_for(data: _Data, records: DecodedRecords, row: int) -> tuple[int, int, int, int, int]: ...

@@ -29,7 +29,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 
 cdef extern from "_text.h" nogil:
@@ -585,7 +585,7 @@ def walk(
             )
     finally:
         PyBuffer_Release(&buffer)
-    return Columns(block, out.stride, out.count, flags), start, reason
+    return RecordBatches(block, out.stride, out.count, flags), start, reason
 
 
 # What verify asks of a run of headers -------------------------------------------------------------
@@ -1365,7 +1365,7 @@ def decode_records(
             )
     finally:
         PyBuffer_Release(&buffer)
-    return Columns(block, out.stride, out.count, 0), start, reason
+    return DecodedRecords(block, out.stride, out.count, 0), start, reason
 
 
 cdef inline Py_ssize_t records_due(
@@ -1524,7 +1524,7 @@ def decode_run(
             PyBuffer_Release(&batch_buffer)
     finally:
         PyBuffer_Release(&buffer)
-    return Columns(block, out.stride, out.count, 0), index, stop_at, reason
+    return DecodedRecords(block, out.stride, out.count, 0), index, stop_at, reason
 
 
 # Messages of v0 and v1 ---------------------------------------------------------------------------
@@ -1682,7 +1682,7 @@ def decode_messages(
             PyBuffer_Release(&batch_buffer)
     finally:
         PyBuffer_Release(&buffer)
-    return Columns(block, out.stride, out.count, 0), start, reason
+    return DecodedRecords(block, out.stride, out.count, 0), start, reason
 
 
 # The search for the next entry -------------------------------------------------------------------

@@ -8,6 +8,14 @@ numbers; only `stride` may differ.
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    Data = bytes | bytearray | memoryview
 
 # Columns of batches: one row for each log entry, of whatever version.
 B_POSITION = 0  # where the entry starts in the file
@@ -117,15 +125,15 @@ class Columns:
         return self.count
 
     def __repr__(self) -> str:
-        return f"Columns(width={self.width}, count={self.count}, flags={self.flags})"
+        return f"{type(self).__name__}(width={self.width}, count={self.count}, flags={self.flags})"
 
     @classmethod
-    def empty(cls, width: int) -> Columns:
+    def empty(cls, width: int) -> Self:
         """Return columns without a row. `width` says how many there would be; none needs room."""
         return cls(array("q", bytes(8 * width)), 1, 0)
 
     @classmethod
-    def from_rows(cls, width: int, rows: list[tuple[int, ...]], flags: int = 0) -> Columns:
+    def from_rows(cls, width: int, rows: list[tuple[int, ...]], flags: int = 0) -> Self:
         """Lay rows out as columns. Every value must fit in an int64."""
         if not rows:
             return cls.empty(width)
@@ -135,7 +143,7 @@ class Columns:
         return cls(block, len(rows), len(rows), flags)
 
     @classmethod
-    def join(cls, parts: list[Columns]) -> Columns:
+    def join(cls, parts: list[Self]) -> Self:
         """Lay the rows of several blocks of the same width, one at least, out as one."""
         block = array("q")
         for k in range(parts[0].width):
@@ -172,16 +180,160 @@ class Columns:
             return []
         return list(zip(*(self.column(k) for k in range(self.width)), strict=True))
 
-    def slice(self, start: int, stop: int) -> Columns:
+    def slice(self, start: int, stop: int) -> Self:
         """Return a copy of rows `start` to `stop`, with `flags` of the whole."""
         stop = max(0, min(stop, self.count))
         start = max(0, min(start, stop))
         if start == stop:
-            return Columns.empty(self.width)
+            return self.empty(self.width)
         if stop - start == 1:  # gaps have one header each, and there may be very many
-            return Columns(self.block[start :: self.stride], 1, 1, self.flags)
+            return type(self)(self.block[start :: self.stride], 1, 1, self.flags)
         block = array("q")
         for k in range(self.width):
             first = k * self.stride
             block += self.block[first + start : first + stop]
-        return Columns(block, stop - start, stop - start, self.flags)
+        return type(self)(block, stop - start, stop - start, self.flags)
+
+
+def _cell(k: int) -> Callable[[Columns, int], int]:
+    """Make the method that reads column `k` of row `i`; `i` is not checked."""
+
+    def read(self: Columns, i: int) -> int:
+        return self.block[k * self.stride + i]
+
+    return read
+
+
+class _Column:
+    """A whole column, as a view of int64 without a copy."""
+
+    __slots__ = ("k",)
+
+    def __init__(self, k: int) -> None:
+        self.k = k
+
+    def __get__(self, columns: Columns, owner: type) -> memoryview:
+        first = self.k * columns.stride
+        return memoryview(columns.block)[first : first + columns.count]
+
+
+class BatchHeader(NamedTuple):
+    """One row of a `RecordBatches`, in the order of the columns."""
+
+    position: int
+    size_bytes: int
+    magic: int
+    attributes: int
+    base_offset: int
+    last_offset: int
+    records_count: int
+    crc: int
+    computed_crc: int
+    leader_epoch: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    flags: int
+    layout: int
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it is a message of magic 0 or 1, wrapper or not."""
+        return self.layout < 2
+
+
+class RecordBatches(Columns):
+    """Headers of log entries: `last_offset(i)` of one, `last_offsets` of all (see B_LAST_OFFSET).
+
+    The singular reads one row and checks nothing; the plural is a view of the column.
+    """
+
+    __slots__ = ()
+
+    position, positions = _cell(B_POSITION), _Column(B_POSITION)
+    size_bytes, sizes = _cell(B_SIZE), _Column(B_SIZE)
+    magic, magics = _cell(B_MAGIC), _Column(B_MAGIC)
+    attributes, all_attributes = _cell(B_ATTRIBUTES), _Column(B_ATTRIBUTES)
+    base_offset, base_offsets = _cell(B_BASE_OFFSET), _Column(B_BASE_OFFSET)
+    last_offset, last_offsets = _cell(B_LAST_OFFSET), _Column(B_LAST_OFFSET)
+    records_count, records_counts = _cell(B_RECORDS_COUNT), _Column(B_RECORDS_COUNT)
+    crc, crcs = _cell(B_CRC), _Column(B_CRC)
+    computed_crc, computed_crcs = _cell(B_COMPUTED_CRC), _Column(B_COMPUTED_CRC)
+    leader_epoch, leader_epochs = _cell(B_LEADER_EPOCH), _Column(B_LEADER_EPOCH)
+    base_timestamp, base_timestamps = _cell(B_BASE_TIMESTAMP), _Column(B_BASE_TIMESTAMP)
+    max_timestamp, max_timestamps = _cell(B_MAX_TIMESTAMP), _Column(B_MAX_TIMESTAMP)
+    producer_id, producer_ids = _cell(B_PRODUCER_ID), _Column(B_PRODUCER_ID)
+    producer_epoch, producer_epochs = _cell(B_PRODUCER_EPOCH), _Column(B_PRODUCER_EPOCH)
+    base_sequence, base_sequences = _cell(B_BASE_SEQUENCE), _Column(B_BASE_SEQUENCE)
+    flags_of, row_flags = _cell(B_FLAGS), _Column(B_FLAGS)
+    layout, layouts = _cell(B_LAYOUT), _Column(B_LAYOUT)
+
+    def header(self, i: int) -> BatchHeader:
+        """Return row `i` with its names."""
+        return BatchHeader._make(self.row(i))
+
+    def is_legacy(self, i: int) -> bool:
+        """Whether the entry is a message of magic 0 or 1, wrapper or not."""
+        return self.block[B_LAYOUT * self.stride + i] < 2
+
+    def is_wrapper(self, i: int) -> bool:
+        """Whether the entry is a compressed message that holds messages (F12)."""
+        return bool(self.block[B_FLAGS * self.stride + i] & WRAPPER)
+
+    def end_position(self, i: int) -> int:
+        """Where in the file the entry ends."""
+        return self.position(i) + self.size_bytes(i)
+
+    def known_offset(self, i: int) -> int:
+        """The lowest offset that the header names: of a wrapper only the last is known (F18)."""
+        return self.last_offset(i) if self.is_wrapper(i) else self.base_offset(i)
+
+    def put(self, i: int, **members: int) -> None:
+        """Change members of row `i`, by the names of `BatchHeader`; `flags` of all follows."""
+        for name, number in members.items():
+            self.block[_NUMBERS[name] * self.stride + i] = number
+        self.flags |= members.get("flags", 0)
+
+
+_NUMBERS = {name: k for k, name in enumerate(BatchHeader._fields)}
+
+
+class DecodedRecords(Columns):
+    """Decoded records: `offset(i)` of one, `offsets` of all (see R_OFFSET)."""
+
+    __slots__ = ()
+
+    batch, batches = _cell(R_BATCH), _Column(R_BATCH)
+    position, positions = _cell(R_POSITION), _Column(R_POSITION)
+    size_bytes, sizes = _cell(R_SIZE), _Column(R_SIZE)
+    offset, offsets = _cell(R_OFFSET), _Column(R_OFFSET)
+    timestamp, timestamps = _cell(R_TIMESTAMP), _Column(R_TIMESTAMP)
+    key_size, key_sizes = _cell(R_KEY_SIZE), _Column(R_KEY_SIZE)
+    value_size, value_sizes = _cell(R_VALUE_SIZE), _Column(R_VALUE_SIZE)
+    flags_of, row_flags = _cell(R_FLAGS), _Column(R_FLAGS)
+
+    def fill(self, k: int, number: int) -> None:
+        """Put one number into column `k` of every record."""
+        first = k * self.stride
+        self.block[first : first + self.count] = array("q", [number]) * self.count
+
+    def forget_key(self, i: int) -> None:
+        """Make the key of record `i` null."""
+        self.block[R_KEY_SIZE * self.stride + i] = -1
+
+    def key(self, data: Data, i: int) -> bytes | None:
+        """Return the key of record `i`, which was decoded from `data`; None for null."""
+        return self._bytes(data, R_KEY, i)
+
+    def payload(self, data: Data, i: int) -> bytes | None:
+        """Return the value of record `i`, which was decoded from `data`; None for null."""
+        return self._bytes(data, R_VALUE, i)
+
+    def _bytes(self, data: Data, k: int, i: int) -> bytes | None:
+        size = self.block[(k + 1) * self.stride + i]  # the size stands behind the place
+        if size < 0:
+            return None
+        start = self.block[k * self.stride + i]
+        return bytes(memoryview(data)[start : start + size])

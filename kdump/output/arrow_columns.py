@@ -15,13 +15,14 @@ from kdump import kernels
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
+from kdump.kernels.columns import BatchHeader
 from kdump.kernels.gathered import Gathered
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
 
 if TYPE_CHECKING:
     from kdump.engine.rows import Place, RecordChunk
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 Array = Any  # PyArrow has no types of its own
 
@@ -127,18 +128,19 @@ class BatchColumns:
     def __init__(self) -> None:
         self._pieces: list[list[Array]] = [[] for _ in range(c.BATCH_WIDTH)]
 
-    def add(self, batches: Columns, rows: array[int] | None) -> None:
+    def add(self, batches: RecordBatches, rows: array[int] | None) -> None:
         """Take some batches."""
         for column, pieces in enumerate(self._pieces):
             values = batches.column(column)
             kept = values if rows is None else array("q", [values[row] for row in rows])
             pieces.append(int64s(bytes(kept)))
 
-    def arrays(self) -> dict[int, Array]:
-        """Return the columns by number."""
+    def arrays(self) -> dict[str, Array]:
+        """Return the columns by the names of `BatchHeader`."""
         import pyarrow as pa
 
-        return {column: joined(pieces, pa.int64()) for column, pieces in enumerate(self._pieces)}
+        named = zip(BatchHeader._fields, self._pieces, strict=True)
+        return {name: joined(pieces, pa.int64()) for name, pieces in named}
 
 
 class RecordColumns:
@@ -180,7 +182,7 @@ class RecordColumns:
         row = nth if chunk.rows is None else chunk.rows[nth]
         headers, keys, values, names, contents = kernels.room_for(chunk.data, chunk.records, row)
         if max(keys, values, names, contents) > MAX_INT32:
-            offset = chunk.records.value(c.R_OFFSET, row)
+            offset = chunk.records.offset(row)
             raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
         self._gathered = Gathered(
             1, headers, keys=keys, values=values, names=names, contents=contents

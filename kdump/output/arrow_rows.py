@@ -155,34 +155,32 @@ class GatheredBatches:
         import pyarrow.compute as pc
 
         of = self._batches.arrays()
-        layouts, attributes, flags = of[c.B_LAYOUT], of[c.B_ATTRIBUTES], of[c.B_FLAGS]
+        layouts, attributes, flags = of["layout"], of["attributes"], of["flags"]
         modern, timed = pc.equal(layouts, 2), pc.not_equal(layouts, 0)
         horizon = pc.and_(modern, ac.bit(attributes, 6))
         closed = pc.and_(
-            pc.not_equal(pc.bit_wise_and(flags, c.WRAPPER), 0), pc.less(of[c.B_RECORDS_COUNT], 0)
+            pc.not_equal(pc.bit_wise_and(flags, c.WRAPPER), 0), pc.less(of["records_count"], 0)
         )
-        deltas = pc.subtract(of[c.B_LAST_OFFSET], of[c.B_BASE_OFFSET])
-        opened, base_time = pc.invert(closed), of[c.B_BASE_TIMESTAMP]
+        deltas = pc.subtract(of["last_offset"], of["base_offset"])
+        opened, base_time = pc.invert(closed), of["base_timestamp"]
         return self._place.arrays() | {
-            "position": of[c.B_POSITION],
-            "size_bytes": of[c.B_SIZE],
-            "magic": of[c.B_MAGIC],
+            "position": of["position"],
+            "size_bytes": of["size_bytes"],
+            "magic": of["magic"],
             "codec": ac.codecs(attributes),
-            "base_offset": ac.only_where(opened, of[c.B_BASE_OFFSET]),
-            "last_offset": of[c.B_LAST_OFFSET],
-            "records_count": ac.only_where(opened, of[c.B_RECORDS_COUNT]),
-            "crc": of[c.B_CRC],
+            "base_offset": ac.only_where(opened, of["base_offset"]),
+            "last_offset": of["last_offset"],
+            "records_count": ac.only_where(opened, of["records_count"]),
+            "crc": of["crc"],
             "crc_valid": pc.equal(pc.bit_wise_and(flags, c.CRC_BAD), 0),
             "timestamp_type": ac.timestamp_types(attributes, layouts),
             "base_timestamp_ms": ac.only_where(pc.and_(timed, pc.invert(horizon)), base_time),
-            "max_timestamp_ms": ac.only_where(timed, of[c.B_MAX_TIMESTAMP]),
-            "leader_epoch": ac.only_where(modern, of[c.B_LEADER_EPOCH]),
-            "producer_id": ac.only_where(modern, of[c.B_PRODUCER_ID]),
-            "producer_epoch": ac.only_where(modern, of[c.B_PRODUCER_EPOCH]),
-            "base_sequence": ac.only_where(modern, of[c.B_BASE_SEQUENCE]),
-            "last_sequence": ac.only_where(
-                modern, ac.sequences_from(of[c.B_BASE_SEQUENCE], deltas)
-            ),
+            "max_timestamp_ms": ac.only_where(timed, of["max_timestamp"]),
+            "leader_epoch": ac.only_where(modern, of["leader_epoch"]),
+            "producer_id": ac.only_where(modern, of["producer_id"]),
+            "producer_epoch": ac.only_where(modern, of["producer_epoch"]),
+            "base_sequence": ac.only_where(modern, of["base_sequence"]),
+            "last_sequence": ac.only_where(modern, ac.sequences_from(of["base_sequence"], deltas)),
             "transactional": pc.and_(modern, ac.bit(attributes, 4)),
             "control": pc.and_(modern, ac.bit(attributes, 5)),
             "delete_horizon_ms": ac.only_where(horizon, base_time),

@@ -180,20 +180,18 @@ def _start(record: RecordRow) -> str:
 def _legacy_crcs(chunk: RecordChunk) -> list[tuple[int, bool]]:
     """Return the stored checksum of each v0 or v1 message and whether it is right."""
     batches, records = chunk.batches, chunk.records
-    of = records.column(c.R_BATCH)
-    if not records.count or all(
-        layout == 2 for layout in batches.column(c.B_LAYOUT)[of[0] : of[-1] + 1]
-    ):
+    of = records.batches
+    if not records.count or all(layout == 2 for layout in batches.layouts[of[0] : of[-1] + 1]):
         return []
     data = memoryview(chunk.data)
     crcs = []
     for row, position, flags in zip(
         of,
-        records.column(c.R_POSITION),
-        records.column(c.R_FLAGS),
+        records.positions,
+        records.row_flags,
         strict=True,
     ):
-        batch_flags = batches.value(c.B_FLAGS, row)
+        batch_flags = batches.flags_of(row)
         bad = flags & c.INNER_CRC_BAD if batch_flags & c.WRAPPER else batch_flags & c.CRC_BAD
         crcs.append((int.from_bytes(data[position + 12 : position + 16], "big"), not bad))
     return crcs

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
-from kdump.kernels.columns import B_POSITION, B_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,8 +75,7 @@ class Tally:
                 self._at(item.place)
             last = item.batches.count - 1
             if last >= 0:
-                value = item.batches.value
-                self._file_bytes = value(B_POSITION, last) + value(B_SIZE, last)
+                self._file_bytes = item.batches.end_position(last)
         elif isinstance(item, (RecordRow, Pre08Row)):
             self._counts["record"] += 1
         elif isinstance(item, HexText):

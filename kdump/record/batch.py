@@ -15,7 +15,7 @@ from kdump.kernels import reasons
 from kdump.record.layout import CODEC_MASK, CODEC_NAMES, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 MAX_SEQUENCE = 0x7FFFFFFF
 
@@ -29,7 +29,7 @@ class Decoded(NamedTuple):
     """
 
     data: bytes | bytearray | memoryview
-    records: Columns
+    records: DecodedRecords
     reason: int
     stop: int
     detail: str
@@ -58,7 +58,7 @@ def last_sequence(base_sequence: int, delta: int) -> int:
 def read_batch(
     data: bytes | bytearray | memoryview,
     base: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     *,
     limit: int,
@@ -70,10 +70,10 @@ def read_batch(
     """
     from kdump.record import default, legacy
 
-    flags = batches.value(c.B_FLAGS, index)
-    start = batches.value(c.B_POSITION, index) - base
-    end = start + batches.value(c.B_SIZE, index)
-    if batches.value(c.B_LAYOUT, index) == 2:
+    flags = batches.flags_of(index)
+    start = batches.position(index) - base
+    end = start + batches.size_bytes(index)
+    if batches.layout(index) == 2:
         return default.read(data, start, end, batches, index, limit, max_records)
     if flags & c.WRAPPER:
         return legacy.read_wrapper(data, start, end, batches, index, limit, max_records)
@@ -82,7 +82,7 @@ def read_batch(
 
 def empty_piece(data: bytes | bytearray | memoryview, reason: int, detail: str = "") -> Decoded:
     """Say that an entry gave no records, and why."""
-    return Decoded(data, c.Columns.empty(c.RECORD_WIDTH), reason, 0, detail)
+    return Decoded(data, c.DecodedRecords.empty(c.RECORD_WIDTH), reason, 0, detail)
 
 
 __all__ = [

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.layout import CODEC_MASK, LOG_OVERHEAD, TIMESTAMP_TYPE_BIT, ZSTD, int64
 from kdump.record.legacy import value_range
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _INNER = struct.Struct(">qi4xbB")  # offset, size, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
@@ -54,14 +53,14 @@ class Opened(NamedTuple):
 
 
 def opened(
-    data: bytes | bytearray | memoryview, base: int, batches: Columns, index: int, limit: int
+    data: bytes | bytearray | memoryview, base: int, batches: RecordBatches, index: int, limit: int
 ) -> Opened:
     """Open the wrapper in row `index`, whose bytes lie in `data` from `base` on."""
-    start = batches.value(c.B_POSITION, index) - base
-    end = start + batches.value(c.B_SIZE, index)
-    layout = batches.value(c.B_LAYOUT, index)
+    start = batches.position(index) - base
+    end = start + batches.size_bytes(index)
+    layout = batches.layout(index)
     first, last, reason = value_range(memoryview(data), start, end, layout)
-    attributes = batches.value(c.B_ATTRIBUTES, index)
+    attributes = batches.attributes(index)
     codec = attributes & CODEC_MASK
     if reason or codec == ZSTD:
         return Opened(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
@@ -73,9 +72,9 @@ def opened(
     if plain.data is None or plain.reason:
         return Opened(b"", 0, None, plain.reason, plain.detail)
     inner = plain.data
-    wrapper_offset = batches.value(c.B_LAST_OFFSET, index)
+    wrapper_offset = batches.last_offset(index)
     from_last, _, _, reason = kernels.inner_base(inner, 0, len(inner), wrapper_offset, layout)
     append_time = None
     if layout and attributes & TIMESTAMP_TYPE_BIT:
-        append_time = batches.value(c.B_MAX_TIMESTAMP, index)
+        append_time = batches.max_timestamp(index)
     return Opened(inner, from_last, append_time, reasons.END if reason in _SOUND else reason)

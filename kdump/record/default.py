@@ -7,12 +7,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, overload
 
 from kdump import kernels
-from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.batch import Decoded
 
 Header = tuple[bytes, bytes | None]
@@ -23,7 +22,7 @@ def read(
     data: bytes | bytearray | memoryview,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     limit: int,
     max_records: int,
@@ -35,8 +34,8 @@ def read(
     from kdump.record.batch import Decoded, empty_piece
 
     position = start + BATCH_OVERHEAD_V2
-    codec = batches.value(c.B_ATTRIBUTES, index) & CODEC_MASK
-    count = batches.value(c.B_RECORDS_COUNT, index)
+    codec = batches.attributes(index) & CODEC_MASK
+    count = batches.records_count(index)
     failure, detail = reasons.END, ""
     if codec and count:
         from kdump.record import compression

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 
 class Run(NamedTuple):
@@ -21,13 +21,13 @@ class Run(NamedTuple):
 
     data: bytearray
     base: int
-    batches: Columns
+    batches: RecordBatches
 
 
 class Oversize(NamedTuple):
     """One entry with a right checksum that is too large to be held in memory."""
 
-    batches: Columns
+    batches: RecordBatches
 
 
 class Gap(NamedTuple):
@@ -41,7 +41,7 @@ class Gap(NamedTuple):
     position: int
     size_bytes: int
     reason: str
-    header: Columns | None
+    header: RecordBatches | None
     data: bytes
     to_end: bool
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,24 +11,26 @@ from kdump.kernels import reasons
 from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1, ZSTD
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.batch import Decoded
 
 
 def read_plain(
-    data: bytes | bytearray | memoryview, base: int, batches: Columns, index: int, max_records: int
+    data: bytes | bytearray | memoryview,
+    base: int,
+    batches: RecordBatches,
+    index: int,
+    max_records: int,
 ) -> Iterator[Decoded]:
     """Yield the one record of an entry that is not compressed."""
     from kdump.record.batch import Decoded, empty_piece
 
-    if batches.value(c.B_FLAGS, index) & (c.CRC_BAD | c.TOO_SMALL):
+    if batches.flags_of(index) & (c.CRC_BAD | c.TOO_SMALL):
         yield empty_piece(data, reasons.KEY_LENGTH)
         return
     one = batches.slice(index, index + 1)
     records, _, stop, reason = kernels.decode_run(data, base, one, 0, max_records)
-    column = c.R_BATCH * records.stride
-    for row in range(records.count):
-        records.block[column + row] = index
+    records.fill(c.R_BATCH, index)
     yield Decoded(data, records, reason, stop, "")
 
 
@@ -55,7 +56,7 @@ def read_wrapper(
     data: bytes | bytearray | memoryview,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     limit: int,
     max_records: int,
@@ -66,12 +67,12 @@ def read_wrapper(
     """
     from kdump.record.batch import Decoded, empty_piece
 
-    layout = batches.value(c.B_LAYOUT, index)
+    layout = batches.layout(index)
     first, last, reason = value_range(memoryview(data), start, end, layout)
     if reason:
         yield empty_piece(data, reason)
         return
-    codec = batches.value(c.B_ATTRIBUTES, index) & CODEC_MASK
+    codec = batches.attributes(index) & CODEC_MASK
     if codec == ZSTD:
         yield empty_piece(data, reasons.ZSTD_IN_LEGACY)
         return
@@ -84,7 +85,7 @@ def read_wrapper(
         yield empty_piece(b"", plain.reason, plain.detail)
         return
     inner, size = plain.data, len(plain.data)
-    wrapper_offset = batches.value(c.B_LAST_OFFSET, index)
+    wrapper_offset = batches.last_offset(index)
     base, _, _, base_reason = kernels.inner_base(inner, 0, size, wrapper_offset, layout)
     if base_reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
         yield empty_piece(inner, plain.reason or base_reason, plain.detail)
@@ -98,8 +99,7 @@ def read_wrapper(
             inner, position, size, batches, index, base, max_records
         )
         if unknown:
-            first = c.R_OFFSET * records.stride
-            records.block[first : first + records.count] = array("q", [-1]) * records.count
+            records.fill(c.R_OFFSET, -1)
         if reason != reasons.FULL and plain.reason:
             reason = plain.reason
         yield Decoded(inner, records, reason, stop, plain.detail)

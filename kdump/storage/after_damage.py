@@ -22,7 +22,7 @@ from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD, SM
 from kdump.storage.believed import MAX_OFFSET, Bounds
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.storage.believed import Believed
     from kdump.storage.running_sums import Sums
     from kdump.storage.source import Source
@@ -76,15 +76,20 @@ class AfterDamage:
         self._in_vain = 0
 
     def entry(
-        self, rows: Columns, row: int, window: Window, limit: int, reason: str = "crc-mismatch"
+        self,
+        rows: RecordBatches,
+        row: int,
+        window: Window,
+        limit: int,
+        reason: str = "crc-mismatch",
     ) -> tuple[Gap, int]:
         """Measure the gap that starts with a broken entry; return it and where to go on.
 
         The rows behind this one are those of the entries that follow at its claimed end.
         """
         header = rows.slice(row, row + 1)
-        header.flags = flags = header.value(c.B_FLAGS, 0)
-        position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
+        header.flags = flags = header.flags_of(0)
+        position, size = header.position(0), header.size_bytes(0)
         if flags & c.TOO_SMALL:
             reason = "batch-too-small"
         known = b""
@@ -121,7 +126,7 @@ class AfterDamage:
         position: int,
         limit: int,
         reason: str,
-        header: Columns | None,
+        header: RecordBatches | None,
         known: bytes,
         window: Window,
     ) -> tuple[Gap, int]:
@@ -132,7 +137,9 @@ class AfterDamage:
 
     # Claimed ends --------------------------------------------------------------------------------
 
-    def _leads_on(self, position: int, limit: int, rows: Columns, row: int, window: Window) -> int:
+    def _leads_on(
+        self, position: int, limit: int, rows: RecordBatches, row: int, window: Window
+    ) -> int:
         """Return the first offset behind a claimed end, -1 if nothing shows that it is one."""
         known = self._leading.get(position)
         if known is not None:
@@ -144,7 +151,7 @@ class AfterDamage:
             if position >= limit:
                 links[position] = bounds.high
                 break
-            if row < rows.count and rows.value(c.B_POSITION, row) == position:
+            if row < rows.count and rows.position(row) == position:
                 entry: _Entry | None = _entry(rows, row)
                 row += 1
             else:
@@ -171,17 +178,17 @@ class AfterDamage:
         row = self.row(position, limit, window)
         return None if row is None else _entry(row, 0)
 
-    def row(self, position: int, limit: int, window: Window) -> Columns | None:
+    def row(self, position: int, limit: int, window: Window) -> RecordBatches | None:
         """Return the entry at a position as a walk does, however large it is."""
         at = position - window.base
         if 0 <= at <= window.end:
             row, _, _ = kernels.walk(window.data, at, window.end, window.base, -1, True, 1)
             if row.count:
-                return row if position + row.value(c.B_SIZE, 0) <= limit else None
+                return row if position + row.size_bytes(0) <= limit else None
         header = header_at(self._source, position)
         if header is None:
             return None
-        size = header.value(c.B_SIZE, 0)
+        size = header.size_bytes(0)
         if size > limit - position:
             return None
         if size <= _AT_ONCE:
@@ -191,16 +198,15 @@ class AfterDamage:
         self.check(header)
         return header
 
-    def check(self, header: Columns) -> None:
+    def check(self, header: RecordBatches) -> None:
         """Look at the sum of an entry of which there is the header."""
-        position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
-        modern = header.value(c.B_LAYOUT, 0) == 2
+        position, size = header.position(0), header.size_bytes(0)
+        modern = header.layout(0) == 2
         start = position + (CRC_START_V2 if modern else CRC_START_LEGACY)
         computed = self._sums.of(start, max(position + size, start), modern=modern)
-        header.block[c.B_COMPUTED_CRC * header.stride] = computed
-        if computed != header.value(c.B_CRC, 0):
-            header.block[c.B_FLAGS * header.stride] |= c.CRC_BAD
-            header.flags |= c.CRC_BAD
+        header.put(0, computed_crc=computed)
+        if computed != header.crc(0):
+            header.put(0, flags=header.flags_of(0) | c.CRC_BAD)
 
     # The search ----------------------------------------------------------------------------------
 
@@ -292,7 +298,7 @@ class AfterDamage:
         return True
 
 
-def header_at(source: Source, position: int) -> Columns | None:
+def header_at(source: Source, position: int) -> RecordBatches | None:
     """Return the header of the entry at `position` as one row, its checksum not checked.
 
     None when no entry can start there.
@@ -308,7 +314,7 @@ def header_at(source: Source, position: int) -> Columns | None:
     row, _, _ = kernels.walk(data, 0, len(data), position, -1, False, 1)
     if not row.count:
         return None
-    row.block[c.B_SIZE * row.stride] = size
+    row.put(0, size_bytes=size)
     return row
 
 
@@ -320,7 +326,7 @@ def _offsets_of(window: Window, at: int) -> tuple[int, int]:
     return first, last
 
 
-def _entry(rows: Columns, row: int) -> _Entry:
-    flags, last = rows.value(c.B_FLAGS, row), rows.value(c.B_LAST_OFFSET, row)
-    first = last if flags & c.WRAPPER else rows.value(c.B_BASE_OFFSET, row)
-    return _Entry(rows.value(c.B_SIZE, row), flags, first, last)
+def _entry(rows: RecordBatches, row: int) -> _Entry:
+    flags, last = rows.flags_of(row), rows.last_offset(row)
+    first = last if flags & c.WRAPPER else rows.base_offset(row)
+    return _Entry(rows.size_bytes(row), flags, first, last)

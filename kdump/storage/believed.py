@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 MAX_OFFSET = (1 << 63) - 1
 _RELATIVE = 1 << 31  # so many offsets an index of a segment can name
@@ -70,7 +70,7 @@ class Believed:
         self._anchored = base_offset is not None or last_offset >= 0
         self._whole = whole
         self._recent: deque[tuple[int, int]] = deque(maxlen=_RECENT)  # first and last offsets
-        self._met: list[Columns] = []  # and not looked at yet
+        self._met: list[RecordBatches] = []  # and not looked at yet
         self._bounds: Bounds | None = None
         self._holes: deque[tuple[int, int]] = deque(maxlen=_HOLES)
         self._hole: int | None = None  # where the one starts whose end is not known yet
@@ -79,11 +79,10 @@ class Believed:
         """Take up a gap."""
         self._hole = self.bounds().low
 
-    def met(self, batches: Columns) -> None:
+    def met(self, batches: RecordBatches) -> None:
         """Take up sound entries."""
         if self._hole is not None:
-            wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
-            first = batches.value(c.B_LAST_OFFSET if wrapper else c.B_BASE_OFFSET, 0)
+            first = batches.known_offset(0)
             if first > self._hole + 1:
                 self._holes.append((self._hole, first))
             self._hole = None
@@ -126,9 +125,9 @@ class Believed:
     def _take_up(self) -> None:
         for batches in self._met:
             for row in range(max(batches.count - _RECENT, 0), batches.count):
-                last = batches.value(c.B_LAST_OFFSET, row)
-                wrapper = batches.value(c.B_FLAGS, row) & c.WRAPPER
-                first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
+                last = batches.last_offset(row)
+                wrapper = batches.flags_of(row) & c.WRAPPER
+                first = last if wrapper else batches.base_offset(row)
                 self._recent.append((first, last))
         self._met = []
 

@@ -25,7 +25,7 @@ from kdump.storage.believed import MAX_OFFSET, Believed
 from kdump.storage.running_sums import Sums
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.storage.source import Source
 
 # Small enough to stay in the cache between reading and summing; measured against 1 MiB.
@@ -93,7 +93,7 @@ class FileRecords:
                     gap, behind_it = behind.entry(batches, broken, window, limit)
                     yield gap
                     row = broken + 1
-                    claimed = gap.position + batches.value(c.B_SIZE, broken)
+                    claimed = gap.position + batches.size_bytes(broken)
                     if behind_it != claimed or batches.flags & c.OFFSET_NOT_RISING:
                         position = behind_it
                         break
@@ -147,14 +147,14 @@ class FileRecords:
         name = names.parse(os.path.basename(self.source.path))
         return name.base_offset if name.kind is names.Kind.LOG else None
 
-    def header(self, position: int) -> Columns | None:
+    def header(self, position: int) -> RecordBatches | None:
         """Return the header of the entry at `position` as one row, its checksum not checked.
 
         None when no entry can start there. For lookups and for proving index entries.
         """
         return header_at(self.source, position)
 
-    def headers(self, position: int, end: int | None = None) -> Iterator[Columns]:
+    def headers(self, position: int, end: int | None = None) -> Iterator[RecordBatches]:
         """Yield headers from `position` on as a broker's lookup meets them: no sum is checked (L2).
 
         What ends the walk is a broker's reason to stop (S6); `stopped_by` names it afterwards:
@@ -179,10 +179,10 @@ class FileRecords:
                 return
             if reason in (reasons.CUT_SHORT, reasons.SHORT_TAIL) and (at_end or not batches.count):
                 one = self.header(position) if reason == reasons.CUT_SHORT else None
-                if one is None or position + one.value(c.B_SIZE, 0) > limit:
+                if one is None or position + one.size_bytes(0) > limit:
                     self.stopped_by = reason
                     return
-                position += one.value(c.B_SIZE, 0)
+                position += one.size_bytes(0)
                 yield one
 
     def runs_as_is(self, position: int, end: int | None = None) -> Iterator[Run]:
@@ -211,15 +211,15 @@ class FileRecords:
                 return
             buffer = bytearray(size)
 
-    def valid_at(self, position: int, limit: int, last_offset: int) -> Columns | None:
+    def valid_at(self, position: int, limit: int, last_offset: int) -> RecordBatches | None:
         """Return the header of a valid, believable entry at `position`, or None."""
         believed = Believed(None, self.next_base, last_offset, whole=False)
         nothing = Window(bytearray(), 0, 0)
         row = AfterDamage(self.source, self._sums, believed).row(position, limit, nothing)
         if row is None or row.flags & (BROKEN | c.MAGIC_UNKNOWN):
             return None
-        last = row.value(c.B_LAST_OFFSET, 0)
-        first = last if row.flags & c.WRAPPER else row.value(c.B_BASE_OFFSET, 0)
+        last = row.last_offset(0)
+        first = last if row.flags & c.WRAPPER else row.base_offset(0)
         return row if last_offset < first <= last < self.next_base else None
 
     def _large(
@@ -235,22 +235,22 @@ class FileRecords:
         return Oversize(header), position + size if size > self.limit else position
 
 
-def first_broken(batches: Columns, start: int = 0) -> int:
+def first_broken(batches: RecordBatches, start: int = 0) -> int:
     """Return the first row whose checksum is wrong or whose size cannot be, -1 for none."""
     if not batches.flags & BROKEN:
         return -1
-    for row, flags in enumerate(batches.column(c.B_FLAGS)[start:], start):
+    for row, flags in enumerate(batches.row_flags[start:], start):
         if flags & BROKEN:
             return row
     return -1
 
 
-def _part(batches: Columns, start: int, stop: int) -> Columns:
+def _part(batches: RecordBatches, start: int, stop: int) -> RecordBatches:
     """Copy some rows, with the flags of these alone."""
     part = batches.slice(start, stop)
-    part.flags = reduce(or_, part.column(c.B_FLAGS), 0)
+    part.flags = reduce(or_, part.row_flags, 0)
     return part
 
 
-def _last_of(batches: Columns) -> int:
-    return batches.value(c.B_LAST_OFFSET, batches.count - 1)
+def _last_of(batches: RecordBatches) -> int:
+    return batches.last_offset(batches.count - 1)

@@ -27,7 +27,7 @@ from check import Found
 from generate import CODECS, HEADER_V2, Case, load
 from measure import figure, ratio, table
 
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import Columns, RecordBatches
 
 Buffer = bytes | bytearray | memoryview
 
@@ -110,7 +110,7 @@ def hop(path: Path, case: Case) -> Result:
     return _walk(path, case, check_crc=False)
 
 
-def payloads(view: memoryview, base: int, batches: Columns) -> Iterator[tuple[int, Buffer]]:
+def payloads(view: memoryview, base: int, batches: RecordBatches) -> Iterator[tuple[int, Buffer]]:
     """Decompress each batch of a run of compressed ones."""
     from kdump.kernels import columns
     from kdump.record.compression import decompress

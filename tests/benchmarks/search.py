@@ -140,7 +140,6 @@ def cases(size: int) -> dict[str, Callable[[], Iterator[tuple[bytes, int]]]]:
 def read(path: str) -> None:
     """Read one log, plainly and by the walk, and say what it took."""
     from kdump import kernels
-    from kdump.kernels import columns as c
     from kdump.record.frames import Gap
     from kdump.storage.file_records import FileRecords
     from kdump.storage.source import Source
@@ -165,7 +164,7 @@ def read(path: str) -> None:
                 gaps += 1
                 gave_up = gave_up or item.reason == "search-given-up"
             else:
-                records += sum(item.batches.column(c.B_RECORDS_COUNT))
+                records += sum(item.batches.records_counts)
         walked = time.process_time() - started
     told = {"plain": plain, "walk": walked, "records": records, "gaps": gaps}
     print(json.dumps(told | {"gave_up": gave_up, "before": before, "peak": peak()}))

@@ -16,8 +16,7 @@ from segments import checked
 
 from kdump import kernels
 from kdump.engine.findings import Finding, Severity
-from kdump.kernels import columns as c
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import RecordBatches
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"
 COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT") or (20_000 if LONG else 500))
@@ -53,14 +52,14 @@ def sources() -> list[Path]:
     return found
 
 
-def area_of(batches: Columns, row: int, position: int) -> str:
+def area_of(batches: RecordBatches, row: int, position: int) -> str:
     """Say what field of its batch a byte belongs to."""
-    at = position - batches.value(c.B_POSITION, row)
+    at = position - batches.position(row)
     if at < 8:
         return OFFSET
     if at < 12:
         return SIZE
-    if batches.value(c.B_LAYOUT, row) == 2:
+    if batches.layout(row) == 2:
         return EPOCH if at < 16 else MAGIC if at == 16 else COVERED
     return COVERED
 
@@ -69,8 +68,8 @@ def grave(found: tuple[Finding, ...]) -> list[Finding]:
     return [one for one in found if one.severity is not Severity.NOTE]
 
 
-def place(batches: Columns, row: int) -> tuple[int, int]:
-    return batches.value(c.B_POSITION, row), batches.value(c.B_SIZE, row)
+def place(batches: RecordBatches, row: int) -> tuple[int, int]:
+    return batches.position(row), batches.size_bytes(row)
 
 
 def changed(directory: Path, draw: random.Random, seen: Counter[tuple[str, str]]) -> None:

@@ -348,7 +348,7 @@ def test_a_gap_without_a_header() -> None:
     assert lines[-2:] == ("  … 388 more bytes", "  … only 900 of 2,000 bytes were read")
     assert len(gap_hex_lines(bytes(5000), 5, 5000, "zeros")) == 1
     assert len(gap_hex_lines(b"", 5, 0, "short-tail")) == 1
-    assert hex_lines(b"xyz", 5, header=c.Columns.empty(c.BATCH_WIDTH))[1].endswith("xyz")
+    assert hex_lines(b"xyz", 5, header=c.RecordBatches.empty(c.BATCH_WIDTH))[1].endswith("xyz")
 
 
 @pytest.mark.fuzz

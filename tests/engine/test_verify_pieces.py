@@ -186,10 +186,10 @@ def plain(run: Run) -> tuple[int, list[tuple[int, ...]]]:
 def control_of(run: Run) -> list[bytes]:
     """Give the bytes of the control batches of a run."""
     found = []
-    for row, flags in enumerate(run.batches.column(c.B_FLAGS)):
+    for row, flags in enumerate(run.batches.row_flags):
         if flags & c.CONTROL:
-            at = run.batches.value(c.B_POSITION, row) - run.base
-            found.append(bytes(run.data[at : at + run.batches.value(c.B_SIZE, row)]))
+            at = run.batches.position(row) - run.base
+            found.append(bytes(run.data[at : at + run.batches.size_bytes(row)]))
     return found
 
 

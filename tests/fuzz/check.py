@@ -38,7 +38,6 @@ from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.kafka_text.log import framed
 from kdump.errors import KdumpError
 from kdump.kernels import _pure, reasons
-from kdump.kernels import columns as c
 from kdump.output.messages import Messages
 from kdump.output.progress import Tally
 from kdump.output.sink import Sink, pour
@@ -424,16 +423,14 @@ def walk_covers(path: str) -> str:
                     pieces = [(item.position, item.size_bytes)]
                 else:
                     batches = item.batches
-                    pieces = list(
-                        zip(batches.column(c.B_POSITION), batches.column(c.B_SIZE), strict=True)
-                    )
+                    pieces = list(zip(batches.positions, batches.sizes, strict=True))
                 for start, size in pieces:
                     if start != position or size <= 0:
                         kind = type(item).__name__
                         return f"{walk}: {kind} of {size} bytes at {start}, due at {position}"
                     position += size
                 if isinstance(item, WalkRun):
-                    first = batches.value(c.B_POSITION, 0) - item.base
+                    first = batches.position(0) - item.base
                     if first < 0 or first + 12 > len(item.data):
                         return f"{walk}: a run outside its data"
             if position != source.size:

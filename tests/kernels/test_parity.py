@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.gathered import Gathered
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
@@ -293,7 +293,11 @@ def some_rows(rng: random.Random, columns: Columns) -> array[int] | None:
 
 
 def compare_gathered(
-    rng: random.Random, data: bytes, batches: Columns, records: Columns, rows: array[int] | None
+    rng: random.Random,
+    data: bytes,
+    batches: RecordBatches,
+    records: DecodedRecords,
+    rows: array[int] | None,
 ) -> None:
     """Gather twice into the same buffers, which may be too small, and compare what is in them."""
     rooms = {name: rng.choice((3, 40, 5000)) for name in ROOMS}
@@ -331,7 +335,9 @@ def used(into: Gathered) -> list[object]:
     return found
 
 
-def compare_records(rng: random.Random, data: bytes, batches: Columns, records: Columns) -> None:
+def compare_records(
+    rng: random.Random, data: bytes, batches: RecordBatches, records: DecodedRecords
+) -> None:
     rows = some_rows(rng, records)
     head = rng.choice((b"", b'"topic":"t","partition":1'))
     for mode in range(4):
@@ -370,7 +376,7 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
         compare_inside(rng, data, batches, index, seen)
 
 
-def compare_index_entries(rng: random.Random, batches: Columns, seen: Counter[int]) -> None:
+def compare_index_entries(rng: random.Random, batches: RecordBatches, seen: Counter[int]) -> None:
     """Build index entries row by row and in one go, from any state."""
     base_offset = rng.choice((0, 0, 0, 100, number(rng)))
     interval = rng.choice((0, 0, 100, number(rng, 32)))
@@ -389,13 +395,13 @@ def compare_index_entries(rng: random.Random, batches: Columns, seen: Counter[in
 
 
 def compare_inside(
-    rng: random.Random, data: bytes, batches: Columns, index: int, seen: Counter[int]
+    rng: random.Random, data: bytes, batches: RecordBatches, index: int, seen: Counter[int]
 ) -> None:
     """Decode the payload of one entry, then other bytes in its name."""
     start, end = 61, 61 + rng.randrange(200)
     if 0 <= index < batches.count and rng.random() < 0.8:
-        start = (batches.value(c.B_POSITION, index) & 0xFFFFFFF) + 61
-        end = start - 61 + batches.value(c.B_SIZE, index)
+        start = (batches.position(index) & 0xFFFFFFF) + 61
+        end = start - 61 + batches.size_bytes(index)
     done = rng.choice((0, 0, 0, 1, number(rng)))
     most = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 4)))
     result = both("decode_records", data, start, end, batches, index, done, most)
@@ -442,11 +448,11 @@ def test_twins_agree_on_columns_that_make_no_sense() -> None:
     rng = random.Random(SEED)
     data = builders.batch([one_record(rng, delta) for delta in range(30)])
     for _ in range(COUNT):
-        batches = Columns.from_rows(
+        batches = RecordBatches.from_rows(
             c.BATCH_WIDTH,
             [(*numbers(rng, c.BATCH_WIDTH - 1), rng.randrange(-1, 4)) for _ in range(2)],
         )
-        records = Columns.from_rows(
+        records = DecodedRecords.from_rows(
             c.RECORD_WIDTH,
             [
                 (rng.choice((0, 0, 1, number(rng))), *numbers(rng, c.RECORD_WIDTH - 1))
@@ -477,7 +483,7 @@ def test_walk_of_any_bytes(
     data: bytes, start: int, end: int, last_offset: int, check: bool, most: int
 ) -> None:
     batches, stop, _ = both("walk", data, start, end, 0, last_offset, check, most)
-    assert sum(batches.column(c.B_SIZE)) == stop - max(0, min(start, end, len(data)))
+    assert sum(batches.sizes) == stop - max(0, min(start, end, len(data)))
 
 
 @pytest.mark.fuzz
@@ -583,5 +589,5 @@ def test_constants_are_the_same() -> None:
     # Nothing of it is visible from Python but the results, which the rounds above compare; the
     # number of columns is what they cannot see.
     assert _fast.walk(b"", 0, 0, 0, -1, True, 1)[0].width == c.BATCH_WIDTH
-    empty = Columns.empty(c.BATCH_WIDTH)
+    empty = RecordBatches.empty(c.BATCH_WIDTH)
     assert _fast.decode_run(b"", 0, empty, 0, 1)[0].width == c.RECORD_WIDTH

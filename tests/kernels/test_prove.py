@@ -15,7 +15,7 @@ import pytest
 
 from kdump.kernels import _pure
 from kdump.kernels import columns as c
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"
 ROUNDS = 20_000 if LONG else 400
@@ -24,7 +24,7 @@ SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "0"))
 
 def walked(kernel: ModuleType, *parts: bytes) -> Columns:
     data = b"".join(parts)
-    batches: Columns = kernel.walk(data, 0, len(data), 0, -1, True, 1 << 20)[0]
+    batches: RecordBatches = kernel.walk(data, 0, len(data), 0, -1, True, 1 << 20)[0]
     return batches
 
 
@@ -53,7 +53,7 @@ def test_tally(kernel: ModuleType) -> None:
         builders.batch(base_offset=4, attributes=builders.ZSTD, max_timestamp=80),
     )
     assert kernel.tally(batches) == (4, 1, 2, 90)
-    assert kernel.tally(Columns.empty(c.BATCH_WIDTH)) == (0, 0, 0, -1)
+    assert kernel.tally(RecordBatches.empty(c.BATCH_WIDTH)) == (0, 0, 0, -1)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ class TestEntries:
         return found, list(state), list(marks)
 
     def size(self, kernel: ModuleType) -> int:
-        return self.batches(kernel).value(c.B_SIZE, 0)
+        return self.batches(kernel).size_bytes(0)
 
     def test_entries_of_every_era_hold(self, kernel: ModuleType) -> None:
         size = self.size(kernel)
@@ -224,9 +224,7 @@ def test_twins_agree_on_entries() -> None:
         draw = random.Random(f"{SEED}-{number}")
         batches = random_log(draw, fast)
         assert fast.tally(batches) == _pure.tally(batches), number
-        ends = sorted(
-            {draw.choice([*batches.column(c.B_POSITION), draw.randrange(999)]) for _ in range(6)}
-        )
+        ends = sorted({draw.choice([*batches.positions, draw.randrange(999)]) for _ in range(6)})
         keys = sorted({draw.randrange(-2, 30) for _ in ends})
         offset_slots = offsets(*zip(keys, ends, strict=False))
         stamps = sorted({draw.randrange(-1, 11) for _ in range(4)})
@@ -255,20 +253,20 @@ def test_twins_agree_on_entries() -> None:
     assert seen == {1, 2, 3, 4, 5}
 
 
-def random_records(draw: random.Random, batches: Columns) -> Columns:
+def random_records(draw: random.Random, batches: RecordBatches) -> Columns:
     rows, batch = [], 0
     for _ in range(draw.randrange(12)):
         batch = min(batch + draw.choice([0, 0, 1]), batches.count - 1)
         rows.append(
             (
                 batch, draw.randrange(9), draw.randrange(90),
-                batches.value(c.B_LAST_OFFSET, batch) + draw.choice([0, 0, -1, 1]),
+                batches.last_offset(batch) + draw.choice([0, 0, -1, 1]),
                 draw.choice([-1, 5, 6, 7, 8, 9]), 0, draw.choice([-1, 3]), 0,
                 draw.choice([-1, 7]), 0, 0,
                 draw.choice([0, 0, 1, 2]) | draw.randrange(4) << c.INNER_MAGIC_SHIFT,
             )
         )  # fmt: skip
-    return Columns.from_rows(c.RECORD_WIDTH, rows)
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows)
 
 
 def test_twins_agree_on_records() -> None:
@@ -310,7 +308,7 @@ def test_records_that_hold(kernel: ModuleType) -> None:
     records = kernel.decode_run(data, 0, batches, 0, 99)[0]
     state = records_state()
     assert kernel.prove_records(batches, records, state, True, 9) == []
-    position = batches.value(c.B_POSITION, 1)
+    position = batches.position(1)
     assert list(state)[4:] == [2, 3, 1, position, 0]
 
 
@@ -338,9 +336,9 @@ def test_twins_follow_producers_alike() -> None:
         end = draw.choice([batches.count, draw.randrange(batches.count + 2)])
         table = array("q")
         for producer in draw.sample([1, 2, 3], draw.randrange(4)):
-            before = batches.value(c.B_BASE_SEQUENCE, first) - 1
+            before = batches.base_sequence(first) - 1
             table.extend((producer, 0, draw.choice([before, before, -1, 5]), 9, 0, 9))
-        next_offset = batches.value(c.B_BASE_OFFSET, first) + (draw.random() < 0.1)
+        next_offset = batches.base_offset(first) + (draw.random() < 0.1)
         tables = array("q", table), array("q", table)
         answers = [
             kernel.follow_producers(batches, first, end, next_offset, one)

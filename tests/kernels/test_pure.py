@@ -29,7 +29,7 @@ from damage import cut, flip, put
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels import reasons
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import Columns, RecordBatches
 from kdump.kernels.gathered import Gathered
 
 LAST = (1 << 63) - 1
@@ -123,7 +123,7 @@ def test_walk_message_of_a_broker(kernel: ModuleType) -> None:
 def test_walk_nothing(kernel: ModuleType) -> None:
     batches, stop, reason = kernel.walk(b"", 0, 0, 0, -1, True, 5)
     assert (batches.rows(), batches.flags, stop, reason) == ([], 0, 0, reasons.END)
-    assert list(batches.column(c.B_FLAGS)) == []
+    assert list(batches.row_flags) == []
 
 
 def test_walk_tail_of_17_bytes_is_short_and_of_18_is_read(kernel: ModuleType) -> None:
@@ -158,29 +158,29 @@ def test_walk_end_is_the_end_of_the_file(kernel: ModuleType) -> None:
     batches, stop, reason = kernel.walk(data, 0, half + 20, 0, -1, True, MANY)
     assert (batches.count, stop, reason) == (1, half, reasons.CUT_SHORT)
     batches, stop, reason = kernel.walk(memoryview(data), half, 1 << 40, 7, -1, True, MANY)
-    assert batches.value(c.B_POSITION, 0) == half + 7
+    assert batches.position(0) == half + 7
 
 
 def test_walk_flags_a_wrong_crc_and_shows_both(kernel: ModuleType) -> None:
     good = batch()
     batches = walk(kernel, flip(good, 70))
     assert batches.flags == c.CRC_BAD
-    assert batches.value(c.B_CRC, 0) == int.from_bytes(good[17:21], "big")
-    assert batches.value(c.B_COMPUTED_CRC, 0) != batches.value(c.B_CRC, 0)
+    assert batches.crc(0) == int.from_bytes(good[17:21], "big")
+    assert batches.computed_crc(0) != batches.crc(0)
     unchecked, _, _ = kernel.walk(flip(good, 70), 0, len(good), 0, -1, False, 1)
     assert unchecked.flags == 0
-    assert unchecked.value(c.B_COMPUTED_CRC, 0) == unchecked.value(c.B_CRC, 0)
+    assert unchecked.computed_crc(0) == unchecked.crc(0)
 
 
 def test_walk_leader_epoch_is_outside_the_crc(kernel: ModuleType) -> None:
     batches = walk(kernel, batch(leader_epoch=-5))
-    assert (batches.flags, batches.value(c.B_LEADER_EPOCH, 0)) == (0, -5)
+    assert (batches.flags, batches.leader_epoch(0)) == (0, -5)
 
 
 def test_walk_offsets_must_rise(kernel: ModuleType) -> None:
     two = [record(0), record(1)]
     data = batch(two, base_offset=10) + batch(two, base_offset=11) + batch(two, base_offset=12)
-    flags = list(walk(kernel, data).column(c.B_FLAGS))
+    flags = list(walk(kernel, data).row_flags)
     assert flags == [0, c.OFFSET_NOT_RISING, c.OFFSET_NOT_RISING]
     assert walk(kernel, batch(base_offset=5), last_offset=4).flags == 0
     assert walk(kernel, batch(base_offset=5), last_offset=5).flags == c.OFFSET_NOT_RISING
@@ -190,7 +190,7 @@ def test_walk_offsets_must_rise(kernel: ModuleType) -> None:
 
 def test_walk_last_offset_wraps(kernel: ModuleType) -> None:
     batches = walk(kernel, batch(base_offset=LAST, last_offset_delta=1))
-    assert batches.value(c.B_LAST_OFFSET, 0) == -LAST - 1
+    assert batches.last_offset(0) == -LAST - 1
     assert batches.flags == c.OFFSET_NOT_RISING
 
 
@@ -229,7 +229,7 @@ def test_walk_count_against_delta(
 )
 def test_walk_attributes_of_magic_2(kernel: ModuleType, attributes: int, flags: int) -> None:
     batches = walk(kernel, batch(attributes=attributes))
-    assert (batches.flags, batches.value(c.B_ATTRIBUTES, 0)) == (flags, attributes)
+    assert (batches.flags, batches.attributes(0)) == (flags, attributes)
 
 
 def test_walk_wrapper(kernel: ModuleType) -> None:
@@ -259,10 +259,10 @@ def test_walk_any_magic_over_a_v0_message(kernel: ModuleType, magic: int) -> Non
         (row,) = walk(kernel, data).rows()
         assert (row[c.B_LAYOUT], row[c.B_FLAGS]) == (0, c.MAGIC_UNKNOWN)
         assert (row[c.B_BASE_OFFSET], row[c.B_MAGIC]) == (9, magic)
-        assert decode(kernel, data)[1].value(c.R_VALUE_SIZE, 0) == len(value)
+        assert decode(kernel, data)[1].value_size(0) == len(value)
         # Without the sums there is only magic to go by.
         unchecked, _, _ = kernel.walk(data, 0, len(data), 0, -1, False, 1)
-        assert unchecked.value(c.B_LAYOUT, 0) == 2
+        assert unchecked.layout(0) == 2
 
 
 def test_walk_batch_too_small_shows_what_is_inside(kernel: ModuleType) -> None:
@@ -404,7 +404,7 @@ def test_decode_records_in_pieces(kernel: ModuleType) -> None:
 
 def test_decode_log_append_time(kernel: ModuleType) -> None:
     data = batch([record(0, 99)], attributes=LOG_APPEND_TIME, base_timestamp=5, max_timestamp=8)
-    assert decode(kernel, data)[1].value(c.R_TIMESTAMP, 0) == 8
+    assert decode(kernel, data)[1].timestamp(0) == 8
 
 
 def test_decode_wraps_as_a_long(kernel: ModuleType) -> None:
@@ -435,7 +435,7 @@ TEN = b"\xff" * 9
 )
 def test_varlong_of_ten_bytes(kernel: ModuleType, delta: bytes, expected: int) -> None:
     data = batch([body(delta, b"\0", NO, NO, b"\0")], base_timestamp=0)
-    assert decode(kernel, data)[1].value(c.R_TIMESTAMP, 0) == expected
+    assert decode(kernel, data)[1].timestamp(0) == expected
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_varlong_of_ten_bytes(kernel: ModuleType, delta: bytes, expected: int) -
 )
 def test_varint_of_five_bytes(kernel: ModuleType, delta: bytes, expected: int) -> None:
     data = batch([body(b"\0", delta, NO, NO, b"\0")])
-    assert decode(kernel, data)[1].value(c.R_OFFSET, 0) == expected
+    assert decode(kernel, data)[1].offset(0) == expected
 
 
 @pytest.mark.parametrize(
@@ -1120,7 +1120,7 @@ def test_room_for_one_record(kernel: ModuleType) -> None:
 def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
     data = batch()
     batches, records = decode(kernel, data)
-    none = Columns.empty(c.BATCH_WIDTH)
+    none = RecordBatches.empty(c.BATCH_WIDTH)
     calls = (
         lambda: kernel.decode_records(data, 0, 9, batches, 1, 0, 9),
         lambda: kernel.decode_records(data, 0, 9, batches, -1, 0, 9),

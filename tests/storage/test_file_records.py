@@ -179,9 +179,9 @@ def test_header_reads_no_more_than_the_header(tmp_path: Path) -> None:
         for number, start in enumerate(starts[:-1]):
             row = records.header(start)
             assert row is not None
-            assert row.value(c.B_POSITION, 0) == start
-            assert row.value(c.B_SIZE, 0) == len(data[number])
-            assert row.value(c.B_LAST_OFFSET, 0) == number
+            assert row.position(0) == start
+            assert row.size_bytes(0) == len(data[number])
+            assert row.last_offset(0) == number
             valid = records.valid_at(start, source.size, -1)
             assert valid is not None
             for column in (c.B_MAGIC, c.B_ATTRIBUTES, c.B_RECORDS_COUNT, c.B_CRC, c.B_LAYOUT):
@@ -267,6 +267,6 @@ def test_oversize_is_a_row_of_its_own(tmp_path: Path) -> None:
     with opened(tmp_path / "a.log", data) as source:
         (item,) = FileRecords(source, limit=1).walk()
     assert isinstance(item, Oversize)
-    crc = item.batches.value(c.B_CRC, 0)
-    assert crc == item.batches.value(c.B_COMPUTED_CRC, 0) == builders.crc32c(data[21:])
-    assert item.batches.value(c.B_SIZE, 0) == len(data)
+    crc = item.batches.crc(0)
+    assert crc == item.batches.computed_crc(0) == builders.crc32c(data[21:])
+    assert item.batches.size_bytes(0) == len(data)

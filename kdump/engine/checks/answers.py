@@ -121,7 +121,7 @@ class Answers:
         records = FileRecords(self._log, limit=self._limit)
         for run in records.runs_as_is(position):
             batches = run.batches
-            for row, newest in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
+            for row, newest in enumerate(batches.max_timestamps):
                 if newest < target_ms:
                     continue
                 for offset, timestamp_ms in _records(run.data, run.base, batches, row, self._limit):
@@ -131,8 +131,8 @@ class Answers:
 
 
 def _records(
-    data: bytearray, base: int, batches: c.Columns, row: int, limit: int
+    data: bytearray, base: int, batches: c.RecordBatches, row: int, limit: int
 ) -> Iterator[tuple[int, int]]:
     for piece in read_batch(data, base, batches, row, limit=limit):
         records = piece.records
-        yield from zip(records.column(c.R_OFFSET), records.column(c.R_TIMESTAMP), strict=True)
+        yield from zip(records.offsets, records.timestamps, strict=True)

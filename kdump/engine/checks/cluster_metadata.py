@@ -188,10 +188,10 @@ def _replay_log(log: LocalLog, state: ClusterMetadata, limit: int) -> None:
 
 def _replay_run(run: Run, state: ClusterMetadata, limit: int) -> None:
     for row in range(run.batches.count):
-        last = run.batches.value(c.B_LAST_OFFSET, row)
+        last = run.batches.last_offset(row)
         if last < state.next_offset:
             continue
-        if run.batches.value(c.B_BASE_OFFSET, row) > state.next_offset:
+        if run.batches.base_offset(row) > state.next_offset:
             state.complete = False
         _replay_batch(run, row, state, limit, from_offset=state.next_offset)
         state.next_offset = last + 1
@@ -201,7 +201,7 @@ def _replay_batch(
     run: Run, row: int, state: ClusterMetadata | None, limit: int, *, from_offset: int | None
 ) -> set[int | None]:
     """Add the records of one batch; give the types of its control records."""
-    is_control = run.batches.value(c.B_FLAGS, row) & c.CONTROL
+    is_control = run.batches.flags_of(row) & c.CONTROL
     kinds: set[int | None] = set()
     if not is_control and state is None:
         return kinds
@@ -217,17 +217,11 @@ def _replay_batch(
 
 
 def _records(
-    data: bytes | bytearray | memoryview, records: c.Columns
+    data: bytes | bytearray | memoryview, records: c.DecodedRecords
 ) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
     for row in range(records.count):
-        key, value = (
-            bytes(data[at : at + size]) if size >= 0 else None
-            for at, size in (
-                (records.value(c.R_KEY, row), records.value(c.R_KEY_SIZE, row)),
-                (records.value(c.R_VALUE, row), records.value(c.R_VALUE_SIZE, row)),
-            )
-        )
-        yield records.value(c.R_OFFSET, row), records.value(c.R_TIMESTAMP, row), key, value
+        key, value = records.key(data, row), records.payload(data, row)
+        yield records.offset(row), records.timestamp(row), key, value
 
 
 __all__ = [

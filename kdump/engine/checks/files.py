@@ -17,7 +17,6 @@ from kdump.engine.checks.access import FileStatus, kept_out, status_of
 from kdump.engine.checks.holes import Covered, Seen, has_log, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.findings import Finding, finding
-from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.names import Kind
 
@@ -67,13 +66,13 @@ class Files(Check):
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
         """Note where a segment's offsets begin."""
         if self._first is None:
-            self._first = run.batches.value(c.B_BASE_OFFSET, 0)
+            self._first = run.batches.base_offset(0)
         return iter(())
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
         """Note where a segment's offsets begin."""
         if self._first is None:
-            self._first = one.batches.value(c.B_BASE_OFFSET, 0)
+            self._first = one.batches.base_offset(0)
         return iter(())
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:

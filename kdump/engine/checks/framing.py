@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.offsets import Released
     from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
 
@@ -62,7 +62,7 @@ class Framing(Check):
         self._misplaced: list[Finding] = []  # until it is known where offsets go on
         self._past_at = -1  # where the last batch starts that lay above all its segment can hold
         self._gaps: Counter[str] = Counter()
-        self._reserved: tuple[Columns, int] | None = None  # the first, and its row
+        self._reserved: tuple[RecordBatches, int] | None = None  # the first, and its row
         self._reserved_count = 0
 
     def begin(self, segment: SegmentScan) -> Iterable[Finding]:
@@ -136,7 +136,7 @@ class Framing(Check):
         elif len(self._misplaced) >= _MISPLACED:
             yield from self._place(None)
 
-    def _rows(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
+    def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         self._end.run(batches, self._offsets.last)
         if rows := reserved_rows(batches):
             self._reserved_count += len(rows)
@@ -150,7 +150,7 @@ class Framing(Check):
                     yield told
         if self._misplaced and batches.count:
             yield from self._follows(segment, _entry(batches, 0))
-        past = batches.value(c.B_LAST_OFFSET, batches.count - 1) >= segment.end_offset
+        past = batches.last_offset(batches.count - 1) >= segment.end_offset
         if past or batches.flags & c.OFFSET_NOT_RISING:
             yield from self._order(segment, batches)
         last = batches.count - 1
@@ -159,7 +159,7 @@ class Framing(Check):
             _entry(batches, last),
         )
 
-    def _order(self, segment: SegmentScan, batches: Columns) -> Iterator[Finding]:
+    def _order(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         """Tell which entries are out of order.
 
         The kernel flags all that lie below the highest before them. Where one base offset is too
@@ -266,11 +266,11 @@ def stopped_cleanly(partition: PartitionScan) -> bool:
     )
 
 
-def _entry(batches: Columns, row: int) -> _Entry:
-    last = batches.value(c.B_LAST_OFFSET, row)
-    wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
-    first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
-    position, size_bytes = batches.value(c.B_POSITION, row), batches.value(c.B_SIZE, row)
+def _entry(batches: RecordBatches, row: int) -> _Entry:
+    last = batches.last_offset(row)
+    wrapper = bool(batches.flags_of(row) & c.WRAPPER)
+    first = last if wrapper else batches.base_offset(row)
+    position, size_bytes = batches.position(row), batches.size_bytes(row)
     return _Entry(position, size_bytes, first, last, wrapper)
 
 

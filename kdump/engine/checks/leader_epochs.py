@@ -20,7 +20,6 @@ from kdump.engine.checks.ordering import in_order
 from kdump.engine.damage import at_place
 from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
-from kdump.kernels import columns as c
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import Kind, Retirement
@@ -29,7 +28,7 @@ from kdump.storage.source import Source
 if TYPE_CHECKING:
     from kdump.engine.rows import Place
     from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
     from kdump.storage.checkpoints import EpochStart
 
@@ -77,9 +76,9 @@ class LeaderEpochs(Check):
         self._batches(segment, one.batches)
         return ()
 
-    def _batches(self, segment: SegmentScan, batches: Columns) -> None:
+    def _batches(self, segment: SegmentScan, batches: RecordBatches) -> None:
         count = batches.count
-        epochs = batches.column(c.B_LEADER_EPOCH)
+        epochs = batches.leader_epochs
         if self._too_many or not count:
             return
         self._doubtful = not in_order(segment, batches)
@@ -94,7 +93,7 @@ class LeaderEpochs(Check):
                 start = row
 
     def _add(
-        self, segment: SegmentScan, batches: Columns, start: int, stop: int, epoch: int
+        self, segment: SegmentScan, batches: RecordBatches, start: int, stop: int, epoch: int
     ) -> None:
         """Take up the rows of [start, stop), all of one epoch."""
         if self._spans and epoch == self._newest != _NONE:
@@ -111,20 +110,20 @@ class LeaderEpochs(Check):
         self._spans.append(
             Span(
                 epoch,
-                batches.value(c.B_BASE_OFFSET, start),
-                batches.value(c.B_LAST_OFFSET, stop - 1),
+                batches.base_offset(start),
+                batches.last_offset(stop - 1),
                 stop - start,
                 segment.place,
-                batches.value(c.B_POSITION, start),
-                batches.value(c.B_SIZE, start),
+                batches.position(start),
+                batches.size_bytes(start),
                 self._doubtful,
             )
         )
 
-    def _extend(self, batches: Columns, row: int, count: int) -> None:
+    def _extend(self, batches: RecordBatches, row: int, count: int) -> None:
         span = self._spans[-1]
         self._spans[-1] = span._replace(
-            last_offset=batches.value(c.B_LAST_OFFSET, row),
+            last_offset=batches.last_offset(row),
             batches=span.batches + count,
             doubtful=span.doubtful or self._doubtful,
         )

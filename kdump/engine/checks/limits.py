@@ -18,7 +18,7 @@ from kdump.storage import names
 if TYPE_CHECKING:
     from kdump.engine.rows import Place
     from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
 
 _DELETE_HORIZON_BIT = 0x40
@@ -32,15 +32,15 @@ class _Tally:
         self.worst = 0
         self.first: tuple[Place, int, int, int] | None = None
 
-    def add(self, place: Place, batches: Columns, row: int, value: int) -> None:
+    def add(self, place: Place, batches: RecordBatches, row: int, value: int) -> None:
         self.count += 1
         self.worst = max(self.worst, value)
         if self.first is None:
             self.first = (
                 place,
-                batches.value(c.B_POSITION, row),
-                batches.value(c.B_SIZE, row),
-                batches.value(c.B_LAST_OFFSET, row),
+                batches.position(row),
+                batches.size_bytes(row),
+                batches.last_offset(row),
             )
 
 
@@ -91,26 +91,26 @@ class Limits(Check):
         """Compare a header with the limits."""
         return self._look(segment.place, one.batches)
 
-    def _look(self, place: Place, batches: Columns) -> Iterator[Finding]:
-        if self._sized and max(batches.column(c.B_SIZE)) > self._largest:
-            for row, size_bytes in enumerate(batches.column(c.B_SIZE)):
+    def _look(self, place: Place, batches: RecordBatches) -> Iterator[Finding]:
+        if self._sized and max(batches.sizes) > self._largest:
+            for row, size_bytes in enumerate(batches.sizes):
                 if size_bytes > self._largest:
                     self._large.add(place, batches, row, size_bytes)
         if self._timed:
             self._look_at_times(place, batches)
         return iter(())
 
-    def _look_at_times(self, place: Place, batches: Columns) -> None:
+    def _look_at_times(self, place: Place, batches: RecordBatches) -> None:
         after_ms = self._times.not_after_ms + self._after_ms
-        if max(batches.column(c.B_MAX_TIMESTAMP)) > after_ms:
-            for row, time_ms in enumerate(batches.column(c.B_MAX_TIMESTAMP)):
+        if max(batches.max_timestamps) > after_ms:
+            for row, time_ms in enumerate(batches.max_timestamps):
                 if time_ms > after_ms and _is_create_time(batches, row):
                     self._late.add(place, batches, row, time_ms - self._times.not_after_ms)
         if self._times.not_before_ms is None:
             return
         before_ms = self._times.not_before_ms - self._before_ms
-        if min(batches.column(c.B_BASE_TIMESTAMP)) < before_ms:
-            for row, time_ms in enumerate(batches.column(c.B_BASE_TIMESTAMP)):
+        if min(batches.base_timestamps) < before_ms:
+            for row, time_ms in enumerate(batches.base_timestamps):
                 if 0 <= time_ms < before_ms and _is_create_time(batches, row):
                     self._early.add(place, batches, row, self._times.not_before_ms - time_ms)
 
@@ -155,11 +155,11 @@ class Limits(Check):
         )
 
 
-def _is_create_time(batches: Columns, row: int) -> bool:
+def _is_create_time(batches: RecordBatches, row: int) -> bool:
     """Whether the header's times are the producer's; a delete horizon is no record's (F21)."""
-    if batches.value(c.B_LAYOUT, row) == 0:
+    if batches.layout(row) == 0:
         return False
-    attributes = batches.value(c.B_ATTRIBUTES, row)
-    if attributes & TIMESTAMP_TYPE_BIT or batches.value(c.B_FLAGS, row) & c.CONTROL:
+    attributes = batches.attributes(row)
+    if attributes & TIMESTAMP_TYPE_BIT or batches.flags_of(row) & c.CONTROL:
         return False
-    return not (batches.value(c.B_LAYOUT, row) == 2 and attributes & _DELETE_HORIZON_BIT)
+    return not (batches.layout(row) == 2 and attributes & _DELETE_HORIZON_BIT)

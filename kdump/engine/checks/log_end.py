@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.damage import at_place
-from kdump.engine.offsets import MESSAGES_A_BYTE, told_first
+from kdump.engine.offsets import MESSAGES_A_BYTE
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -26,7 +26,7 @@ from kdump.storage.source import whole
 if TYPE_CHECKING:
     from kdump.engine.findings import Finding
     from kdump.engine.scan import SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap
 
 _SILENT = ("cut-short", "short-tail")  # what ends a broker's reading without a word
@@ -58,21 +58,21 @@ class LogEnd:
         self._believed = last_offset  # the last offset that is, and where its batch ends
         self._believed_end = 0
 
-    def run(self, batches: Columns, believed: int) -> None:
+    def run(self, batches: RecordBatches, believed: int) -> None:
         """Take up sound batches; `believed` is the last believed offset now."""
         row = batches.count - 1
-        lasts = batches.column(c.B_LAST_OFFSET)
+        lasts = batches.last_offsets
         if lasts[row] == believed:
-            self._before(batches, row, told_first(batches, row) - 1)
+            self._before(batches, row, batches.known_offset(row) - 1)
         elif believed != self._believed:
             self._before(batches, row, believed)
         self._header = self._read(batches, row, sound=True)
         if lasts[row] == believed:
             self._believed, self._believed_end = believed, _end(batches, row)
 
-    def _before(self, batches: Columns, row: int, most: int) -> None:
+    def _before(self, batches: RecordBatches, row: int, most: int) -> None:
         """Find what to believe before a row: of those that are no higher the nearest."""
-        lasts = batches.column(c.B_LAST_OFFSET)
+        lasts = batches.last_offsets
         at = next((k for k in range(row - 1, -1, -1) if self._floor < lasts[k] <= most), None)
         if at is not None:
             self._believed, self._believed_end = lasts[at], _end(batches, at)
@@ -85,20 +85,20 @@ class LogEnd:
         if header is None or header.flags & c.TOO_SMALL:
             framed = False
         else:
-            framed = gap.size_bytes == header.value(c.B_SIZE, 0)
+            framed = gap.size_bytes == header.size_bytes(0)
         if header is not None and framed:
             self._header = self._read(header, 0, sound=False)
         elif gap.reason not in _SILENT or not gap.to_end:
             self._header = None
 
-    def _read(self, batches: Columns, row: int, *, sound: bool) -> _Header:
-        last, position = batches.value(c.B_LAST_OFFSET, row), batches.value(c.B_POSITION, row)
-        wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
-        first = last if wrapper else batches.value(c.B_BASE_OFFSET, row)
-        count = batches.value(c.B_RECORDS_COUNT, row)
+    def _read(self, batches: RecordBatches, row: int, *, sound: bool) -> _Header:
+        last, position = batches.last_offset(row), batches.position(row)
+        wrapper = bool(batches.flags_of(row) & c.WRAPPER)
+        first = last if wrapper else batches.base_offset(row)
+        count = batches.records_count(row)
         return _Header(
             position,
-            batches.value(c.B_SIZE, row),
+            batches.size_bytes(row),
             first,
             last,
             self._believed,
@@ -203,12 +203,12 @@ def _span(segment: SegmentScan, header: _Header) -> int:
         for piece in read_batch(data, header.position, rows, row, limit=DEFAULT_LIMIT):
             if piece.reason not in (reasons.END, reasons.FULL):
                 return 0
-            offsets += piece.records.column(c.R_OFFSET)
+            offsets += piece.records.offsets
     return offsets[-1] - offsets[0] + 1 if offsets else 0
 
 
-def _end(batches: Columns, row: int) -> int:
-    return batches.value(c.B_POSITION, row) + batches.value(c.B_SIZE, row)
+def _end(batches: RecordBatches, row: int) -> int:
+    return batches.position(row) + batches.size_bytes(row)
 
 
 def _indexed(segment: SegmentScan, position: int) -> int | None:

@@ -9,19 +9,19 @@ from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.scan import SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 
-def in_order(segment: SegmentScan, batches: Columns) -> bool:
+def in_order(segment: SegmentScan, batches: RecordBatches) -> bool:
     """Whether the batches rise, from the segment's base offset and below its end."""
     if batches.flags & c.OFFSET_NOT_RISING:
         return False
-    return batches.value(c.B_LAST_OFFSET, batches.count - 1) < segment.end_offset
+    return batches.last_offset(batches.count - 1) < segment.end_offset
 
 
-def out_of_order(segment: SegmentScan, batches: Columns) -> Iterator[tuple[int, int]]:
+def out_of_order(segment: SegmentScan, batches: RecordBatches) -> Iterator[tuple[int, int]]:
     """Yield ranges of rows of which some do not fit their neighbours, the neighbours included."""
-    bases, lasts = batches.column(c.B_BASE_OFFSET), batches.column(c.B_LAST_OFFSET)
+    bases, lasts = batches.base_offsets, batches.last_offsets
     most = segment.end_offset
     before = segment.last_offset
     first = end = 0

@@ -25,12 +25,11 @@ from kdump.engine.producer_state import (
     Unreadable,
 )
 from kdump.engine.sequences.rules import COORDINATED, DUPLICATE, GAP, ahead, judge
-from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.producer_state import Event
     from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
 _DOUBT = " (If the log starts at its first segment: no checkpoint of log starts is beside it.)"
@@ -86,8 +85,8 @@ class Producers(Check):
                 yield from self._replay(segment, run._replace(batches=batches.slice(start, first)))
             self._forget(0)
             last = end - 1
-            position = batches.value(c.B_POSITION, first)
-            behind = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+            position = batches.position(first)
+            behind = batches.position(last) + batches.size_bytes(last)
             self._index.unknown(segment, position, behind)
             start = end
         if start < batches.count:
@@ -97,9 +96,9 @@ class Producers(Check):
 
     def _replay(self, segment: SegmentScan, item: Run | Oversize) -> Iterator[Reported]:
         batches = item.batches
-        last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+        last = batches.last_offset(batches.count - 1)
         if self._states.next_offset < 0:
-            self._index.known_again(batches.value(c.B_BASE_OFFSET, 0))
+            self._index.known_again(batches.base_offset(0))
         start = 0
         while (stop := self._snapshots.next_offset(last)) is not None:
             for event in self._states.replay(item, start, stop):
@@ -109,7 +108,9 @@ class Producers(Check):
         for event in self._states.replay(item, start):
             yield from self._event(segment, batches, event)
 
-    def _event(self, segment: SegmentScan, batches: Columns, event: Event) -> Iterator[Reported]:
+    def _event(
+        self, segment: SegmentScan, batches: RecordBatches, event: Event
+    ) -> Iterator[Reported]:
         if isinstance(event, Ended):
             if not event.committed:
                 self._index.aborted(segment, event)
@@ -156,7 +157,7 @@ class Producers(Check):
             yield from open_transactions(self.partition, newest, self._states)
 
 
-def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:
+def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Suspect:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, and this batch of it is not transactional."
@@ -165,7 +166,7 @@ def _mixed(segment: SegmentScan, batches: Columns, event: Mixed) -> Suspect:
 
 
 def _sequence(
-    segment: SegmentScan, batches: Columns, event: Unjoined, expiration_ms: int
+    segment: SegmentScan, batches: RecordBatches, event: Unjoined, expiration_ms: int
 ) -> Iterator[Suspect]:
     """Tell of a gap, or of numbers seen before, where neither has an innocent explanation."""
     before, row = event.previous, event.row
@@ -180,7 +181,7 @@ def _sequence(
     elif judged == GAP:
         message = whose + (
             f"{ahead(event):,} sequence numbers are missing between offset "
-            f"{before.last_offset:,} and {batches.value(c.B_BASE_OFFSET, row):,}, and no offset is."
+            f"{before.last_offset:,} and {batches.base_offset(row):,}, and no offset is."
         )
         code = "sequence-gap"
     else:
@@ -194,7 +195,7 @@ def _sequence(
 def _suspect(
     code: str,
     segment: SegmentScan,
-    batches: Columns,
+    batches: RecordBatches,
     row: int,
     rests_on: int,
     message: str,
@@ -202,8 +203,8 @@ def _suspect(
     actual: object = None,
 ) -> Suspect:
     """A finding about a batch, which rests on the log from an earlier offset on."""
-    position, size = batches.value(c.B_POSITION, row), batches.value(c.B_SIZE, row)
-    offset = batches.value(c.B_BASE_OFFSET, row)
+    position, size = batches.position(row), batches.size_bytes(row)
+    offset = batches.base_offset(row)
     told = at_place(
         code,
         segment.place,

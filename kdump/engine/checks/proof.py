@@ -76,7 +76,7 @@ class Proof:
         """Make room for the kernel's marks."""
         self.marks = array("q", bytes(8 * len(self.offsets or ())))
 
-    def feed(self, batches: c.Columns) -> None:
+    def feed(self, batches: c.RecordBatches) -> None:
         """Prove the entries that these batches can prove."""
         found = kernels.prove_entries(
             batches,
@@ -92,29 +92,29 @@ class Proof:
                 BadEntry(
                     why,
                     number,
-                    batches.value(c.B_POSITION, row),
+                    batches.position(row),
                     self._culprit(batches, number, row) if why == c.PASSES_OVER else None,
-                    batches.value(c.B_MAX_TIMESTAMP, row),
+                    batches.max_timestamp(row),
                 )
             )
         last = batches.count - 1
-        self.last_position = batches.value(c.B_POSITION, last)
+        self.last_position = batches.position(last)
         if batches.flags & c.OFFSET_NOT_RISING:
-            every = batches.column(c.B_LAST_OFFSET)
+            every = batches.last_offsets
             last = max(range(batches.count), key=every.__getitem__)
-        if batches.value(c.B_LAST_OFFSET, last) > self._highest:
-            self._highest = batches.value(c.B_LAST_OFFSET, last)
-            self._highest_at = batches.value(c.B_POSITION, last)
+        if batches.last_offset(last) > self._highest:
+            self._highest = batches.last_offset(last)
+            self._highest_at = batches.position(last)
 
-    def _culprit(self, batches: c.Columns, number: int, row: int) -> int:
+    def _culprit(self, batches: c.RecordBatches, number: int, row: int) -> int:
         """Where the batch starts that ends at an entry's offset or later, before its position."""
         assert self.offsets is not None
         offset = self.segment.base_offset + self.offsets.entry(number)[0]
         if self._highest >= offset:
             return self._highest_at
         for before in range(row):
-            if batches.value(c.B_LAST_OFFSET, before) >= offset:
-                return batches.value(c.B_POSITION, before)
+            if batches.last_offset(before) >= offset:
+                return batches.position(before)
         return -1
 
     @property

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks import Reported
     from kdump.engine.findings import Finding
     from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.frames import Oversize, Run
 
 RECORDS_A_CHUNK = 8192
@@ -65,7 +65,7 @@ class Records(Check):
             yield from self._hold(segment, batches, records, complete=not wrong)
             if wrong:
                 self._state[0] = -1
-                decoded = sum(1 for at in records.column(c.R_BATCH) if at == following)
+                decoded = sum(1 for at in records.batches if at == following)
                 yield from self._undecodable(segment, reason, "", batches, following, decoded)
                 following += 1
             elif reason != reasons.END and following == row:
@@ -112,7 +112,7 @@ class Records(Check):
     def _one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
         """Open one batch that is compressed, a control batch, flagged or large."""
         batches = run.batches
-        wrapper = bool(batches.value(c.B_FLAGS, row) & c.WRAPPER)
+        wrapper = bool(batches.flags_of(row) & c.WRAPPER)
         decoded = 0
         first: int | None = None
         pieces = read_batch(
@@ -125,7 +125,7 @@ class Records(Check):
         )
         for piece in pieces:
             if first is None and piece.records.count:
-                first = piece.records.value(c.R_OFFSET, 0)
+                first = piece.records.offset(0)
             decoded += piece.records.count
             complete = piece.reason in (reasons.END, reasons.INNER_CUT_SHORT)
             yield from self._hold(segment, batches, piece.records, complete=complete)
@@ -136,12 +136,17 @@ class Records(Check):
                 )
         if wrapper:
             segment.opened(decoded)
-            before = batches.value(c.B_LAST_OFFSET, row - 1) if row else segment.last_offset
-            if first is not None and 0 <= first <= before < batches.value(c.B_LAST_OFFSET, row):
+            before = batches.last_offset(row - 1) if row else segment.last_offset
+            if first is not None and 0 <= first <= before < batches.last_offset(row):
                 yield self._overlap(segment, batches, row, first, before)
 
     def _hold(
-        self, segment: SegmentScan, batches: Columns, records: Columns, *, complete: bool
+        self,
+        segment: SegmentScan,
+        batches: RecordBatches,
+        records: DecodedRecords,
+        *,
+        complete: bool,
     ) -> Iterator[Reported]:
         """Let the kernel look, and name each wrong batch once for each thing wrong with it."""
         found = kernels.prove_records(batches, records, self._state, complete, _TOLD_A_CHUNK)
@@ -156,21 +161,19 @@ class Records(Check):
     def _wrong(
         self,
         segment: SegmentScan,
-        batches: Columns,
-        records: Columns,
+        batches: RecordBatches,
+        records: DecodedRecords,
         why: int,
         row: int,
         record: int,
     ) -> Iterator[Reported]:
-        offset = records.value(c.R_OFFSET, record) if record < records.count else None
-        base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+        offset = records.offset(record) if record < records.count else None
+        base, last = batches.base_offset(row), batches.last_offset(row)
         if why == c.MAX_TIMESTAMP:
             if record == records.count:  # it may have begun in an earlier piece
                 newest = self._state[2]
             else:
-                of_batch = zip(
-                    records.column(c.R_BATCH), records.column(c.R_TIMESTAMP), strict=True
-                )
+                of_batch = zip(records.batches, records.timestamps, strict=True)
                 newest = max(time for at, time in of_batch if at == row)
             yield self._batch_finding(
                 "batch-max-timestamp",
@@ -178,17 +181,17 @@ class Records(Check):
                 batches,
                 row,
                 expected=newest,
-                actual=batches.value(c.B_MAX_TIMESTAMP, row),
-                message=_max_timestamp_words(newest, batches.value(c.B_MAX_TIMESTAMP, row)),
+                actual=batches.max_timestamp(row),
+                message=_max_timestamp_words(newest, batches.max_timestamp(row)),
             )
         elif why == c.INNER_SUM:
             yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
         elif why == c.LAST_OFFSET:
             yield _resting(self._wrapper_ends(segment, batches, records, row, record))
-        elif not batches.value(c.B_FLAGS, row) & c.DELTA_COUNT:  # else told of already
+        elif not batches.flags_of(row) & c.DELTA_COUNT:  # else told of already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
-            elif batches.value(c.B_FLAGS, row) & c.WRAPPER:
+            elif batches.flags_of(row) & c.WRAPPER:
                 return  # then its last message is another, or they do not rise
             else:
                 message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
@@ -204,11 +207,16 @@ class Records(Check):
             yield _resting(found)
 
     def _wrapper_ends(
-        self, segment: SegmentScan, batches: Columns, records: Columns, row: int, record: int
+        self,
+        segment: SegmentScan,
+        batches: RecordBatches,
+        records: DecodedRecords,
+        row: int,
+        record: int,
     ) -> Finding:
         """Tell of a magic 0 wrapper that ends elsewhere; its messages have offsets of their own."""
-        last = batches.value(c.B_LAST_OFFSET, row)
-        inside = records.value(c.R_OFFSET, record - 1) if 0 < record <= records.count else None
+        last = batches.last_offset(row)
+        inside = records.offset(record - 1) if 0 < record <= records.count else None
         message = f"The wrapper's offset {last:,} is not that of its last message"
         consequences: tuple[str, ...] = ()
         if inside is not None:
@@ -230,7 +238,7 @@ class Records(Check):
         )
 
     def _overlap(
-        self, segment: SegmentScan, batches: Columns, row: int, first: int, before: int
+        self, segment: SegmentScan, batches: RecordBatches, row: int, first: int, before: int
     ) -> Reported:
         found = self._batch_finding(
             "wrapper-offset",
@@ -243,7 +251,7 @@ class Records(Check):
             message=f"The wrapper's first message has offset {first:,}, but the entry before "
             f"reaches {before:,}.",
         )
-        position = batches.value(c.B_POSITION, row)
+        position = batches.position(row)
         return Suspect(found, Touches(found.segment, max(position - 1, 0), position + 1))
 
     def _undecodable(
@@ -251,14 +259,14 @@ class Records(Check):
         segment: SegmentScan,
         reason: int,
         detail: str,
-        batches: Columns,
+        batches: RecordBatches,
         row: int,
         decoded: int,
     ) -> Iterator[Reported]:
         what = NOT_CHECKED.get(reason)
         if what is not None:
             self.not_checked[what] = self.not_checked.get(what, 0) + 1
-        flags = batches.value(c.B_FLAGS, row)
+        flags = batches.flags_of(row)
         if flags & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
             return  # what is wrong with the header is told of already
         told = decode_finding(reason, detail, segment.place, batches, row, decoded)
@@ -266,14 +274,14 @@ class Records(Check):
             yield told if what is not None else _resting(told)
 
     def _batch_finding(
-        self, code: str, segment: SegmentScan, batches: Columns, row: int, **members: object
+        self, code: str, segment: SegmentScan, batches: RecordBatches, row: int, **members: object
     ) -> Finding:
-        members.setdefault("offset", batches.value(c.B_LAST_OFFSET, row))
+        members.setdefault("offset", batches.last_offset(row))
         return at_place(
             code,
             segment.place,
-            position=batches.value(c.B_POSITION, row),
-            size_bytes=batches.value(c.B_SIZE, row),
+            position=batches.position(row),
+            size_bytes=batches.size_bytes(row),
             **members,
         )
 

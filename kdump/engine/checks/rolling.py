@@ -22,7 +22,7 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.scan import PartitionScan, SegmentScan
     from kdump.engine.settings import Settings
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import BatchHeader, RecordBatches
     from kdump.record.frames import Oversize, Run
 
 SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
@@ -100,7 +100,7 @@ class Rolling(Check):
         self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
         self._sealed: Sealed | None = None  # the segment before, where all of it is known
         self._next_offset = 0
-        self._first: tuple[int, ...] | None = None  # header of this segment's first batch
+        self._first: BatchHeader | None = None  # header of this segment's first batch
 
     def begin(self, segment: SegmentScan) -> Iterator[Finding]:
         """Take up a segment."""
@@ -115,9 +115,9 @@ class Rolling(Check):
         """Look at the first batch of a segment."""
         return self._take(one.batches)
 
-    def _take(self, batches: Columns) -> Iterator[Finding]:
+    def _take(self, batches: RecordBatches) -> Iterator[Finding]:
         if self._first is None:
-            self._first = batches.row(0)
+            self._first = batches.header(0)
         return iter(())
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:
@@ -125,14 +125,14 @@ class Rolling(Check):
         first = self._first
         if self._sealed is not None and first is not None:
             incoming = Incoming(
-                first[c.B_SIZE],
+                first.size_bytes,
                 segment.end_position,
-                first[c.B_MAX_TIMESTAMP],
-                first[c.B_LAST_OFFSET],
+                first.max_timestamp,
+                first.last_offset,
             )
             if self._sealed.base_offset < self._cleaned:
                 self.rolled.append(Rolled(self._sealed.base_offset, COMPACTED))
-            elif first[c.B_FLAGS] & c.WRAPPER or first[c.B_BASE_OFFSET] == self._next_offset:
+            elif first.flags & c.WRAPPER or first.base_offset == self._next_offset:
                 self.rolled.append(explain(self._sealed, incoming, self.settings))
         self._sealed = None
         self._next_offset = segment.last_offset + 1
@@ -140,7 +140,7 @@ class Rolling(Check):
             self._sealed = Sealed(
                 segment.base_offset,
                 segment.end_position,
-                first[c.B_MAX_TIMESTAMP],
+                first.max_timestamp,
                 _entries(segment, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
                 _entries(segment, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
             )

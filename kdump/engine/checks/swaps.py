@@ -11,7 +11,6 @@ from kdump.engine.findings import Finding
 from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.rows import Place
 from kdump.errors import PathError
-from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
@@ -71,7 +70,7 @@ def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Fi
                 released = offsets.hold(item)
             else:
                 released = offsets.take(item.batches)
-                legacy |= item.batches.value(c.B_LAYOUT, 0) < 2
+                legacy |= item.batches.layout(0) < 2
             for gap in released:
                 yield gap_finding(gap, place, source, active=False)
         for gap in offsets.release(None):

@@ -25,7 +25,7 @@ class ControlBatches(Check):
         """Look at the control batches of a run; most runs have none."""
         if not run.batches.flags & c.CONTROL:
             return
-        for row, flags in enumerate(run.batches.column(c.B_FLAGS)):
+        for row, flags in enumerate(run.batches.row_flags):
             if flags & c.CONTROL and (found := _control(segment, run, row)) is not None:
                 yield found
 
@@ -33,7 +33,7 @@ class ControlBatches(Check):
 def _control(segment: SegmentScan, run: Run, row: int) -> Suspect | None:
     batches = run.batches
     marker = read_control(run, row)
-    producer_id = batches.value(c.B_PRODUCER_ID, row)
+    producer_id = batches.producer_id(row)
     replayed = producer_id >= 0
     expected: object = None
     actual: object = marker.problem or marker.kind
@@ -49,19 +49,19 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Suspect | None:
         message = f"A control record has type {marker.kind}, which no broker knows."
         if replayed:
             message += " It has a producer id: a broker that replays it fails to load the log."
-    elif marker.ends_transaction and batches.value(c.B_RECORDS_COUNT, row) != 1:
+    elif marker.ends_transaction and batches.records_count(row) != 1:
         code = "control-count"
-        expected, actual = 1, batches.value(c.B_RECORDS_COUNT, row)
+        expected, actual = 1, batches.records_count(row)
         message = f"A transaction marker's batch holds {actual} records; only the first counts."
     else:
         return None
-    position, size = batches.value(c.B_POSITION, row), batches.value(c.B_SIZE, row)
+    position, size = batches.position(row), batches.size_bytes(row)
     told = at_place(
         code,
         segment.place,
         position=position,
         size_bytes=size,
-        offset=batches.value(c.B_BASE_OFFSET, row),
+        offset=batches.base_offset(row),
         expected=expected,
         actual=actual,
         message=message,

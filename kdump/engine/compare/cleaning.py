@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.compare.records import Record, Unopened, records_of
 from kdump.engine.compare.replica import Block
 from kdump.engine.compare.walk import Entry
-from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica
@@ -162,7 +161,7 @@ def _records(replica: Replica, from_offset: int) -> Iterator[Record]:
         if not isinstance(item, Block):
             continue
         for row in range(item.batches.count):
-            if item.batches.value(c.B_LAST_OFFSET, row) < from_offset:
+            if item.batches.last_offset(row) < from_offset:
                 continue
             for record in records_of(Entry(item.place, item.batches, row, 0), replica):
                 if not isinstance(record, Unopened) and record.offset >= from_offset:

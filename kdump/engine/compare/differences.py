@@ -75,19 +75,16 @@ def side(
     found: dict[str, object] = {"path": replica.path, "present": entry is not None}
     found.update(dict.fromkeys(_OF_A_BATCH))
     if entry is not None:
-        value = entry.batches.value
-        row = entry.row
-        modern = value(c.B_LAYOUT, row) == 2
-        wrapper = value(c.B_FLAGS, row) & c.WRAPPER
+        batches, row = entry.batches, entry.row
         found.update(
             segment=entry.place.segment,
-            position=value(c.B_POSITION, row),
-            size_bytes=value(c.B_SIZE, row),
-            base_offset=None if wrapper else value(c.B_BASE_OFFSET, row),
-            last_offset=value(c.B_LAST_OFFSET, row),
-            crc=value(c.B_CRC, row),
+            position=batches.position(row),
+            size_bytes=batches.size_bytes(row),
+            base_offset=None if batches.is_wrapper(row) else batches.base_offset(row),
+            last_offset=batches.last_offset(row),
+            crc=batches.crc(row),
             crc_valid=True,
-            leader_epoch=value(c.B_LEADER_EPOCH, row) if modern else None,
+            leader_epoch=None if batches.is_legacy(row) else batches.leader_epoch(row),
         )
     elif hole is not None:
         found.update(
@@ -99,7 +96,7 @@ def side(
         )
         if hole.header is not None:
             sound = not hole.header.flags & c.CRC_BAD
-            found.update(crc=hole.header.value(c.B_CRC, 0), crc_valid=sound)
+            found.update(crc=hole.header.crc(0), crc_valid=sound)
     found["also"] = [other.path for other in also]
     return found
 

@@ -15,7 +15,7 @@ from kdump import kernels
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 NO_EPOCH = -1
 _SPANS_KEPT = 50_000
@@ -47,9 +47,9 @@ class Epochs:
         self.spans: list[Span] = []
         self.too_many = False
 
-    def add(self, batches: Columns, before: int) -> None:
+    def add(self, batches: RecordBatches, before: int) -> None:
         """Take up headers; `before` is the last offset before them."""
-        epochs = batches.column(c.B_LEADER_EPOCH)
+        epochs = batches.leader_epochs
         count = batches.count
         if epochs.tobytes() == epochs[:1].tobytes() * count:
             self._span(batches, before, epochs[0], records_in(batches, before)[0])
@@ -59,11 +59,11 @@ class Epochs:
             if row == count or epochs[row] != epochs[start]:
                 part = batches.slice(start, row)
                 self._span(part, before, epochs[start], records_in(part, before)[0])
-                before = batches.value(c.B_LAST_OFFSET, row - 1)
+                before = batches.last_offset(row - 1)
                 start = row
 
-    def _span(self, batches: Columns, before: int, epoch: int, records: int) -> None:
-        last = batches.value(c.B_LAST_OFFSET, batches.count - 1)
+    def _span(self, batches: RecordBatches, before: int, epoch: int, records: int) -> None:
+        last = batches.last_offset(batches.count - 1)
         if self.spans and self.spans[-1].epoch == epoch:
             old = self.spans[-1]
             self.spans[-1] = Span(
@@ -77,12 +77,12 @@ class Epochs:
         if len(self.spans) >= _SPANS_KEPT:
             self.too_many = True
             return
-        wrapper = batches.value(c.B_FLAGS, 0) & c.WRAPPER
-        first = before + 1 if wrapper else batches.value(c.B_BASE_OFFSET, 0)
+        wrapper = batches.flags_of(0) & c.WRAPPER
+        first = before + 1 if wrapper else batches.base_offset(0)
         self.spans.append(Span(epoch, first, last, records, batches.count))
 
 
-def records_in(batches: Columns, before: int) -> tuple[int, int]:
+def records_in(batches: RecordBatches, before: int) -> tuple[int, int]:
     """Count records and wrappers; `before` is the last offset before these batches.
 
     A wrapper's header does not say how many it holds: as many as it has offsets, where none is
@@ -90,8 +90,8 @@ def records_in(batches: Columns, before: int) -> tuple[int, int]:
     """
     records, wrappers, _, _ = kernels.tally(batches)
     if wrappers:
-        for row, flags in enumerate(batches.column(c.B_FLAGS)):
-            last = batches.value(c.B_LAST_OFFSET, row)
+        for row, flags in enumerate(batches.row_flags):
+            last = batches.last_offset(row)
             records += last - before if flags & c.WRAPPER else 0
             before = last
     return records, wrappers

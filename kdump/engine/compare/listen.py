@@ -35,7 +35,7 @@ class Listener(Report):
             self.cluster(entries, absences)
             return
         self.collected.step += 1
-        last = batches.value(c.B_LAST_OFFSET, row + count - 1)
+        last = batches.last_offset(row + count - 1)
         records = records_in(batches.slice(row, row + count), cursor.last_offset)[0]
         self.outvote([one.replica for one in present], [one.cursor.replica for one in absences])
         for absence in absences:
@@ -202,8 +202,8 @@ def _entries(cursor: Cursor, count: int) -> list[Entry]:
     batches, row = cursor.at_hand
     found, last = [head], head.last
     for number in range(row + 1, row + count):
-        wrapper = batches.value(c.B_FLAGS, number) & c.WRAPPER
-        first = last + 1 if wrapper else batches.value(c.B_BASE_OFFSET, number)
+        wrapper = batches.flags_of(number) & c.WRAPPER
+        first = last + 1 if wrapper else batches.base_offset(number)
         found.append(Entry(head.place, batches, number, first))
         last = found[-1].last
     return found
@@ -213,6 +213,6 @@ def records_of_entries(entries: Sequence[Entry]) -> int:
     """Count the records of some batches, a wrapper's by its offsets."""
     total = 0
     for entry in entries:
-        count = entry.batches.value(c.B_RECORDS_COUNT, entry.row)
+        count = entry.batches.records_count(entry.row)
         total += count if count >= 0 else entry.last - entry.first + 1
     return total

@@ -14,7 +14,7 @@ from kdump.record.default import headers_of
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Hole, Replica
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.batch import Decoded
 
 #: What records are compared by, in the order in which differences are named. Those behind the
@@ -54,7 +54,7 @@ class Record(NamedTuple):
         """Whether a cleaner may remove it though no other record has its key: a tombstone, what
         belongs to a transaction, and what has no key, which a compacted topic refuses.
         """
-        flags = self.entry.batches.value(c.B_FLAGS, self.entry.row)
+        flags = self.entry.batches.flags_of(self.entry.row)
         return self.key is None or self.values[1] is None or bool(flags & _OF_TRANSACTIONS)
 
 
@@ -85,11 +85,11 @@ def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
 def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
     """Decode a batch, read again from its file; what cannot be decoded ends it."""
     batches = entry.batches.slice(entry.row, entry.row + 1)
-    size = batches.value(c.B_SIZE, 0)
+    size = batches.size_bytes(0)
     if size > max(replica.limit, 1 << 18):
         yield Unopened(entry, "over-decompress-limit", damaged=False)
         return
-    position = batches.value(c.B_POSITION, 0)
+    position = batches.position(0)
     data = replica.read(entry.place.path, position, size)
     if len(data) < size:
         yield Unopened(entry, "file-vanished", damaged=False)
@@ -108,14 +108,14 @@ def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
             return
 
 
-def _piece(entry: Entry, batches: Columns, piece: Decoded) -> Iterator[Record]:
-    modern = batches.value(c.B_LAYOUT, 0) == 2
+def _piece(entry: Entry, batches: RecordBatches, piece: Decoded) -> Iterator[Record]:
+    modern = batches.layout(0) == 2
     data = memoryview(piece.data)
-    base, sequence = batches.value(c.B_BASE_OFFSET, 0), batches.value(c.B_BASE_SEQUENCE, 0)
-    producer = batches.value(c.B_PRODUCER_ID, 0), batches.value(c.B_PRODUCER_EPOCH, 0)
-    control = batches.value(c.B_FLAGS, 0) & _OF_TRANSACTIONS
-    epoch = batches.value(c.B_LEADER_EPOCH, 0)
-    magic = batches.value(c.B_MAGIC, 0)
+    base, sequence = batches.base_offset(0), batches.base_sequence(0)
+    producer = batches.producer_id(0), batches.producer_epoch(0)
+    control = batches.flags_of(0) & _OF_TRANSACTIONS
+    epoch = batches.leader_epoch(0)
+    magic = batches.magic(0)
     for (
         _, start, size, offset, timestamp, key, key_size, value, value_size, headers, count, _,
     ) in piece.records.rows():  # fmt: skip

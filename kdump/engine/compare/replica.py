@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.courtesy import CourteousSource
 from kdump.engine.damage import at_place, gap_finding, past_code
-from kdump.engine.offsets import Offsets, end_of, told_first
+from kdump.engine.offsets import Offsets, end_of
 from kdump.engine.rows import Place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
@@ -39,7 +39,7 @@ class Block(NamedTuple):
     """Headers of one segment; offsets rise from row to row and from block to block."""
 
     place: Place
-    batches: Columns
+    batches: RecordBatches
 
 
 class Hole(NamedTuple):
@@ -47,7 +47,7 @@ class Hole(NamedTuple):
 
     place: Place
     finding: Finding
-    header: Columns | None
+    header: RecordBatches | None
 
 
 class Replica:
@@ -90,7 +90,7 @@ class Replica:
         for item in self._items(0, self._pace):
             if isinstance(item, Block):
                 self._count(item.batches, last)
-                last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+                last = item.batches.last_offset(item.batches.count - 1)
             elif item.finding.code not in TORN:
                 self.holes += 1
             yield item
@@ -130,7 +130,7 @@ class Replica:
                     source.advise_sequential()
                     for item in self._segment(source, place, last, following):
                         if isinstance(item, Block):
-                            last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+                            last = item.batches.last_offset(item.batches.count - 1)
                         yield item
             except PathError:
                 if places.lexists(path):
@@ -149,7 +149,7 @@ class Replica:
             if isinstance(held, Gap):
                 offsets = Offsets(last, end_of(place.segment, following))
                 released = list(offsets.hold(held))
-                if isinstance(after, Columns):
+                if isinstance(after, RecordBatches):
                     released += offsets.take(after)
                 released += offsets.release(None)
                 told = gap_finding(released[0], place, source, active=following is None)
@@ -157,7 +157,7 @@ class Replica:
             else:
                 for item in _believed(held, place, last, _first_of(after), following):
                     if isinstance(item, Block):
-                        last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+                        last = item.batches.last_offset(item.batches.count - 1)
                     yield item
             held = after
         if source.shrank:
@@ -165,13 +165,13 @@ class Replica:
             shrank = at_place("file-shrank", place, position=size, actual=size, offset=last + 1)
             yield Hole(place, shrank, None)
 
-    def _count(self, batches: Columns, before: int) -> None:
+    def _count(self, batches: RecordBatches, before: int) -> None:
         records, wrappers = records_in(batches, before)
         self.batches += batches.count
-        self.bytes += sum(batches.column(c.B_SIZE))
+        self.bytes += sum(batches.sizes)
         self.records_count += records
         if not wrappers and not self.compacted:
-            last, base = batches.column(c.B_LAST_OFFSET), batches.column(c.B_BASE_OFFSET)
+            last, base = batches.last_offsets, batches.base_offsets
             self.compacted = sum(map(sub, last, base)) + batches.count > records
         self.epochs.add(batches, before)
 
@@ -216,44 +216,44 @@ _LOG_START = names.LOG_START_CHECKPOINT
 _HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
 
 
-def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[Columns | Gap]:
+def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[RecordBatches | Gap]:
     """Join the headers of many blocks of the file; their bytes are read again where wanted."""
-    parts: list[Columns] = []
+    parts: list[RecordBatches] = []
     count = 0
     for item in items:
         if isinstance(item, Gap):
             if parts:
-                yield Columns.join(parts)
+                yield RecordBatches.join(parts)
                 parts, count = [], 0
             yield item._replace(data=item.data[:_KEPT_OF_GAP])
             continue
         if parts and count + item.batches.count > BATCHES_A_RUN:
-            yield Columns.join(parts)
+            yield RecordBatches.join(parts)
             parts, count = [], 0
         parts.append(item.batches)
         count += item.batches.count
     if parts:
-        yield Columns.join(parts)
+        yield RecordBatches.join(parts)
 
 
 #: Bytes of a damaged batch that are searched for the one flipped bit.
 _KEPT_OF_GAP = 4 << 20
 
 
-def first_offset(batches: Columns, row: int, last_offset: int) -> int:
+def first_offset(batches: RecordBatches, row: int, last_offset: int) -> int:
     """Where a batch begins; a wrapper at the earliest behind the batch before it (F18)."""
-    if batches.value(c.B_FLAGS, row) & c.WRAPPER:
+    if batches.flags_of(row) & c.WRAPPER:
         return last_offset + 1
-    return batches.value(c.B_BASE_OFFSET, row)
+    return batches.base_offset(row)
 
 
-def _first_of(item: Columns | Gap | None) -> int | None:
+def _first_of(item: RecordBatches | Gap | None) -> int | None:
     """The first offset of what follows, as far as it says one."""
-    return told_first(item, 0) if isinstance(item, Columns) else None
+    return item.known_offset(0) if isinstance(item, RecordBatches) else None
 
 
 def _believed(
-    batches: Columns, place: Place, last: int, after: int | None, following: int | None
+    batches: RecordBatches, place: Place, last: int, after: int | None, following: int | None
 ) -> Iterator[Block | Hole]:
     """Sort out batches whose offsets or magic cannot be right: no checksum covers these.
 
@@ -262,20 +262,20 @@ def _believed(
     `following` the next segment's base offset.
     """
     count = batches.count
-    end, most = batches.value(c.B_LAST_OFFSET, count - 1), end_of(place.segment, following)
-    rises = not batches.flags & _NOT_BELIEVED and told_first(batches, 0) > last
+    end, most = batches.last_offset(count - 1), end_of(place.segment, following)
+    rises = not batches.flags & _NOT_BELIEVED and batches.known_offset(0) > last
     fits = (after is None or after > end) and end < most
     if rises and fits:
         yield Block(place, batches)
         return
     start = 0
     for row in range(count):
-        own_first, own_last = told_first(batches, row), batches.value(c.B_LAST_OFFSET, row)
-        then = told_first(batches, row + 1) if row + 1 < count else after
+        own_first, own_last = batches.known_offset(row), batches.last_offset(row)
+        then = batches.known_offset(row + 1) if row + 1 < count else after
         lies_above = then is not None and last < then < own_first
         past_end = own_last >= most
         misplaced = own_first <= last or own_last < own_first or lies_above
-        unknown = batches.value(c.B_FLAGS, row) & c.MAGIC_UNKNOWN
+        unknown = batches.flags_of(row) & c.MAGIC_UNKNOWN
         if not (misplaced or past_end or unknown):
             last = own_last
             continue
@@ -289,15 +289,15 @@ def _believed(
         yield Block(place, batches.slice(start, count))
 
 
-def _unbelievable(code: str, one: Columns, place: Place, last: int) -> Hole:
+def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> Hole:
     of_magic = code == "magic-unknown"
     told = at_place(
         code,
         place,
-        position=one.value(c.B_POSITION, 0),
-        size_bytes=one.value(c.B_SIZE, 0),
+        position=one.position(0),
+        size_bytes=one.size_bytes(0),
         offset=last + 1,
         expected=None if of_magic else last + 1,
-        actual=one.value(c.B_MAGIC if of_magic else c.B_LAST_OFFSET, 0),
+        actual=one.magic(0) if of_magic else one.last_offset(0),
     )
     return Hole(place, told, one)

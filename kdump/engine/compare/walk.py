@@ -13,16 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.engine.compare.replica import Block, Hole, Replica, first_offset
-from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.rows import Place
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
-#: What makes two batches the same. The size: two sums of other lengths may well be equal.
-_SAME = (c.B_LAST_OFFSET, c.B_CRC, c.B_LEADER_EPOCH, c.B_SIZE, c.B_BASE_OFFSET, c.B_LAYOUT)
 #: Batches of one replica that are compared with others at once; more are cut off.
 _CLUSTER_BATCHES = 4096
 
@@ -31,7 +28,7 @@ class Entry(NamedTuple):
     """One batch of a replica."""
 
     place: Place
-    batches: Columns
+    batches: RecordBatches
     row: int
     first: int  # at the earliest, for a wrapper
     holes: tuple[Hole, ...] = ()  # between it and the batch before
@@ -39,23 +36,27 @@ class Entry(NamedTuple):
     @property
     def last(self) -> int:
         """Its last offset, as the header says."""
-        return self.batches.value(c.B_LAST_OFFSET, self.row)
+        return self.batches.last_offset(self.row)
 
     @property
     def identity(self) -> tuple[int, ...]:
         """What tells it from others."""
-        return tuple(self.batches.value(column, self.row) for column in _SAME)
+        return (*self.without_epoch, self.leader_epoch)
 
     @property
     def leader_epoch(self) -> int:
         """The leader epoch under which it was appended."""
-        return self.batches.value(c.B_LEADER_EPOCH, self.row)
+        return self.batches.leader_epoch(self.row)
 
     @property
     def without_epoch(self) -> tuple[int, ...]:
         """What tells it from others, but for the leader epoch."""
-        columns = (column for column in _SAME if column != c.B_LEADER_EPOCH)
-        return tuple(self.batches.value(column, self.row) for column in columns)
+        one, row = self.batches, self.row
+        # The size: two checksums of other lengths may well be equal.
+        return (
+            one.last_offset(row), one.crc(row), one.size_bytes(row), one.base_offset(row),
+            one.layout(row),
+        )  # fmt: skip
 
 
 class Absence(NamedTuple):
@@ -83,7 +84,7 @@ class Cursor:
         self.last_offset = replica.start - 1
         self._items: Iterator[Block | Hole] = replica.blocks()
         self._place: Place | None = None
-        self._batches: Columns | None = None
+        self._batches: RecordBatches | None = None
         self._row = 0
         if replica.segments:
             self.last_offset = replica.segments[0].base_offset - 1
@@ -107,7 +108,7 @@ class Cursor:
         return first_offset(self._batches, self._row, self.last_offset)
 
     @property
-    def at_hand(self) -> tuple[Columns, int]:
+    def at_hand(self) -> tuple[RecordBatches, int]:
         """The block at hand, and the row in it."""
         assert self._batches is not None
         return self._batches, self._row
@@ -123,14 +124,14 @@ class Cursor:
         assert self._batches is not None
         if bound is None:
             return self._batches.count - self._row
-        lasts = self._batches.column(c.B_LAST_OFFSET)
+        lasts = self._batches.last_offsets
         return bisect_left(lasts, bound, self._row) - self._row
 
     def take(self, count: int) -> None:
         """Go past some batches of this block."""
         assert self._batches is not None
         self._row += count
-        self.last_offset = self._batches.value(c.B_LAST_OFFSET, self._row - 1)
+        self.last_offset = self._batches.last_offset(self._row - 1)
         self.holes, self.told = [], False
         if self._row == self._batches.count:
             self._batches = None
@@ -228,12 +229,18 @@ def _same(group: Sequence[Cursor], most: int) -> int:
     return most
 
 
-def _equal(one: Columns, row: int, other: Columns, at: int, count: int) -> bool:
-    for column in _SAME:
-        start, begin = column * one.stride + row, column * other.stride + at
-        if one.block[start : start + count] != other.block[begin : begin + count]:
-            return False
-    return True
+def _equal(one: RecordBatches, row: int, other: RecordBatches, at: int, count: int) -> bool:
+    return all(
+        left[row : row + count] == right[at : at + count]
+        for left, right in (
+            (one.last_offsets, other.last_offsets),
+            (one.crcs, other.crcs),
+            (one.leader_epochs, other.leader_epochs),
+            (one.sizes, other.sizes),
+            (one.base_offsets, other.base_offsets),
+            (one.layouts, other.layouts),
+        )
+    )
 
 
 def _cluster(

@@ -139,7 +139,7 @@ def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
 def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int]]:
     for piece in read_batch(run.data, run.base, run.batches, row, limit=view.limit):
         for at in range(piece.records.count):
-            yield piece.records.value(c.R_OFFSET, at), piece.records.value(c.R_TIMESTAMP, at)
+            yield piece.records.offset(at), piece.records.timestamp(at)
 
 
 def _first_from(view: PartitionView, offset: int) -> Hit | None:
@@ -148,17 +148,17 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
     aborted = AbortFilter(view.view.aborted_from(offset)) if view.committed else None
     for segment in view.onward(max(view.floor(offset), 0)):
         for run in _runs(view, segment):
-            for row, last in enumerate(run.batches.column(c.B_LAST_OFFSET)):
+            for row, last in enumerate(run.batches.last_offsets):
                 if aborted is not None and aborted.skips(run, row):
                     continue
                 hides = last < offset and _has_own_offsets(run, row)
-                if (last < offset and not hides) or run.batches.value(c.B_FLAGS, row) & c.CONTROL:
+                if (last < offset and not hides) or run.batches.flags_of(row) & c.CONTROL:
                     continue
                 for record, timestamp_ms in _records(view, run, row):
                     if record >= end:
                         return None
                     if record >= offset:
-                        where = run.batches.value(c.B_POSITION, row), last
+                        where = run.batches.position(row), last
                         return Hit(
                             record, timestamp_ms, segment.base_offset, where if hides else None
                         )
@@ -167,8 +167,8 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
 
 def _has_own_offsets(run: Run, row: int) -> bool:
     """Whether an entry's messages may lie above its own offset: a wrapper of magic 0 (F15)."""
-    wrapper = run.batches.value(c.B_FLAGS, row) & c.WRAPPER
-    return bool(wrapper) and run.batches.value(c.B_LAYOUT, row) == 0
+    wrapper = run.batches.flags_of(row) & c.WRAPPER
+    return bool(wrapper) and run.batches.layout(row) == 0
 
 
 def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
@@ -176,7 +176,7 @@ def _first_at(view: PartitionView, target_ms: int) -> Hit | None:
     end = _end(view)
     for segment in view.onward():
         for run in _runs(view, segment):
-            for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
+            for row, greatest in enumerate(run.batches.max_timestamps):
                 if greatest < target_ms:
                     continue
                 for record, timestamp_ms in _records(view, run, row):
@@ -191,7 +191,7 @@ def _greatest(view: PartitionView) -> Hit | None:
     best: Hit | None = None
     for segment in view.onward():
         for run in _runs(view, segment):
-            for row, greatest in enumerate(run.batches.column(c.B_MAX_TIMESTAMP)):
+            for row, greatest in enumerate(run.batches.max_timestamps):
                 if greatest <= (best.timestamp_ms if best else -1):
                     continue
                 for record, timestamp_ms in _records(view, run, row):
@@ -206,7 +206,7 @@ def _scanned_end(view: PartitionView) -> int:
     for segment in view.onward(max(0, len(view.segments) - 1)):
         last = segment.base_offset - 1
         for run in _runs(view, segment):
-            last = run.batches.value(c.B_LAST_OFFSET, run.batches.count - 1)
+            last = run.batches.last_offset(run.batches.count - 1)
     return min(last + 1, _end(view))
 
 
@@ -218,7 +218,7 @@ def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -
         return False
     chosen = view.segment_at(answer.segment)
     greatest = max(
-        (max(run.batches.column(c.B_MAX_TIMESTAMP), default=-1) for run in _runs(view, chosen)),
+        (max(run.batches.max_timestamps, default=-1) for run in _runs(view, chosen)),
         default=-1,
     )
     return greatest < 0 or greatest >= target_ms

@@ -76,13 +76,13 @@ def _in_segment(
             next_offset = first_offset(item, 0, view.limit) if isinstance(item, Run) else None
             return [_gap(gap, place, segment, last, next_offset, following)], last
         rows = next(
-            (row + 1 for row, at in enumerate(batches.column(c.B_LAST_OFFSET)) if at >= reached),
+            (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached),
             batches.count,
         )
         asked = batches.slice(0, rows)
         flagged = flag_findings(asked, place, last, following)
         told = [one for one in flagged if one.code not in _NO_HINDRANCE]
-        last = asked.value(c.B_LAST_OFFSET, rows - 1)
+        last = asked.last_offset(rows - 1)
         if told or last >= reached:
             return told, last
     if gap is None or (gap.to_end and following is None and last >= reached):

@@ -31,7 +31,7 @@ from kdump.record.layout import (
 )
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import BatchHeader, RecordBatches
 
 DEFAULT_LIMIT = 64 << 20
 _KNOWN_ATTRIBUTES_V2 = 0x7F
@@ -60,7 +60,7 @@ def hex_lines(
     data: bytes | bytearray | memoryview,
     position: int,
     *,
-    header: Columns,
+    header: RecordBatches,
     limit: int = DEFAULT_LIMIT,
 ) -> tuple[str, ...]:
     """Annotate one entry that starts at file position `position` and whose bytes are `data[0:]`.
@@ -71,15 +71,15 @@ def hex_lines(
     view = memoryview(data).cast("B")
     if not header.count:
         return gap_hex_lines(data, position, len(view), "no entry")
-    row = header.row(0)
-    size = row[c.B_SIZE]
+    row = header.header(0)
+    size = row.size_bytes
     lines = Lines(size)
-    kind = "record batch" if row[c.B_LAYOUT] == 2 else "message"
-    if row[c.B_FLAGS] & c.WRAPPER:
+    kind = "record batch" if not row.is_legacy else "message"
+    if row.flags & c.WRAPPER:
         kind = "wrapper"
-    lines.text(f"position {position:,} · {size:,} bytes · {kind} of magic {row[c.B_MAGIC]}")
+    lines.text(f"position {position:,} · {size:,} bytes · {kind} of magic {row.magic}")
     view = view[:size]
-    if row[c.B_LAYOUT] == 2:
+    if not row.is_legacy:
         _batch(lines, view, row, limit)
     else:
         _legacy(lines, view, row, limit)
@@ -114,7 +114,7 @@ def pre08_hex_lines(
     return tuple(lines.lines)
 
 
-def _batch(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) -> None:
+def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None:
     """Write a v2 batch: the header's fields, then the records."""
     at = 0
     values: dict[str, int] = {}
@@ -148,9 +148,9 @@ def _batch(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) -> 
             text.say_end(inside)
 
 
-def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: tuple[int, ...]) -> str:
+def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHeader) -> str:
     """Say what a field of the header means, or what is wrong with it."""
-    value, flags = values[name], row[c.B_FLAGS]
+    value, flags = values[name], row.flags
     attributes = values.get("attributes", 0)
     if name == "baseOffset":
         return _NOT_ABOVE if flags & c.OFFSET_NOT_RISING else ""
@@ -176,10 +176,10 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: tuple[in
     return ""
 
 
-def _attributes_words(attributes: int, row: tuple[int, ...]) -> str:
+def _attributes_words(attributes: int, row: BatchHeader) -> str:
     """Spell out the attribute bits of a v2 batch (F21)."""
     words = [codec_name(attributes)]
-    if row[c.B_FLAGS] & c.CODEC_UNKNOWN:
+    if row.flags & c.CODEC_UNKNOWN:
         words = [f"✗ {words[0]}"]
     words.append("LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime")
     for bit, word in (
@@ -194,23 +194,23 @@ def _attributes_words(attributes: int, row: tuple[int, ...]) -> str:
     return ", ".join(words)
 
 
-def _crc_remark(lines: Lines, row: tuple[int, ...], start: int) -> str:
-    over = f"over {lines.at(start)}…{lines.at(row[c.B_SIZE])}"
-    if row[c.B_FLAGS] & c.CRC_BAD:
-        if row[c.B_FLAGS] & c.TOO_SMALL:
+def _crc_remark(lines: Lines, row: BatchHeader, start: int) -> str:
+    over = f"over {lines.at(start)}…{lines.at(row.size_bytes)}"
+    if row.flags & c.CRC_BAD:
+        if row.flags & c.TOO_SMALL:
             return "✗ the entry is smaller than its header"
-        return f"✗ computed {row[c.B_COMPUTED_CRC]:08x} {over}"
+        return f"✗ computed {row.computed_crc:08x} {over}"
     return f"✓ {over}"
 
 
 def _flipped(
-    lines: Lines, row: tuple[int, ...], start: int, crc_position: int, polynomial: int
+    lines: Lines, row: BatchHeader, start: int, crc_position: int, polynomial: int
 ) -> None:
     """Name the one flipped bit that explains a wrong sum, if one does."""
-    covered = row[c.B_SIZE] - start
-    if not row[c.B_FLAGS] & c.CRC_BAD or row[c.B_FLAGS] & c.TOO_SMALL or covered <= 0:
+    covered = row.size_bytes - start
+    if not row.flags & c.CRC_BAD or row.flags & c.TOO_SMALL or covered <= 0:
         return
-    flip = bitflip.find_flip(row[c.B_CRC], row[c.B_COMPUTED_CRC], covered, polynomial)
+    flip = bitflip.find_flip(row.crc, row.computed_crc, covered, polynomial)
     if flip is None:
         return
     if flip.position is None:  # the stored sum's lowest byte comes last
@@ -220,23 +220,23 @@ def _flipped(
     lines.text(f"✗ one flipped bit explains it: {lines.at(at)} bit {bit}")
 
 
-def _legacy(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) -> None:
+def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None:
     """Write a v0 or v1 entry, and what is inside if it is a wrapper."""
-    layout = row[c.B_LAYOUT]
+    layout = row.layout
     value = message(
         lines,
         view,
         0,
         len(view),
         layout=layout,
-        offset_remark=_NOT_ABOVE if row[c.B_FLAGS] & c.OFFSET_NOT_RISING else "",
+        offset_remark=_NOT_ABOVE if row.flags & c.OFFSET_NOT_RISING else "",
         crc_remark=_crc_remark(lines, row, CRC_START_LEGACY),
-        magic_remark=_NO_MAGIC if row[c.B_FLAGS] & c.MAGIC_UNKNOWN else "",
+        magic_remark=_NO_MAGIC if row.flags & c.MAGIC_UNKNOWN else "",
     )
     _flipped(lines, row, CRC_START_LEGACY, CRC_POSITION_LEGACY, bitflip.CRC32_POLYNOMIAL)
-    if value is None or not row[c.B_FLAGS] & c.WRAPPER:
+    if value is None or not row.flags & c.WRAPPER:
         return
-    codec = row[c.B_ATTRIBUTES] & CODEC_MASK
+    codec = row.attributes & CODEC_MASK
     if codec == compression.ZSTD:
         lines.stop(value[0], reasons.NAMES[reasons.ZSTD_IN_LEGACY])
         lines.rest(value[0], view[value[0] : value[1]])
@@ -248,5 +248,5 @@ def _legacy(lines: Lines, view: memoryview, row: tuple[int, ...], limit: int) ->
         return
     inside = lines.within(len(text.data))
     if len(text.data) or not text.words:
-        messages(inside, text.data, row[c.B_LAST_OFFSET], layout)
+        messages(inside, text.data, row.last_offset, layout)
     text.say_end(inside)

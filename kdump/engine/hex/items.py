@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kdump.engine.findings import Finding
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines
 from kdump.engine.rows import BatchChunk, HexText
-from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.rows import Place
@@ -32,7 +31,7 @@ def hex_items(
             rows = range(item.batches.count) if item.rows is None else item.rows
             for row in rows:
                 header = item.batches.slice(row, row + 1)
-                position, size = header.value(c.B_POSITION, 0), header.value(c.B_SIZE, 0)
+                position, size = header.position(0), header.size_bytes(0)
                 data = source.read(position, min(size, limit))
                 lines = hex_lines(data, position, header=header, limit=limit)
                 yield HexText(item.place, position, lines)

@@ -22,7 +22,6 @@ from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.engine.rows import BatchChunk, RecordChunk, Row
 from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError, StoreError, UsageError
-from kdump.kernels.columns import R_BATCH
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -170,7 +169,7 @@ def first_of(chunk: ToolChunk, count: int) -> tuple[ToolChunk, int]:
     kept = array("q", range(records.records.count)) if records.rows is None else records.rows
     kept = kept[:count]
     if batches is not None and len(kept) == count:
-        last = records.records.value(R_BATCH, kept[-1])
+        last = records.records.batch(kept[-1])
         rows = array("q", (row for row in batches.rows or () if row <= last))
         batches = BatchChunk(batches.place, batches.batches, rows)
     part = RecordChunk(

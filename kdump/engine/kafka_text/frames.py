@@ -14,7 +14,7 @@ from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.storage.source import Source
 
 _BATCHES_A_RUN = 4096
@@ -68,27 +68,25 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
             buffer = bytearray(BLOCK_BYTES)
 
 
-def see_as_batch(batches: Columns, row: int, header: bytes) -> None:
+def see_as_batch(batches: RecordBatches, row: int, header: bytes) -> None:
     """Put into the columns what a record batch's header at an entry's start would say."""
     (
         base_offset, _, leader_epoch, _, crc, attributes, delta, base_timestamp, max_timestamp,
         producer_id, producer_epoch, base_sequence, count,
     ) = BATCH_HEADER_V2.unpack(header)  # fmt: skip
-    flags = c.CRC_BAD | c.TOO_SMALL
-    for column, value in (
-        (c.B_ATTRIBUTES, attributes & 0xFFFF),
-        (c.B_BASE_OFFSET, base_offset),
-        (c.B_LAST_OFFSET, int64(base_offset + delta)),
-        (c.B_RECORDS_COUNT, count),
-        (c.B_CRC, crc),
-        (c.B_LEADER_EPOCH, leader_epoch),
-        (c.B_BASE_TIMESTAMP, base_timestamp),
-        (c.B_MAX_TIMESTAMP, max_timestamp),
-        (c.B_PRODUCER_ID, producer_id),
-        (c.B_PRODUCER_EPOCH, producer_epoch),
-        (c.B_BASE_SEQUENCE, base_sequence),
-        (c.B_FLAGS, flags),
-        (c.B_LAYOUT, MAGIC_V2),
-    ):
-        batches.block[column * batches.stride + row] = value
-    batches.flags |= flags
+    batches.put(
+        row,
+        attributes=attributes & 0xFFFF,
+        base_offset=base_offset,
+        last_offset=int64(base_offset + delta),
+        records_count=count,
+        crc=crc,
+        leader_epoch=leader_epoch,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        flags=c.CRC_BAD | c.TOO_SMALL,
+        layout=MAGIC_V2,
+    )

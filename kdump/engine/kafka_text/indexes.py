@@ -110,21 +110,21 @@ class _Log:
                 if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
                     raise _Death(f"the log is broken behind position {position}")
                 continue
-            for row, last in enumerate(item.batches.column(c.B_LAST_OFFSET)):
+            for row, last in enumerate(item.batches.last_offsets):
                 if last >= offset:
                     return last, self._largest(item, row) if last == offset else -1
         return None
 
     def _largest(self, run: Run, row: int) -> int:
         batches = run.batches
-        legacy = batches.value(c.B_LAYOUT, row) < MAGIC_V2
-        if legacy and not batches.value(c.B_FLAGS, row) & c.WRAPPER:
-            return batches.value(c.B_MAX_TIMESTAMP, row)
+        legacy = batches.layout(row) < MAGIC_V2
+        if legacy and not batches.flags_of(row) & c.WRAPPER:
+            return batches.max_timestamp(row)
         largest = -1
         for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
             if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
                 raise _Death(f"the batch cannot be decoded ({reasons.NAMES[piece.reason]})")
-            largest = max(largest, *piece.records.column(c.R_TIMESTAMP), -1)
+            largest = max(largest, *piece.records.timestamps, -1)
         return largest
 
 

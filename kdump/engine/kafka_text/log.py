@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kdump.engine.filters import Filters
     from kdump.engine.kafka_text.pairs import Pairs
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.batch import Decoded
     from kdump.storage.source import Source
 
@@ -109,7 +109,7 @@ class ToolLog:
     def _run(self, run: Run) -> Iterator[LogItem]:
         batches = run.batches
         if batches.flags & _DOUBTFUL:
-            for row, flags in enumerate(batches.column(c.B_FLAGS)):
+            for row, flags in enumerate(batches.row_flags):
                 if flags & _DOUBTFUL:
                     yield from self._doubtful(batches, row)
         if not self._deep:
@@ -135,11 +135,11 @@ class ToolLog:
 
     def _chunk(
         self,
-        batches: Columns,
+        batches: RecordBatches,
         first: int,
         behind: int,
         data: bytes | bytearray | memoryview = b"",
-        records: Columns | None = None,
+        records: DecodedRecords | None = None,
         controls: list[dict[str, object] | None] | None = None,
     ) -> ToolChunk:
         """Make a chunk of the entries from `first` to before `behind`, filtered."""
@@ -156,7 +156,7 @@ class ToolLog:
             rows = array("q", (row for row in rows if admitted[row]))
         wanted = filters.shown_records(memoryview(data), records, admitted)
         if filters.on_records and wanted is not None:
-            holding = {records.value(c.R_BATCH, row) for row in wanted}
+            holding = {records.batch(row) for row in wanted}
             rows = array("q", (row for row in rows if row in holding))
         return ToolChunk(
             BatchChunk(self._place, batches, rows) if behind > first else None,
@@ -166,7 +166,7 @@ class ToolLog:
     def _one(self, run: Run, row: int) -> Iterator[LogItem]:
         """Decode one entry that is compressed, control, flagged or too large for a chunk."""
         batches = run.batches
-        is_control = bool(batches.value(c.B_FLAGS, row) & c.CONTROL)
+        is_control = bool(batches.flags_of(row) & c.CONTROL)
         behind = row + 1
         for piece in self._pieces(run, row):
             controls = _controls(piece) if is_control else None
@@ -183,12 +183,11 @@ class ToolLog:
                 yield self._undecodable(batches, row, piece.reason, piece.detail)
 
     def _pieces(self, run: Run, row: int) -> Iterator[Decoded]:
-        batches, flags = run.batches, run.batches.value(c.B_FLAGS, row)
+        batches, flags = run.batches, run.batches.flags_of(row)
         if flags & c.CRC_BAD and not flags & (c.WRAPPER | c.TOO_SMALL):
             # A plain message is decoded whatever its checksum; so the flag is taken off a copy.
-            block = batches.block[:]
-            block[c.B_FLAGS * batches.stride + row] &= ~c.CRC_BAD
-            batches = c.Columns(block, batches.stride, batches.count, batches.flags)
+            batches = batches.slice(0, batches.count)
+            batches.put(row, flags=flags & ~c.CRC_BAD)
         yield from read_batch(
             run.data, run.base, batches, row, limit=self._limit, max_records=_RECORDS_A_CHUNK
         )
@@ -196,11 +195,11 @@ class ToolLog:
     def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
         """Give the sizes that a plain message claims, where its value is what is wrong."""
         batches = run.batches
-        layout = batches.value(c.B_LAYOUT, row)
-        wrapped = batches.value(c.B_FLAGS, row) & c.WRAPPER
+        layout = batches.layout(row)
+        wrapped = batches.flags_of(row) & c.WRAPPER
         if reason != reasons.VALUE_LENGTH or layout == MAGIC_V2 or wrapped:
             return
-        at = batches.value(c.B_POSITION, row) - run.base
+        at = batches.position(row) - run.base
         at += (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
         key_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
         at += 4 + max(key_size, 0)
@@ -208,19 +207,19 @@ class ToolLog:
         chunk = BatchChunk(self._place, batches, array("q", [row]))
         yield BrokenMessage(chunk, key_size, value_size)
 
-    def _doubtful(self, batches: Columns, row: int) -> Iterator[Finding]:
+    def _doubtful(self, batches: RecordBatches, row: int) -> Iterator[Finding]:
         """Say what is wrong with an entry, and see it as the tool does.
 
         The tool goes by the magic byte alone, and reads a record batch's header in full even where
         the entry ends before it.
         """
-        flags, layout = batches.value(c.B_FLAGS, row), batches.value(c.B_LAYOUT, row)
+        flags, layout = batches.flags_of(row), batches.layout(row)
         short = flags & c.TOO_SMALL and layout == MAGIC_V2
-        if short or (layout != MAGIC_V2 and batches.value(c.B_MAGIC, row) >= MAGIC_V2):
-            header = self._source.read(batches.value(c.B_POSITION, row), BATCH_HEADER_V2.size)
+        if short or (layout != MAGIC_V2 and batches.magic(row) >= MAGIC_V2):
+            header = self._source.read(batches.position(row), BATCH_HEADER_V2.size)
             if len(header) == BATCH_HEADER_V2.size:
                 see_as_batch(batches, row, header)
-        if batches.value(c.B_FLAGS, row) & (c.CRC_BAD | c.TOO_SMALL):
+        if batches.flags_of(row) & (c.CRC_BAD | c.TOO_SMALL):
             yield self._crc(batches, row)
 
     def _dies(self, gap: Gap) -> Finding:
@@ -236,9 +235,9 @@ class ToolLog:
             "CorruptRecordException.",
         )
 
-    def _crc(self, batches: Columns, row: int) -> Finding:
-        stored, computed = batches.value(c.B_CRC, row), batches.value(c.B_COMPUTED_CRC, row)
-        code = "batch-too-small" if batches.value(c.B_FLAGS, row) & c.TOO_SMALL else "crc-mismatch"
+    def _crc(self, batches: RecordBatches, row: int) -> Finding:
+        stored, computed = batches.crc(row), batches.computed_crc(row)
+        code = "batch-too-small" if batches.flags_of(row) & c.TOO_SMALL else "crc-mismatch"
         return self._found(
             code,
             batches,
@@ -248,7 +247,7 @@ class ToolLog:
             message=f"stored {stored:08x}, computed {computed:08x}" if stored != computed else None,
         )
 
-    def _undecodable(self, batches: Columns, row: int, reason: int, detail: str) -> Finding:
+    def _undecodable(self, batches: RecordBatches, row: int, reason: int, detail: str) -> Finding:
         word = reasons.NAMES.get(reason, str(reason))
         if reason == reasons.OVER_LIMIT:
             return self._found("over-decompress-limit", batches, row)
@@ -266,7 +265,7 @@ class ToolLog:
     def _found(
         self,
         code: str,
-        batches: Columns,
+        batches: RecordBatches,
         row: int,
         *,
         expected: object = None,
@@ -277,9 +276,9 @@ class ToolLog:
             code,
             path=self._source.path,
             segment=self._place.segment,
-            position=batches.value(c.B_POSITION, row),
-            size_bytes=batches.value(c.B_SIZE, row),
-            offset=batches.value(c.B_LAST_OFFSET, row),
+            position=batches.position(row),
+            size_bytes=batches.size_bytes(row),
+            offset=batches.last_offset(row),
             expected=expected,
             actual=actual,
             message=message,
@@ -293,11 +292,11 @@ class OffsetGaps:
         self._pairs = pairs
         self._last = -1
 
-    def note(self, records: Columns) -> None:
+    def note(self, records: DecodedRecords) -> None:
         """Look at some more records; only gaps cost more than one comparison."""
         if not records.count:
             return
-        offsets = records.column(c.R_OFFSET).tolist()
+        offsets = records.offsets.tolist()
         last = self._last if self._last != -1 else offsets[0] - 1
         self._last = offsets[-1]
         if offsets == list(range(last + 1, last + 1 + len(offsets))):
@@ -310,14 +309,8 @@ class OffsetGaps:
 
 def _controls(piece: Decoded) -> list[dict[str, object] | None]:
     data = memoryview(piece.data)
-    told: list[dict[str, object] | None] = []
-    for row in range(piece.records.count):
-        record = piece.records.row(row)
-        key = record[c.R_KEY], record[c.R_KEY_SIZE]
-        value = record[c.R_VALUE], record[c.R_VALUE_SIZE]
-        told.append(control.parse(_bytes(data, *key), _bytes(data, *value)))
-    return told
-
-
-def _bytes(data: memoryview, start: int, size: int) -> bytes | None:
-    return None if size < 0 else bytes(data[start : start + size])
+    records = piece.records
+    return [
+        control.parse(records.key(data, row), records.payload(data, row))
+        for row in range(records.count)
+    ]

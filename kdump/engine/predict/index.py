@@ -8,14 +8,13 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from kdump.engine.predict.read import RefusalError
-from kdump.kernels import columns as c
 from kdump.storage.layout import TIME_INDEX_ENTRY
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from kdump.engine.predict.segment import Segment
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _TIME_INDEX = (0, 10, 1)
 
@@ -43,20 +42,20 @@ class IndexBuild:
         self.last_time = (-1, -1)
         self.largest = (-1, -1)
 
-    def next_due(self, rows: Columns, start: int, stop: int) -> int:
+    def next_due(self, rows: RecordBatches, start: int, stop: int) -> int:
         """The first entry more than the interval behind the last indexed one (R2.4)."""
-        positions = rows.column(c.B_POSITION)
+        positions = rows.positions
         return bisect_right(positions, self.last_position + self.interval, start, stop)
 
-    def note_times(self, rows: Columns, start: int, stop: int) -> None:
+    def note_times(self, rows: RecordBatches, start: int, stop: int) -> None:
         """Remember the largest timestamp and the first entry that has it."""
         if not self.timed:
             return
-        times = rows.column(c.B_MAX_TIMESTAMP)[start:stop]
+        times = rows.max_timestamps[start:stop]
         largest = max(times)
         if largest > self.largest[0]:
             row = start + times.tolist().index(largest)
-            self.largest = (largest, rows.value(c.B_LAST_OFFSET, row))
+            self.largest = (largest, rows.last_offset(row))
 
     def append(self, position: int, offset: int) -> None:
         """Make the entries due at a batch."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.damage import believable_count
-from kdump.engine.offsets import MESSAGES_A_BYTE, Offsets, end_of, told_first
+from kdump.engine.offsets import MESSAGES_A_BYTE, Offsets, end_of
 from kdump.engine.predict.segment import Segment
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
@@ -14,7 +14,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _BELIEVED = ~(c.CRC_BAD | c.COMPRESSED | c.WRAPPER | c.CONTROL | c.TRANSACTIONAL)
 _NEAR = 1 << 16  # so far ahead the offset of a broken batch is believed
@@ -69,8 +69,8 @@ def last_header(segment: Segment) -> tuple[int, int]:
     with segment.entries() as entries:
         start = segment.position_of(segment.index.last_offset)
         for rows in FileRecords(entries.source).headers(start, segment.end):
-            last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
-            highest = max(highest, max(rows.column(c.B_LAST_OFFSET)))
+            last = rows.last_offset(rows.count - 1)
+            highest = max(highest, max(rows.last_offsets))
     return last, highest
 
 
@@ -86,30 +86,30 @@ class _Counted:
     def last(self) -> int:
         return self._offsets.last
 
-    def add(self, rows: Columns) -> None:
+    def add(self, rows: RecordBatches) -> None:
         """Count sound batches."""
-        if not rows.flags & (c.WRONG | c.WRAPPER) and told_first(rows, 0) > self.last:
+        if not rows.flags & (c.WRONG | c.WRAPPER) and rows.known_offset(0) > self.last:
             self.records += kernels.tally(rows)[0]
             self._follow(rows)
             return
         for row in range(rows.count):
             self._one(rows.slice(row, row + 1))
 
-    def broken(self, header: Columns) -> None:
+    def broken(self, header: RecordBatches) -> None:
         """Count a batch that is broken, if what its header says can be believed."""
         if header.flags & _BELIEVED & c.WRONG:
             return
-        before, last = self.last, header.value(c.B_LAST_OFFSET, 0)
+        before, last = self.last, header.last_offset(0)
         count = believable_count(header, before, self._offsets.end)
         if count and (before < 0 or last - before <= max(16 * count, _NEAR)):
             self.records += last - before if header.flags & c.WRAPPER else count
             self._offsets = Offsets(last, self._offsets.end)
 
-    def _one(self, row: Columns) -> None:
-        before, first = self.last, told_first(row, 0)
-        count = row.value(c.B_RECORDS_COUNT, 0)
+    def _one(self, row: RecordBatches) -> None:
+        before, first = self.last, row.known_offset(0)
+        count = row.records_count(0)
         self._follow(row)
-        last = row.value(c.B_LAST_OFFSET, 0)
+        last = row.last_offset(0)
         if last >= self._offsets.end:
             self.records += max(count, 1)  # which ones they are cannot be told
         elif self.last != last or self.last == before:
@@ -120,16 +120,16 @@ class _Counted:
             while self._spans and self._spans[-1][0] >= first:  # that one was too high
                 before = self._spans[-1][0] - self._spans[-1][1]
                 self.records -= self._spans.pop()[1]
-            span = min(last - min(before, last), row.value(c.B_SIZE, 0) * MESSAGES_A_BYTE)
+            span = min(last - min(before, last), row.size_bytes(0) * MESSAGES_A_BYTE)
             self._spans = [*self._spans[-2:], (last, span)]
             self.records += span
 
-    def _follow(self, rows: Columns) -> None:
+    def _follow(self, rows: RecordBatches) -> None:
         for _ in self._offsets.take(rows):
             pass
 
 
-def _cut_short(source: Source, position: int) -> Columns | None:
+def _cut_short(source: Source, position: int) -> RecordBatches | None:
     """The header of a batch whose end is missing, if all of its header is there."""
     from kdump.record.layout import LOG_OVERHEAD
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.engine.predict.read import Entries
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _MARKER_BYTES = 6  # version and coordinator epoch
 
@@ -119,29 +119,29 @@ class Producers:
             self.snapshots.kept[self.end_offset] = dict(self.open)
             self.snapshot_offset = self.end_offset
 
-    def recover(self, entries: Entries, rows: Columns, start: int, stop: int) -> None:
+    def recover(self, entries: Entries, rows: RecordBatches, start: int, stop: int) -> None:
         """Replay some entries of a segment under recovery, one by one."""
         if stop <= start:
             return
         if not self._cannot_stop(rows, start, stop):
-            flags = rows.column(c.B_FLAGS)
-            ids = rows.column(c.B_PRODUCER_ID)
+            flags = rows.row_flags
+            ids = rows.producer_ids
             for number in range(start, stop):
                 kind = flags[number] & (c.CONTROL | c.TRANSACTIONAL)
                 if (kind == c.TRANSACTIONAL) == (ids[number] in self.open) and not kind & c.CONTROL:
                     continue  # goes on with the transaction, or without one
-                if ids[number] >= 0 and rows.value(c.B_LAYOUT, number) == 2:
+                if ids[number] >= 0 and rows.layout(number) == 2:
                     self._recover_one(entries, rows, number)
-        self.end_offset = rows.value(c.B_LAST_OFFSET, stop - 1) + 1
+        self.end_offset = rows.last_offset(stop - 1) + 1
 
-    def _recover_one(self, entries: Entries, rows: Columns, number: int) -> None:
-        producer = rows.value(c.B_PRODUCER_ID, number)
+    def _recover_one(self, entries: Entries, rows: RecordBatches, number: int) -> None:
+        producer = rows.producer_id(number)
         try:
             first, done = _append(entries, rows, number, self.open.get(producer, -1), self.ongoing)
         except CorruptRecordError as error:
             # The batch was counted as good before its marker was looked at.
-            error.end_position = rows.value(c.B_POSITION, number) + rows.value(c.B_SIZE, number)
-            self.end_offset = rows.value(c.B_BASE_OFFSET, number)
+            error.end_position = rows.position(number) + rows.size_bytes(number)
+            self.end_offset = rows.base_offset(number)
             raise
         _keep(self.open, producer, first)
         if done is not None:
@@ -149,22 +149,22 @@ class Producers:
                 self._index(done)
             self._complete(done)
 
-    def _cannot_stop(self, rows: Columns, start: int, stop: int) -> bool:
+    def _cannot_stop(self, rows: RecordBatches, start: int, stop: int) -> bool:
         """Whether nothing in these entries can start, end or offend a transaction."""
         if not rows.flags & (c.CONTROL | c.TRANSACTIONAL) and not self.open:
             return True
-        return max(rows.column(c.B_PRODUCER_ID)[start:stop]) < 0
+        return max(rows.producer_ids[start:stop]) < 0
 
-    def replay(self, entries: Entries, rows: Iterable[Columns]) -> None:
+    def replay(self, entries: Entries, rows: Iterable[RecordBatches]) -> None:
         """Replay entries when the log is loaded: what they start is put in before what they end."""
         loaded: dict[int, int] = {}
         started: dict[int, int] = {}
         completed: list[_Completed] = []
         for columns in rows:
-            if max(columns.column(c.B_PRODUCER_ID)) < 0:
+            if max(columns.producer_ids) < 0:
                 continue
-            for number, producer in enumerate(columns.column(c.B_PRODUCER_ID)):
-                if producer < 0 or columns.value(c.B_LAYOUT, number) != 2:
+            for number, producer in enumerate(columns.producer_ids):
+                if producer < 0 or columns.layout(number) != 2:
                     continue
                 first = loaded.get(producer, self.open.get(producer, -1))
                 first, done = _append(entries, columns, number, first, started)
@@ -206,12 +206,12 @@ def _keep(opened: dict[int, int], producer: int, first: int) -> None:
 
 
 def _append(
-    entries: Entries, rows: Columns, number: int, first: int, started: dict[int, int]
+    entries: Entries, rows: RecordBatches, number: int, first: int, started: dict[int, int]
 ) -> tuple[int, _Completed | None]:
     """Take one batch: (first offset of the open transaction or -1, the one it completed) (R7)."""
-    flags = rows.value(c.B_FLAGS, number)
-    producer = rows.value(c.B_PRODUCER_ID, number)
-    offset = rows.value(c.B_BASE_OFFSET, number)
+    flags = rows.flags_of(number)
+    producer = rows.producer_id(number)
+    offset = rows.base_offset(number)
     if flags & c.CONTROL:
         kind = _marker(entries, rows, number)
         if kind is None:
@@ -229,11 +229,11 @@ def _append(
     return first, None
 
 
-def _marker(entries: Entries, rows: Columns, number: int) -> int | None:
+def _marker(entries: Entries, rows: RecordBatches, number: int) -> int | None:
     """The type of a marker; None for a control batch without a record."""
-    if rows.value(c.B_RECORDS_COUNT, number) == 0:
+    if rows.records_count(number) == 0:
         return None
-    position, size = rows.value(c.B_POSITION, number), rows.value(c.B_SIZE, number)
+    position, size = rows.position(number), rows.size_bytes(number)
     if size > entries.limit:
         raise UnknowableError(f"a control batch of {size} bytes")
     data = entries.source.read(position, size)
@@ -244,8 +244,7 @@ def _marker(entries: Entries, rows: Columns, number: int) -> int | None:
         if piece.reason == reasons.CODEC_FAILED:
             raise RefusalError("KafkaException: a control batch that cannot be decompressed")
         raise CorruptRecordError("InvalidRecordException: a control batch that cannot be read")
-    key = _bytes(piece.data, piece.records, c.R_KEY, c.R_KEY_SIZE)
-    value = _bytes(piece.data, piece.records, c.R_VALUE, c.R_VALUE_SIZE)
+    key, value = piece.records.key(piece.data, 0), piece.records.payload(piece.data, 0)
     kind = control_type(key)
     if kind is None or int.from_bytes((key or b"")[:2], "big", signed=True) < 0:
         raise CorruptRecordError("InvalidRecordException: a control record without a type")
@@ -256,13 +255,3 @@ def _marker(entries: Entries, rows: Columns, number: int) -> int | None:
     if int.from_bytes(value[:2], "big", signed=True) < 0:
         raise CorruptRecordError("InvalidRecordException: a marker of a negative version")
     return kind
-
-
-def _bytes(
-    data: bytes | bytearray | memoryview, records: Columns, start: int, size: int
-) -> bytes | None:
-    length = records.value(size, 0)
-    if length < 0:
-        return None
-    first = records.value(start, 0)
-    return bytes(data[first : first + length])

@@ -20,7 +20,7 @@ from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import BatchHeader, RecordBatches
     from kdump.storage.source import Source
 
 Broker = tuple[int, ...]
@@ -145,10 +145,10 @@ class Entries:
             if len(buffer) > BLOCK_BYTES:
                 buffer = bytearray(BLOCK_BYTES)
 
-    def _hand_out(self, buffer: bytearray, base: int, rows: Columns) -> Iterator[Run]:
+    def _hand_out(self, buffer: bytearray, base: int, rows: RecordBatches) -> Iterator[Run]:
         if rows.count:
             last = rows.count - 1
-            end = rows.value(c.B_POSITION, last) + rows.value(c.B_SIZE, last)
+            end = rows.position(last) + rows.size_bytes(last)
             self.bytes_read += end - self.stop
             self.stop = end
             yield Run(buffer, base, rows)
@@ -157,40 +157,40 @@ class Entries:
         """Yield one entry too large to be held; return whether it is sound."""
         walk = FileRecords(self.source, limit=self.limit).walk(position, position + size)
         item = next(walk, None)
-        if not isinstance(item, Oversize) or not self._sound(item.batches.row(0)):
+        if not isinstance(item, Oversize) or not self._sound(item.batches.header(0)):
             self.why = "a checksum that does not match"
             return False
         yield from self._hand_out(bytearray(), position, item.batches)
         return True
 
-    def _first_unsound(self, rows: Columns, message_max_bytes: int) -> int:
+    def _first_unsound(self, rows: RecordBatches, message_max_bytes: int) -> int:
         """The first entry that `ensureValid` or the size limit of recovery refuses, or -1."""
         limited = self.broker < NEW_FORMAT and rows.count > 0
-        too_large = limited and max(rows.column(c.B_SIZE)) - LOG_OVERHEAD > message_max_bytes
+        too_large = limited and max(rows.sizes) - LOG_OVERHEAD > message_max_bytes
         old = self.broker < NEW_FORMAT
         if not (rows.flags & (c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN) or too_large or old):
             return -1
-        if old and not too_large and not rows.flags and max(rows.column(c.B_LAYOUT), default=0) < 2:
+        if old and not too_large and not rows.flags and max(rows.layouts, default=0) < 2:
             return -1
-        for number, flags in enumerate(rows.column(c.B_FLAGS)):
-            if too_large and rows.value(c.B_SIZE, number) - LOG_OVERHEAD > message_max_bytes:
+        for number, flags in enumerate(rows.row_flags):
+            if too_large and rows.size_bytes(number) - LOG_OVERHEAD > message_max_bytes:
                 self.why = "an entry above message.max.bytes"
                 return number
-            if (old or flags) and not self._sound(rows.row(number)):
+            if (old or flags) and not self._sound(rows.header(number)):
                 self.why = "a checksum that does not match"
                 return number
         return -1
 
-    def _sound(self, row: tuple[int, ...]) -> bool:
+    def _sound(self, row: BatchHeader) -> bool:
         """Whether `ensureValid` takes an entry: old brokers know no batch, new ones no odd magic
         over a v0 message (F9, F22)."""
-        if row[c.B_FLAGS] & (c.CRC_BAD | c.TOO_SMALL):
+        if row.flags & (c.CRC_BAD | c.TOO_SMALL):
             return False
         if self.broker < NEW_FORMAT:
-            return row[c.B_LAYOUT] < 2
-        return row[c.B_LAYOUT] == 2 or row[c.B_MAGIC] < 2
+            return row.is_legacy
+        return not row.is_legacy or row.magic < 2
 
-    def as_is(self, position: int) -> Iterator[Columns]:
+    def as_is(self, position: int) -> Iterator[RecordBatches]:
         """Yield headers from `position` to the end, no sum checked.
 
         Raises what ends it, unless the end is silent.
@@ -205,25 +205,25 @@ class Entries:
                         yield rows.slice(0, unread)
                     raise RefusalError("KafkaException: a batch header cut off by the file end")
             last = rows.count - 1
-            self.stop = rows.value(c.B_POSITION, last) + rows.value(c.B_SIZE, last)
+            self.stop = rows.position(last) + rows.size_bytes(last)
             self.bytes_read += _V2_HEADER_BYTES * rows.count
             yield rows
         self._raise_ending(self.stop)
 
-    def _read_past(self, rows: Columns) -> int:
+    def _read_past(self, rows: RecordBatches) -> int:
         """Give batches too small for their header what a broker reads there: what follows (S9).
 
         Returns the first row of which the file holds too little for that, -1 for none.
         """
-        for number, flags in enumerate(rows.column(c.B_FLAGS)):
-            if not flags & c.TOO_SMALL or rows.value(c.B_LAYOUT, number) != 2:
+        for number, flags in enumerate(rows.row_flags):
+            if not flags & c.TOO_SMALL or rows.layout(number) != 2:
                 continue
-            position = rows.value(c.B_POSITION, number)
+            position = rows.position(number)
             head = self.source.read(position, min(_V2_HEADER_BYTES, self.end - position))
             if len(head) < _V2_HEADER_BYTES:
                 return number
             base, delta = _V2_HEAD.unpack_from(head)
-            rows.block[c.B_LAST_OFFSET * rows.stride + number] = base + delta
+            rows.put(number, last_offset=base + delta)
         return -1
 
     def _raise_ending(self, position: int) -> None:
@@ -271,7 +271,7 @@ class Entries:
         found = self.search(position, indexed)
         last = base - 1
         for rows in self.as_is(found.position) if found is not None else ():
-            last = rows.value(c.B_LAST_OFFSET, rows.count - 1)
+            last = rows.last_offset(rows.count - 1)
         return last + 1
 
     def search(self, position: int, offset: int) -> Met | None:
@@ -282,7 +282,7 @@ class Entries:
             return self._search_bases(position, offset)
         passed = 0
         for rows in self.as_is(position):
-            row = _first_from(rows, c.B_LAST_OFFSET, offset)
+            row = _first_from(rows.last_offsets, offset)
             if row < rows.count:
                 return _met(rows, row, passed)
             passed += rows.count
@@ -299,7 +299,7 @@ class Entries:
         passed = 0
         for rows in self.as_is(position):
             wrapped = rows.flags & c.WRAPPER
-            first = 0 if wrapped else _first_from(rows, c.B_BASE_OFFSET, offset)
+            first = 0 if wrapped else _first_from(rows.base_offsets, offset)
             if first:
                 before = _met(rows, first - 1, passed)
             for number in range(first, rows.count):
@@ -313,11 +313,11 @@ class Entries:
             passed += rows.count
         return before if before is not None and before.last_offset >= offset else None
 
-    def first_offset(self, rows: Columns, number: int) -> int:
+    def first_offset(self, rows: RecordBatches, number: int) -> int:
         """The base offset of an entry; a wrapper is opened for it (F18)."""
-        if not rows.value(c.B_FLAGS, number) & c.WRAPPER:
-            return rows.value(c.B_BASE_OFFSET, number)
-        position, size = rows.value(c.B_POSITION, number), rows.value(c.B_SIZE, number)
+        if not rows.flags_of(number) & c.WRAPPER:
+            return rows.base_offset(number)
+        position, size = rows.position(number), rows.size_bytes(number)
         if size > self.limit:
             raise UnknowableError(f"a compressed entry of {size} bytes")
         data = self.source.read(position, size)
@@ -352,20 +352,19 @@ class Entries:
         return None
 
 
-def _first_from(rows: Columns, column: int, offset: int) -> int:
+def _first_from(values: memoryview, offset: int) -> int:
     """The first row whose value reaches `offset`; the number of rows where none does."""
-    values = rows.column(column)
     if max(values) < offset:
-        return rows.count
+        return len(values)
     return next(row for row, value in enumerate(values) if value >= offset)
 
 
-def _met(rows: Columns, row: int, passed: int) -> Met:
-    wrapper = rows.value(c.B_FLAGS, row) & c.WRAPPER
+def _met(rows: RecordBatches, row: int, passed: int) -> Met:
+    wrapper = rows.flags_of(row) & c.WRAPPER
     return Met(
-        rows.value(c.B_POSITION, row),
-        rows.value(c.B_SIZE, row),
-        None if wrapper else rows.value(c.B_BASE_OFFSET, row),
-        rows.value(c.B_LAST_OFFSET, row),
+        rows.position(row),
+        rows.size_bytes(row),
+        None if wrapper else rows.base_offset(row),
+        rows.last_offset(row),
         passed + row + 1,
     )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from kdump.engine.offsets import RELATIVE_MAX
 from kdump.engine.predict.index import IndexBuild, InvalidOffsetError
 from kdump.engine.predict.read import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
-from kdump.kernels import columns as c
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
 from kdump.storage.time_index import TimeIndex
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from kdump.engine.predict.producers import Producers
     from kdump.engine.predict.read import Broker, Met
     from kdump.engine.settings import Settings
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 LAST_OFFSETS = (2, 0)  # index entries name the last offset of a batch; overflow is looked for
 _FILE_MAX = (1 << 31) - 1
@@ -185,12 +184,12 @@ class Segment:
                     raise
                 self.why_cut = str(error)
                 return error.end_position
-            self.sound_end = run.batches.value(c.B_LAST_OFFSET, run.batches.count - 1) + 1
+            self.sound_end = run.batches.last_offset(run.batches.count - 1) + 1
         self.why_cut = entries.why or self.why_cut  # cut before, while loading
         return entries.stop
 
     def _run(
-        self, entries: Entries, rows: Columns, build: IndexBuild, producers: Producers | None
+        self, entries: Entries, rows: RecordBatches, build: IndexBuild, producers: Producers | None
     ) -> None:
         fitting = self._fitting(rows)
         row = 0
@@ -202,29 +201,29 @@ class Segment:
                 # The entry is made when the batch is met, before it reaches the producer state.
                 if producers is not None:
                     producers.recover(entries, rows, row, due)
-                build.append(rows.value(c.B_POSITION, due), self._entry_offset(entries, rows, due))
+                build.append(rows.position(due), self._entry_offset(entries, rows, due))
                 row = due
             if producers is not None:
                 producers.recover(entries, rows, row, stop)
             row = stop
         if fitting < rows.count:
-            last = rows.value(c.B_LAST_OFFSET, fitting)
+            last = rows.last_offset(fitting)
             raise OffsetOverflowError(f"offset {last} in the segment of {self.base_offset}")
 
-    def _fitting(self, rows: Columns) -> int:
+    def _fitting(self, rows: RecordBatches) -> int:
         """How many of the first entries have an offset the segment's index can hold."""
         if self.broker < LAST_OFFSETS:
             return rows.count
-        lasts = rows.column(c.B_LAST_OFFSET)
+        lasts = rows.last_offsets
         low, high = self.base_offset, self.base_offset + RELATIVE_MAX
         if min(lasts) >= low and max(lasts) <= high:
             return rows.count
         return next(number for number, last in enumerate(lasts) if not low <= last <= high)
 
-    def _entry_offset(self, entries: Entries, rows: Columns, row: int) -> int:
+    def _entry_offset(self, entries: Entries, rows: RecordBatches, row: int) -> int:
         """Which offset of a batch stands in its index entry: last from 2.0 on, first before."""
         if self.broker >= LAST_OFFSETS:
-            return rows.value(c.B_LAST_OFFSET, row)
+            return rows.last_offset(row)
         return entries.first_offset(rows, row)
 
 

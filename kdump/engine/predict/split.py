@@ -8,11 +8,10 @@ from kdump.engine.offsets import RELATIVE_MAX
 from kdump.engine.predict.index import IndexBuild
 from kdump.engine.predict.read import RefusalError, UnknowableError
 from kdump.engine.predict.segment import Segment
-from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.predict.read import Entries
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 
 _PARTS = 10_000  # of offsets that jump at every batch; no broker wrote them
@@ -30,8 +29,8 @@ def split(segment: Segment) -> list[Segment]:
     with segment.entries() as entries:
         for rows in entries.as_is(segment.start):
             for row in range(rows.count):
-                position = rows.value(c.B_POSITION, row)
-                last = rows.value(c.B_LAST_OFFSET, row)
+                position = rows.position(row)
+                last = rows.last_offset(row)
                 if build is None or not 0 <= last - build.base_offset <= RELATIVE_MAX:
                     if build is not None:
                         pieces[-1] = _finished(pieces[-1], build, position)
@@ -51,11 +50,11 @@ def split(segment: Segment) -> list[Segment]:
     return pieces
 
 
-def _piece(segment: Segment, entries: Entries, rows: Columns, row: int) -> Segment:
+def _piece(segment: Segment, entries: Entries, rows: RecordBatches, row: int) -> Segment:
     base = entries.first_offset(rows, row)
-    if not 0 <= rows.value(c.B_LAST_OFFSET, row) - base <= RELATIVE_MAX:
+    if not 0 <= rows.last_offset(row) - base <= RELATIVE_MAX:
         raise RefusalError(f"IllegalStateException: the batch at offset {base} fits no segment")
-    part = (rows.value(c.B_POSITION, row), segment.end)
+    part = (rows.position(row), segment.end)
     piece = Segment(base, segment.path, segment.broker, segment.settings, part=part)
     piece.keeps_times = segment.keeps_times
     return piece

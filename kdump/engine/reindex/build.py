@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.engine.producer_state import ProducerStates
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 Version = tuple[int, ...]
 
@@ -115,8 +115,8 @@ class IndexBuilder:
         if row:
             last = row - 1
             self.batches += row
-            self.end_position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
-            self.next_offset = batches.value(c.B_LAST_OFFSET, last) + 1
+            self.end_position = batches.position(last) + batches.size_bytes(last)
+            self.next_offset = batches.last_offset(last) + 1
         if self.stop is None:
             return True
         self.lost = batches.count - row
@@ -159,11 +159,11 @@ class IndexBuilder:
             return None
         return f"does not fit in {most:,} bytes (segment.index.bytes): a broker cannot recover it"
 
-    def _usable(self, batches: Columns) -> int:
+    def _usable(self, batches: RecordBatches) -> int:
         """Count the rows up to the first whose magic the broker does not take."""
         if batches.flags & c.MAGIC_UNKNOWN and self.rules.broker >= _STRICT_MAGIC:
             for row in range(batches.count):
-                if batches.value(c.B_MAGIC, row) >= 2 and batches.value(c.B_LAYOUT, row) < 2:
+                if batches.magic(row) >= 2 and batches.layout(row) < 2:
                     self._stop_before(batches, row, "the batch fails its checksum", "cut")
                     return row
         return batches.count
@@ -187,11 +187,11 @@ class IndexBuilder:
             if reason == reasons.UNOPENED:
                 first = first_inside(item, row, self.rules.limit)
                 if first is not None:
-                    batches.block[c.B_BASE_OFFSET * batches.stride + row] = first
+                    batches.put(row, base_offset=first)
                     continue
                 self._stop_before(batches, row, "the wrapper cannot be opened", "fail")
             elif reason == reasons.OFFSET_RANGE:
-                last = batches.value(c.B_LAST_OFFSET, row)
+                last = batches.last_offset(row)
                 what = f"offset {last} does not belong into the segment"
                 below = last < self.base_offset
                 self._stop_before(batches, row, what, "fail" if below else "split")
@@ -205,7 +205,7 @@ class IndexBuilder:
         batches = item.batches
         if not (self.states.open or batches.flags & (c.TRANSACTIONAL | c.CONTROL)):
             return usable  # no transaction begins or ends here, and that is all that is asked
-        stop = (1 << 63) - 1 if usable == batches.count else batches.value(c.B_BASE_OFFSET, usable)
+        stop = (1 << 63) - 1 if usable == batches.count else batches.base_offset(usable)
         for event in self.states.replay(item, 0, stop):
             if isinstance(event, Ended):
                 if not event.committed and len(self.abort_markers) <= _ABORTED_MOST:
@@ -216,9 +216,9 @@ class IndexBuilder:
                 # A broker notices when the batch is in the index already, and cuts behind it.
                 what = f"the control record of producer {event.producer_id} cannot be read"
                 behind = event.row + 1
-                position = batches.value(c.B_POSITION, event.row)
-                position += batches.value(c.B_SIZE, event.row)
-                offset = batches.value(c.B_LAST_OFFSET, event.row) + 1
+                position = batches.position(event.row)
+                position += batches.size_bytes(event.row)
+                offset = batches.last_offset(event.row) + 1
                 self.stop = Stop(position, offset, what, "cut")
                 return behind
             elif isinstance(event, (Unreadable, Mixed)):
@@ -239,9 +239,9 @@ class IndexBuilder:
         }.get(gap.reason, "no batch can be read")
         self.stop = Stop(gap.position, self.next_offset, what, "cut", gap)
 
-    def _stop_before(self, batches: Columns, row: int, what: str, outcome: str) -> None:
-        position = batches.value(c.B_POSITION, row)
-        offset = self.next_offset if not row else batches.value(c.B_LAST_OFFSET, row - 1) + 1
+    def _stop_before(self, batches: RecordBatches, row: int, what: str, outcome: str) -> None:
+        position = batches.position(row)
+        offset = self.next_offset if not row else batches.last_offset(row - 1) + 1
         self.stop = Stop(position, offset, what, outcome)
 
     def _stop_at(self, position: int, what: str, outcome: str) -> None:
@@ -259,18 +259,18 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     from kdump.record import compression
 
     batches = item.batches
-    start = batches.value(c.B_POSITION, row) - item.base
-    layout = batches.value(c.B_LAYOUT, row)
-    codec = batches.value(c.B_ATTRIBUTES, row) & CODEC_MASK
+    start = batches.position(row) - item.base
+    layout = batches.layout(row)
+    codec = batches.attributes(row) & CODEC_MASK
     with memoryview(item.data) as view:
-        first, end, reason = value_range(view, start, start + batches.value(c.B_SIZE, row), layout)
+        first, end, reason = value_range(view, start, start + batches.size_bytes(row), layout)
         if reason:
             return None
         with view[first:end] as packed:
             plain = compression.decompress(codec, packed, limit, broken_lz4_header=layout == 0)
     if plain.data is None or plain.reason:
         return None
-    wrapper_offset = batches.value(c.B_LAST_OFFSET, row)
+    wrapper_offset = batches.last_offset(row)
     data = plain.data
     base, _, count, reason = kernels.inner_base(data, 0, len(data), wrapper_offset, layout)
     if not count or reason == reasons.INNER_SIZE:
@@ -284,5 +284,5 @@ def lost_behind(rest: Iterable[Run | Oversize | Gap]) -> tuple[int, int]:
     for item in rest:
         if not isinstance(item, Gap):
             count += item.batches.count
-            last = item.batches.value(c.B_LAST_OFFSET, item.batches.count - 1)
+            last = item.batches.last_offset(item.batches.count - 1)
     return count, last

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.kernels import columns as c
 from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _OFFSET_MAX = (1 << 63) - 1
 
@@ -28,11 +27,11 @@ class EpochBuilder:
         self.spans: list[tuple[int, int, int]] = []
         self._latest = -1
 
-    def feed(self, batches: Columns) -> None:
+    def feed(self, batches: RecordBatches) -> None:
         """Take the next batches. A lower epoch than before is not noted, as in a broker."""
         if not batches.count:
             return
-        epochs = batches.column(c.B_LEADER_EPOCH)
+        epochs = batches.leader_epochs
         if max(epochs) < 0:
             return
         if min(epochs) == max(epochs) == self._latest:
@@ -41,14 +40,14 @@ class EpochBuilder:
         for row, epoch in enumerate(epochs):
             if epoch > self._latest:
                 self._latest = epoch
-                first = batches.value(c.B_BASE_OFFSET, row)
+                first = batches.base_offset(row)
                 self.spans.append((epoch, first, first))
             if epoch == self._latest and epoch >= 0:
                 self._extend(batches, row)
 
-    def _extend(self, batches: Columns, row: int) -> None:
+    def _extend(self, batches: RecordBatches, row: int) -> None:
         epoch, first, _ = self.spans[-1]
-        self.spans[-1] = (epoch, first, batches.value(c.B_LAST_OFFSET, row))
+        self.spans[-1] = (epoch, first, batches.last_offset(row))
 
     def entries(self, log_start: int) -> list[EpochStart]:
         """The entries recovery writes, trimmed at the log start as a broker does (X2)."""

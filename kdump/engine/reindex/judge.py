@@ -20,7 +20,7 @@ from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.build import IndexBuilder
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 _WHY = {
     c.NO_BATCH: "entry {} names a position where no batch starts",
@@ -68,7 +68,7 @@ class Judge:
         elif index.is_untrimmed and not self.active:
             self._bad[kind] = "zeros behind its entries: it was never cut to size"
 
-    def feed(self, batches: Columns) -> None:
+    def feed(self, batches: RecordBatches) -> None:
         """Prove the entries that these batches can prove."""
         found = kernels.prove_entries(
             batches,

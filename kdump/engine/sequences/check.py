@@ -29,7 +29,6 @@ from kdump.engine.sequences.rules import (
     repeated,
 )
 from kdump.engine.verify.folding import fold
-from kdump.kernels import columns as c
 from kdump.record.batch import last_sequence
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from kdump.engine.settings import Settings
     from kdump.engine.targets import Target
     from kdump.errors import KdumpError
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
 _ROWS_KEPT = 10_000  # of one partition
@@ -183,11 +182,12 @@ class SequenceCheck(Check):
         self._states.forget()
         self._damaged = True
 
-    def _count_producers(self, batches: Columns) -> None:
+    def _count_producers(self, batches: RecordBatches) -> None:
         if no_producers(batches, 0, batches.count):
             return
-        columns = (c.B_PRODUCER_ID, c.B_PRODUCER_EPOCH, c.B_BASE_SEQUENCE)
-        ids, epochs, numbers = (batches.column(column) for column in columns)
+        ids, epochs, numbers = (
+            batches.producer_ids, batches.producer_epochs, batches.base_sequences
+        )  # fmt: skip
         self._with_sequences += sum(map((-1).__lt__, numbers))
         if len(self._epochs) < _EPOCHS_KEPT:
             pairs = zip(ids, epochs, numbers, strict=True)
@@ -198,7 +198,7 @@ class SequenceCheck(Check):
             if isinstance(event, Unjoined):
                 self._unjoined(segment, item.batches, event)
 
-    def _unjoined(self, segment: SegmentScan, batches: Columns, event: Unjoined) -> None:
+    def _unjoined(self, segment: SegmentScan, batches: RecordBatches, event: Unjoined) -> None:
         kind = judge(event, batches, self._expiration_ms)
         self._counts[kind] += 1
         if kind == GAP:
@@ -213,9 +213,9 @@ class SequenceCheck(Check):
         self.rows.append(_row(segment, batches, event, kind))
 
 
-def _row(segment: SegmentScan, batches: Columns, event: Unjoined, kind: str) -> Row:
+def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: str) -> Row:
     row, place = event.row, segment.place
-    base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
+    base, last = batches.base_offset(row), batches.last_offset(row)
     name = f"sequence-{kind}" if kind in (GAP, DUPLICATE) else "sequence-gap"
     count: int | None = None
     if kind == DUPLICATE:
@@ -239,19 +239,19 @@ def _row(segment: SegmentScan, batches: Columns, event: Unjoined, kind: str) -> 
             "previous_offset": event.previous.last_offset,
             "offset": base,
             "last_offset": last,
-            "position": batches.value(c.B_POSITION, row),
-            "size_bytes": batches.value(c.B_SIZE, row),
+            "position": batches.position(row),
+            "size_bytes": batches.size_bytes(row),
             "previous_timestamp_ms": event.previous.last_timestamp_ms,
-            "timestamp_ms": batches.value(c.B_MAX_TIMESTAMP, row),
+            "timestamp_ms": batches.max_timestamp(row),
             "explanation": _explanation(event, batches, kind),
             "path": place.path,
         },
     )
 
 
-def _explanation(event: Unjoined, batches: Columns, kind: str) -> str:
+def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
     before = event.previous.last_offset
-    base = batches.value(c.B_BASE_OFFSET, event.row)
+    base = batches.base_offset(event.row)
     if kind == GAP:
         return (
             f"{ahead(event):,} numbers are missing between offset {before:,} and {base:,}, and no "

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.kernels import columns as c
 from kdump.record.batch import MAX_SEQUENCE
 
 if TYPE_CHECKING:
     from kdump.engine.producer_events import Unjoined
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import RecordBatches
 
 GAP, DUPLICATE = "gap", "duplicate"
 #: Innocent: offsets are missing too; the broker may have forgotten the producer; began at 0 again.
@@ -27,10 +26,10 @@ KINDS = (GAP, DUPLICATE, REMOVED, EXPIRED, RESTARTED)
 COORDINATED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
-def judge(event: Unjoined, batches: Columns, expiration_ms: int) -> str:
+def judge(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> str:
     """Name what happened: one of KINDS."""
     before, row = event.previous, event.row
-    newest = batches.value(c.B_MAX_TIMESTAMP, row)
+    newest = batches.max_timestamp(row)
     if event.known_first or _is_last_again(event, batches):
         return DUPLICATE
     if not event.base_sequence:
@@ -52,26 +51,26 @@ def is_behind(event: Unjoined) -> bool:
     return ahead(event) > MAX_SEQUENCE // 2
 
 
-def is_repeat(event: Unjoined, batches: Columns, expiration_ms: int) -> bool:
+def is_repeat(event: Unjoined, batches: RecordBatches, expiration_ms: int) -> bool:
     """Whether all of the batch was there before."""
     row = event.row
-    delta = batches.value(c.B_LAST_OFFSET, row) - batches.value(c.B_BASE_OFFSET, row)
+    delta = batches.last_offset(row) - batches.base_offset(row)
     used = (event.expected - event.base_sequence) & MAX_SEQUENCE
     return delta < used and judge(event, batches, expiration_ms) == DUPLICATE
 
 
-def repeated(event: Unjoined, batches: Columns) -> int:
+def repeated(event: Unjoined, batches: RecordBatches) -> int:
     """How many of the batch's numbers were used before."""
     row = event.row
-    span = batches.value(c.B_LAST_OFFSET, row) - batches.value(c.B_BASE_OFFSET, row) + 1
+    span = batches.last_offset(row) - batches.base_offset(row) + 1
     return min(span, (event.expected - event.base_sequence) & MAX_SEQUENCE)
 
 
-def _is_last_again(event: Unjoined, batches: Columns) -> bool:
+def _is_last_again(event: Unjoined, batches: RecordBatches) -> bool:
     before, row = event.previous, event.row
-    span = batches.value(c.B_LAST_OFFSET, row) - batches.value(c.B_BASE_OFFSET, row)
+    span = batches.last_offset(row) - batches.base_offset(row)
     return (
         event.base_sequence == (before.last_sequence - before.offset_delta) & MAX_SEQUENCE
         and span == before.offset_delta
-        and batches.value(c.B_MAX_TIMESTAMP, row) == before.last_timestamp_ms
+        and batches.max_timestamp(row) == before.last_timestamp_ms
     )

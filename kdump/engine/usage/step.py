@@ -167,7 +167,7 @@ class _Going:
             self._path = chunk.place.path
         batches = chunk.batches
         last = batches.count - 1
-        position = batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last)
+        position = batches.position(last) + batches.size_bytes(last)
         done = min(max(position - self._position, 0), self._left)
         if done:
             self._position = position
@@ -195,9 +195,7 @@ class _Counter:
         self._enter(chunk.place.path)
         row = 0
         while row < batches.count:
-            slot = totals.slot(
-                self._group(batches.value(c.B_PRODUCER_ID, row), batches.value(c.B_ATTRIBUTES, row))
-            )
+            slot = totals.slot(self._group(batches.producer_id(row), batches.attributes(row)))
             self._seen_in_segment(slot)
             row = kernels.sum_batches(
                 batches, row, self._by_producer, self._by_codec, totals.sums, slot
@@ -231,7 +229,7 @@ class _Counter:
             )  # fmt: skip
             if row >= records.count:
                 return
-            if records.value(c.R_KEY_SIZE, row) > LONGEST_KEY:
+            if records.key_size(row) > LONGEST_KEY:
                 self._long_key(chunk, row)
                 row += 1
             else:
@@ -242,12 +240,11 @@ class _Counter:
         from hashlib import blake2b
 
         records = chunk.records
-        size = records.value(c.R_KEY_SIZE, row)
-        start = records.value(c.R_KEY, row)
-        key = memoryview(chunk.data)[start : start + size]
-        long = LongKey(bytes(key[:_START_BYTES]), size, blake2b(key, digest_size=16).digest())
+        key = records.key(chunk.data, row) or b""
+        size = len(key)
+        long = LongKey(key[:_START_BYTES], size, blake2b(key, digest_size=16).digest())
         alone = records.slice(row, row + 1)
-        alone.block[c.R_KEY_SIZE * alone.stride] = -1
+        alone.forget_key(0)
         sums = array("q", bytes(8 * WIDTH))
         slots: dict[Hashable, int] = {}
         kernels.sum_keys(chunk.data, alone, 0, slots, sums, 0, 1, 0)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.scan import FEW, PLAIN
 from kdump.engine.splits import stitched
 from kdump.kernels import columns as c
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES
 
@@ -94,7 +94,7 @@ class Packer:
         self.size_bytes = 0
         self._tight = tight
         self._chunks: list[bytes] = []
-        self._parts: list[Columns] = []
+        self._parts: list[RecordBatches] = []
         self._rows = 0
         self._control = bytearray()
 
@@ -102,10 +102,10 @@ class Packer:
         """Take up a run."""
         batches = run.batches
         if batches.flags & c.CONTROL:
-            for row, flags in enumerate(batches.column(c.B_FLAGS)):
+            for row, flags in enumerate(batches.row_flags):
                 if flags & c.CONTROL:
-                    at = batches.value(c.B_POSITION, row) - run.base
-                    self._control += run.data[at : at + batches.value(c.B_SIZE, row)]
+                    at = batches.position(row) - run.base
+                    self._control += run.data[at : at + batches.size_bytes(row)]
         self._parts.append(batches)
         self._rows += batches.count
         if self._rows >= _ROWS_A_CHUNK or len(self._control) >= BLOCK_BYTES:
@@ -118,29 +118,29 @@ class Packer:
 
     def _flush(self) -> None:
         if self._parts:
-            chunk = _pack(Columns.join(self._parts), bytes(self._control), self._tight)
+            chunk = _pack(RecordBatches.join(self._parts), bytes(self._control), self._tight)
             self._chunks.append(chunk)
             self.size_bytes += len(chunk)
             self._parts, self._rows = [], 0
             self._control.clear()
 
 
-def _pack(batches: Columns, control: bytes, tight: bool) -> bytes:
+def _pack(batches: RecordBatches, control: bytes, tight: bool) -> bytes:
     parts: list[bytes] = []
     if tight:
         _put_tightly(parts, batches)
     else:
         for k in _ALL:
             _put(parts, batches.column(k))
-    sums = batches.column(c.B_CRC)
-    rows = _firsts(batches.column(c.B_BASE_SEQUENCE))
+    sums = batches.crcs
+    rows = _firsts(batches.base_sequences)
     parts += (array("I", (sums[row] for row in rows)).tobytes(), control)
     data = b"".join(parts)
-    head = _HEAD.pack(batches.count, batches.value(c.B_POSITION, 0), tight)
+    head = _HEAD.pack(batches.count, batches.position(0), tight)
     return head + (zlib.compress(data, 1) if tight else data)
 
 
-def _put_tightly(parts: list[bytes], batches: Columns) -> None:
+def _put_tightly(parts: list[bytes], batches: RecordBatches) -> None:
     for k in _AS_IS:
         _put(parts, batches.column(k))
     for k in _RISING:
@@ -151,16 +151,16 @@ def _put_tightly(parts: list[bytes], batches: Columns) -> None:
         differences = array("q", map(sub, batches.column(above), batches.column(k)))
         spans = spans or differences
         _put(parts, differences)
-    _put(parts, map(sub, batches.column(c.B_RECORDS_COUNT), spans))
+    _put(parts, map(sub, batches.records_counts, spans))
     _put_sequences(parts, batches, spans)
 
 
-def _put_sequences(parts: list[bytes], batches: Columns, spans: array[int]) -> None:
+def _put_sequences(parts: list[bytes], batches: RecordBatches, spans: array[int]) -> None:
     """Write by how much each sequence number is not the one behind the producer's batch before."""
-    sequences, producer_ids = batches.column(c.B_BASE_SEQUENCE), batches.column(c.B_PRODUCER_ID)
+    sequences, producer_ids = batches.base_sequences, batches.producer_ids
     if _is_same(producer_ids):  # then they run as the offsets do
         parts.append(_SAME)
-        _put(parts, map(sub, sequences, batches.column(c.B_BASE_OFFSET)))
+        _put(parts, map(sub, sequences, batches.base_offsets))
         return
     parts.append(_PLANES)
     expected: dict[int, int] = {}
@@ -297,12 +297,12 @@ class _Rows:
             return self._same
         return reduce(or_, self.columns[c.B_FLAGS][first:end])
 
-    def slice(self, first: int, end: int) -> Columns:
+    def slice(self, first: int, end: int) -> RecordBatches:
         """Copy some rows."""
         block = array("q")
         for column in self.columns:
             block += column[first:end]
-        return Columns(block, end - first, end - first, self.flags(first, end))
+        return RecordBatches(block, end - first, end - first, self.flags(first, end))
 
     def blocks(self, *, last: bool) -> Iterator[tuple[int, int]]:
         """Yield ranges of rows as `FileRecords.walk` does: the whole batches of a block, or one.
@@ -344,15 +344,15 @@ class _Rows:
     def run(self, first: int, end: int) -> Run:
         """Make a run with the bytes of its control batches, which must be the first there are."""
         batches = self.slice(first, end)
-        base = batches.value(c.B_POSITION, 0)
+        base = batches.position(0)
         if not batches.flags & c.CONTROL:
             return Run(bytearray(), base, batches)
         last = batches.count - 1
-        data = bytearray(batches.value(c.B_POSITION, last) + batches.value(c.B_SIZE, last) - base)
+        data = bytearray(batches.position(last) + batches.size_bytes(last) - base)
         used = 0
-        for row, flags in enumerate(batches.column(c.B_FLAGS)):
+        for row, flags in enumerate(batches.row_flags):
             if flags & c.CONTROL:
-                at, size = batches.value(c.B_POSITION, row) - base, batches.value(c.B_SIZE, row)
+                at, size = batches.position(row) - base, batches.size_bytes(row)
                 data[at : at + size] = self.control[used : used + size]
                 used += size
         del self.control[:used]

@@ -27,7 +27,7 @@ from kdump.kernels._pure.layout import (
     view_of,
 )
 from kdump.kernels._pure.sums import crc32c_function
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
@@ -41,7 +41,7 @@ def walk(
     last_offset: int,
     check_crc: bool,
     max_batches: int,
-) -> tuple[Columns, int, int]:
+) -> tuple[RecordBatches, int, int]:
     """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6).
 
     Returns (batch columns, stop, reason). `stop` is the end of the last row. `reason`, in this
@@ -91,7 +91,7 @@ def walk(
         flags |= row[c.B_FLAGS]
         last_offset = max(last_offset, row[c.B_LAST_OFFSET])
         position += LOG_OVERHEAD + size
-    return Columns.from_rows(c.BATCH_WIDTH, rows, flags), position, reason
+    return RecordBatches.from_rows(c.BATCH_WIDTH, rows, flags), position, reason
 
 
 def _entry(frame: memoryview, position: int, last_offset: int, check_crc: bool) -> Row:

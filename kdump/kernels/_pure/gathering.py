@@ -10,7 +10,7 @@ from kdump.kernels import gathered as g
 from kdump.kernels._pure.layout import TRANSACTIONAL, int64, view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import headers_of, is_magic_0, row_numbers, sequence_at, span_of
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
@@ -67,7 +67,12 @@ def _utf8(name: memoryview) -> bytes:
 
 
 def gather(
-    gathered: Gathered, data: Data, batches: Columns, records: Columns, rows: Rows, first: int
+    gathered: Gathered,
+    data: Data,
+    batches: RecordBatches,
+    records: DecodedRecords,
+    rows: Rows,
+    first: int,
 ) -> int:
     """Add records to the buffers of an Arrow record batch, from the `first`th row number on.
 
@@ -79,19 +84,21 @@ def gather(
     room = _Room(gathered)
     taken = 0
     for row in numbers[max(first, 0) :]:
-        batch = batch_row(batches, records.value(c.R_BATCH, row))
+        batch = batch_row(batches, records.batch(row))
         if room.counts[g.N_ROWS] == room.rows or not _gather_row(room, view, batch, records, row):
             break
         taken += 1
     return taken
 
 
-def _gather_row(room: _Room, view: memoryview, batch: Row, records: Columns, row: int) -> bool:
+def _gather_row(
+    room: _Room, view: memoryview, batch: Row, records: DecodedRecords, row: int
+) -> bool:
     """Add one record; False: there is no room, and nothing was added."""
     counts = room.counts
     at, header = counts[g.N_ROWS], counts[g.N_HEADERS]
-    key = span_of(view, records.value(c.R_KEY, row), records.value(c.R_KEY_SIZE, row))
-    value = span_of(view, records.value(c.R_VALUE, row), records.value(c.R_VALUE_SIZE, row))
+    key = span_of(view, records.value(c.R_KEY, row), records.key_size(row))
+    value = span_of(view, records.value(c.R_VALUE, row), records.value_size(row))
     if not room.bytes(g.G_KEYS, g.G_KEY_ENDS, at, key or b""):
         return False
     if not room.bytes(g.G_VALUES, g.G_VALUE_ENDS, at, value or b""):
@@ -112,9 +119,9 @@ def _gather_row(room: _Room, view: memoryview, batch: Row, records: Columns, row
     room.number(g.G_LISTS, at + 1, header)
     room.bit(g.G_KEY_VALID, at, key is not None)
     room.bit(g.G_VALUE_VALID, at, value is not None)
-    offset, attributes = records.value(c.R_OFFSET, row), batch[c.B_ATTRIBUTES]
+    offset, attributes = records.offset(row), batch[c.B_ATTRIBUTES]
     modern = batch[c.B_LAYOUT] == 2
-    timed = not is_magic_0(batch, records.value(c.R_FLAGS, row))
+    timed = not is_magic_0(batch, records.flags_of(row))
     of_v2: tuple[int, ...] = (-1, -1, -1, -1)
     if modern:
         of_v2 = (
@@ -128,7 +135,7 @@ def _gather_row(room: _Room, view: memoryview, batch: Row, records: Columns, row
         batch[c.B_MAGIC],
         attributes & 7,
         offset,
-        records.value(c.R_TIMESTAMP, row),
+        records.timestamp(row),
         attributes >> 3 & 1,
         *of_v2,
     )
@@ -147,7 +154,7 @@ def _gather_row(room: _Room, view: memoryview, batch: Row, records: Columns, row
     return True
 
 
-def room_for(data: Data, records: Columns, row: int) -> tuple[int, int, int, int, int]:
+def room_for(data: Data, records: DecodedRecords, row: int) -> tuple[int, int, int, int, int]:
     """Return what `gather` needs for one record: headers; bytes of key, value, names, contents."""
     if not 0 <= row < records.count:
         raise IndexError(row)
@@ -157,6 +164,6 @@ def room_for(data: Data, records: Columns, row: int) -> tuple[int, int, int, int
         headers += 1
         names += len(_utf8(view[name:][:name_size]))
         contents += len(span_of(view, content, content_size) or b"")
-    key = span_of(view, records.value(c.R_KEY, row), records.value(c.R_KEY_SIZE, row))
-    value = span_of(view, records.value(c.R_VALUE, row), records.value(c.R_VALUE_SIZE, row))
+    key = span_of(view, records.value(c.R_KEY, row), records.key_size(row))
+    value = span_of(view, records.value(c.R_VALUE, row), records.value_size(row))
     return headers, len(key or b""), len(value or b""), names, contents

@@ -18,24 +18,24 @@ from kdump.kernels._pure.layout import (
     int64,
     view_of,
 )
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data
 
 
-def tally(batches: Columns) -> tuple[int, int, int, int]:
+def tally(batches: RecordBatches) -> tuple[int, int, int, int]:
     """Return (records, wrappers, compressed, newest) of all rows.
 
     `records` adds up RECORDS_COUNT where it is above 0, which it is for no wrapper; `compressed`
     counts rows, wrappers among them; `newest` is the largest MAX_TIMESTAMP, -1 at least.
     """
-    flags = batches.column(c.B_FLAGS)
+    flags = batches.row_flags
     return (
-        sum(count for count in batches.column(c.B_RECORDS_COUNT) if count > 0),
+        sum(count for count in batches.records_counts if count > 0),
         sum(1 for flag in flags if flag & c.WRAPPER),
         sum(1 for flag in flags if flag & c.COMPRESSED),
-        max(-1, max(batches.column(c.B_MAX_TIMESTAMP), default=-1)),
+        max(-1, max(batches.max_timestamps, default=-1)),
     )
 
 
@@ -58,7 +58,7 @@ def rising_slots(data: Data, size: int) -> int:
 
 
 def prove_entries(
-    batches: Columns,
+    batches: RecordBatches,
     offset_slots: Data,
     time_slots: Data,
     base_offset: int,
@@ -140,7 +140,7 @@ def _floor_of(offsets: memoryview, end: int, relative: int) -> int:
 
 
 def index_entries(
-    batches: Columns,
+    batches: RecordBatches,
     first: int,
     base_offset: int,
     interval: int,
@@ -169,19 +169,19 @@ def index_entries(
     entries, last_entry, time_entries, last_time, last_time_offset, then = state[3:9]
     reason, row = reasons.END, max(first, 0)
     while row < batches.count:
-        position = batches.value(c.B_POSITION, row)
-        last = batches.value(c.B_LAST_OFFSET, row)
+        position = batches.position(row)
+        last = batches.last_offset(row)
         if not (first_offsets or 0 <= last - base_offset <= MAX_INT32):
             reason = reasons.OFFSET_RANGE
             break
         timestamp, timestamp_offset = newest, newest_offset
-        if batches.value(c.B_MAX_TIMESTAMP, row) > newest:
-            timestamp, timestamp_offset = batches.value(c.B_MAX_TIMESTAMP, row), last
+        if batches.max_timestamp(row) > newest:
+            timestamp, timestamp_offset = batches.max_timestamp(row), last
         if int64(position - last_position) > interval:
             entry = last
             if first_offsets:
-                entry = batches.value(c.B_BASE_OFFSET, row)
-                if entry == -1 and batches.value(c.B_FLAGS, row) & c.WRAPPER:
+                entry = batches.base_offset(row)
+                if entry == -1 and batches.flags_of(row) & c.WRAPPER:
                     reason = reasons.UNOPENED
                     break
             if (entries and entry <= last_entry) or (
@@ -213,7 +213,7 @@ def _int32(value: int) -> int:
 
 
 def follow_producers(
-    batches: Columns, first: int, end: int, next_offset: int, table: array[int]
+    batches: RecordBatches, first: int, end: int, next_offset: int, table: array[int]
 ) -> tuple[int, int]:
     """Follow producers through the rows of [first, end) that hold no surprise (R7).
 
@@ -227,17 +227,17 @@ def follow_producers(
     known = {table[at]: at for at in range(0, len(table), c.PRODUCER_WIDTH)}
     row = max(first, 0)
     while row < min(end, batches.count):
-        base, last = batches.value(c.B_BASE_OFFSET, row), batches.value(c.B_LAST_OFFSET, row)
-        producer_id = batches.value(c.B_PRODUCER_ID, row)
-        flags = batches.value(c.B_FLAGS, row)
+        base, last = batches.base_offset(row), batches.last_offset(row)
+        producer_id = batches.producer_id(row)
+        flags = batches.flags_of(row)
         if base != next_offset or flags & (c.CONTROL | c.TRANSACTIONAL) or last >= MAX_INT64:
             break
         if producer_id >= 0:
             at = known.get(producer_id)
-            sequence = batches.value(c.B_BASE_SEQUENCE, row)
+            sequence = batches.base_sequence(row)
             if (
                 at is None
-                or table[at + 1] != batches.value(c.B_PRODUCER_EPOCH, row)
+                or table[at + 1] != batches.producer_epoch(row)
                 or table[at + 2] < 0
                 or not sequence
                 or sequence != (table[at + 2] + 1) & MAX_INT32
@@ -246,14 +246,14 @@ def follow_producers(
             delta = int64(last - base)
             table[at + 2] = (sequence + delta) & MAX_INT32
             table[at + 3], table[at + 4] = last, delta
-            table[at + 5] = batches.value(c.B_MAX_TIMESTAMP, row)
+            table[at + 5] = batches.max_timestamp(row)
         next_offset = last + 1
         row += 1
     return row, next_offset
 
 
 def prove_records(
-    batches: Columns, records: Columns, state: array[int], complete: bool, most: int
+    batches: RecordBatches, records: DecodedRecords, state: array[int], complete: bool, most: int
 ) -> list[tuple[int, int, int]]:
     """Hold records against the headers of their batches, in order.
 
@@ -283,45 +283,45 @@ def prove_records(
     def close(record: int) -> None:
         if row < 0 or row >= batches.count:
             return
-        layout, flags = batches.value(c.B_LAYOUT, row), batches.value(c.B_FLAGS, row)
+        layout, flags = batches.layout(row), batches.flags_of(row)
         timed = layout == 2 or (layout == 1 and flags & c.WRAPPER)
-        append_time = batches.value(c.B_ATTRIBUTES, row) & LOG_APPEND_TIME
+        append_time = batches.attributes(row) & LOG_APPEND_TIME
         told = timed and not append_time and not vague
-        if told and newest != batches.value(c.B_MAX_TIMESTAMP, row):
+        if told and newest != batches.max_timestamp(row):
             say(c.MAX_TIMESTAMP, row, record)
-        if layout == 0 and flags & c.WRAPPER and last != batches.value(c.B_LAST_OFFSET, row):
+        if layout == 0 and flags & c.WRAPPER and last != batches.last_offset(row):
             say(c.LAST_OFFSET, row, record)
 
     for record in range(records.count):
-        batch = records.value(c.R_BATCH, record)
+        batch = records.batch(record)
         if batch != row:
             close(record)
             row, newest, vague = batch, -1, 0
             last = -1
-        header_flags = batches.value(c.B_FLAGS, batch)
-        flags = records.value(c.R_FLAGS, record)
-        offset = records.value(c.R_OFFSET, record)
-        lowest = -1 if header_flags & c.WRAPPER else batches.value(c.B_BASE_OFFSET, batch)
-        if offset < lowest or offset > batches.value(c.B_LAST_OFFSET, batch):
+        header_flags = batches.flags_of(batch)
+        flags = records.flags_of(record)
+        offset = records.offset(record)
+        lowest = -1 if header_flags & c.WRAPPER else batches.base_offset(batch)
+        if offset < lowest or offset > batches.last_offset(batch):
             say(c.OFFSET_OUTSIDE, batch, record)
         elif offset <= last and offset >= 0:
             say(c.OFFSET_ORDER, batch, record)
         last = offset
-        newest = max(newest, records.value(c.R_TIMESTAMP, record))
+        newest = max(newest, records.timestamp(record))
         if flags & c.INNER_CRC_BAD:
             say(c.INNER_SUM, batch, record)
         if flags & c.INNER_MAGIC_OTHER:
             vague = 1
-        key, value = records.value(c.R_KEY_SIZE, record), records.value(c.R_VALUE_SIZE, record)
+        key, value = records.key_size(record), records.value_size(record)
         if key < 0 and not header_flags & c.CONTROL:
             first_null = first_null if nulls else offset
             nulls += 1
-        layout = batches.value(c.B_LAYOUT, batch)
+        layout = batches.layout(batch)
         if layout < 2:
             magic = flags >> c.INNER_MAGIC_SHIFT & 3 if header_flags & c.WRAPPER else layout
             fixed = LOG_OVERHEAD + MESSAGE_OVERHEAD[magic == 1]
-            if records.value(c.R_SIZE, record) > fixed + max(key, 0) + max(value, 0):
-                first_slack = first_slack if slack else batches.value(c.B_POSITION, batch)
+            if records.size_bytes(record) > fixed + max(key, 0) + max(value, 0):
+                first_slack = first_slack if slack else batches.position(batch)
                 slack += 1
     if complete:
         close(records.count)

@@ -23,7 +23,7 @@ from kdump.kernels._pure.layout import (
     varint,
     view_of,
 )
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
@@ -103,11 +103,11 @@ def decode_records(
     data: Data,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     done: int,
     max_records: int,
-) -> tuple[Columns, int, int]:
+) -> tuple[DecodedRecords, int, int]:
     """Decode the plain records of v2 batch `index` from `data[start:end]`, which they must fill.
 
     `done` records were decoded before; go on after FULL with `start` = stop and `done` increased by
@@ -124,7 +124,7 @@ def decode_records(
     batch = batch_row(batches, index)
     rows: list[Row] = []
     stop, reason = _records(view, start, end, batch, index, max(done, 0), max_records, rows)
-    return Columns.from_rows(c.RECORD_WIDTH, rows), stop, reason
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), stop, reason
 
 
 def _records(
@@ -158,15 +158,15 @@ def _records(
     return position, reasons.END
 
 
-def batch_row(batches: Columns, index: int) -> Row:
+def batch_row(batches: RecordBatches, index: int) -> Row:
     if not 0 <= index < batches.count:
         raise IndexError(index)
     return batches.row(index)
 
 
 def decode_run(
-    data: Data, base: int, batches: Columns, first: int, max_records: int
-) -> tuple[Columns, int, int, int]:
+    data: Data, base: int, batches: RecordBatches, first: int, max_records: int
+) -> tuple[DecodedRecords, int, int, int]:
     """Decode the records of batches `first` on, one after the other, while they are plain.
 
     Plain means: not COMPRESSED, CONTROL, CRC_BAD or TOO_SMALL, recordsCount not negative, and
@@ -216,7 +216,7 @@ def decode_run(
         if reason:
             break
         index += 1
-    return Columns.from_rows(c.RECORD_WIDTH, rows), index, stop, reason
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), index, stop, reason
 
 
 def _is_plain(batch: Row, start: int, length: int) -> bool:
@@ -318,11 +318,11 @@ def decode_messages(
     data: Data,
     start: int,
     end: int,
-    batches: Columns,
+    batches: RecordBatches,
     index: int,
     base: int,
     max_records: int,
-) -> tuple[Columns, int, int]:
+) -> tuple[DecodedRecords, int, int]:
     """Decode the messages inside wrapper `index`, plain in `data[start:end]`; `base` is inner_base.
 
     Returns (record columns, stop, reason): END; FULL, go on with `start` = stop; INNER_CUT_SHORT;
@@ -365,4 +365,4 @@ def decode_messages(
             (index, position, behind - position, offset, timestamp, *key, *value, 0, 0, flags)
         )
         position = behind
-    return Columns.from_rows(c.RECORD_WIDTH, rows), position, reason
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), position, reason

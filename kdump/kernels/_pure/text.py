@@ -19,7 +19,7 @@ from kdump.kernels._pure.layout import (
     view_of,
 )
 from kdump.kernels._pure.records import batch_row, read_header
-from kdump.kernels.columns import Columns
+from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -137,8 +137,8 @@ def is_magic_0(batch: Row, flags: int) -> bool:
 def format_records(
     write: Write,
     data: Data,
-    batches: Columns,
-    records: Columns,
+    batches: RecordBatches,
+    records: DecodedRecords,
     rows: Rows,
     head: bytes,
     bytes_mode: int,
@@ -234,7 +234,7 @@ def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, i
         yield key, key_size, value, value_size
 
 
-def format_batches(write: Write, batches: Columns, rows: Rows, head: bytes) -> int:
+def format_batches(write: Write, batches: RecordBatches, rows: Rows, head: bytes) -> int:
     """Write `batch` rows as JSON Lines and return how many; arguments as in format_records.
 
     Members after the head: position, size_bytes, magic, codec, base_offset, last_offset,

@@ -12,11 +12,16 @@ if TYPE_CHECKING:
     from array import array
 
     from kdump.kernels._pure.layout import Data
-    from kdump.kernels.columns import Columns
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 
 def sum_batches(
-    batches: Columns, first: int, by_producer: bool, by_codec: bool, sums: array[int], slot: int
+    batches: RecordBatches,
+    first: int,
+    by_producer: bool,
+    by_codec: bool,
+    sums: array[int],
+    slot: int,
 ) -> int:
     """Add batches to TOTALS_WIDTH numbers of `sums`, from row `first` on; return where to go on.
 
@@ -28,27 +33,27 @@ def sum_batches(
     if slot < 0 or at + c.TOTALS_WIDTH > len(sums):
         raise IndexError(slot)
     row = first = max(first, 0)
-    producers, attributes = batches.column(c.B_PRODUCER_ID), batches.column(c.B_ATTRIBUTES)
+    producers, attributes = batches.producer_ids, batches.all_attributes
     while row < batches.count:
         if by_producer and producers[row] != producers[first]:
             break
         if by_codec and (attributes[row] ^ attributes[first]) & CODEC:
             break
-        flags = batches.value(c.B_FLAGS, row)
-        count = batches.value(c.B_RECORDS_COUNT, row)
+        flags = batches.flags_of(row)
+        count = batches.records_count(row)
         sums[at + c.T_BATCHES] += 1
         sums[at + c.T_RECORDS] += max(count, 0)
-        sums[at + c.T_BYTES] += batches.value(c.B_SIZE, row)
+        sums[at + c.T_BYTES] += batches.size_bytes(row)
         sums[at + c.T_CONTROL] += bool(flags & c.CONTROL)
         sums[at + c.T_UNOPENED] += bool(flags & c.WRAPPER) and count < 0
-        _spread(sums, at, batches.value(c.B_MAX_TIMESTAMP, row))
+        _spread(sums, at, batches.max_timestamp(row))
         row += 1
     return row
 
 
 def sum_keys(
     data: Data,
-    records: Columns,
+    records: DecodedRecords,
     first: int,
     slots: dict[Any, int],
     sums: array[int],

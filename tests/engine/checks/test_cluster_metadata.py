@@ -173,14 +173,14 @@ def parsed(path: Path) -> list[tuple[int, object]]:
         for item in FileRecords(source).walk():
             assert isinstance(item, Run)
             for row in range(item.batches.count):
-                if item.batches.value(c.B_FLAGS, row) & c.CONTROL:
+                if item.batches.flags_of(row) & c.CONTROL:
                     continue
                 for piece in read_batch(item.data, item.base, item.batches, row, limit=1 << 20):
                     for number in range(piece.records.count):
                         at = piece.records.value(c.R_VALUE, number)
-                        size = piece.records.value(c.R_VALUE_SIZE, number)
+                        size = piece.records.value_size(number)
                         value = bytes(piece.data[at : at + size])
-                        offset = piece.records.value(c.R_OFFSET, number)
+                        offset = piece.records.offset(number)
                         found.append((offset, metadata_records.parse(value)))
     return found
 
