@@ -78,7 +78,10 @@ class Sound:
 def sound_batches(
     path: str, position: int, lowest: int, *, next_base: int | None, limit: int
 ) -> Iterator[Sound | Hole]:
-    """Walk a log from a position on, as dump does; no offset from there on is below `lowest`."""
+    """Walk a log from a position on, as dump does, and leave out what lies below `lowest` at first.
+
+    Offsets of such batches cannot be right, and nobody is sent there.
+    """
     held: Sound | None = None
     before = lowest - 1
     with Source(path) as source:
@@ -90,8 +93,14 @@ def sound_batches(
                 held = None
             if isinstance(item, Gap):
                 yield Hole(item.position + item.size_bytes)
-            else:
-                held = Sound(path, item.batches, before, limit)
+            elif (batches := _from_offset(item.batches, lowest)).count:
+                held = Sound(path, batches, before, limit)
                 before = held.lasts[-1]
     if held is not None:
         yield held
+
+
+def _from_offset(batches: Columns, lowest: int) -> Columns:
+    lasts = batches.column(c.B_LAST_OFFSET)
+    start = next((row for row, last in enumerate(lasts) if last >= lowest), batches.count)
+    return batches.slice(start, batches.count) if start else batches

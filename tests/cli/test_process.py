@@ -49,7 +49,7 @@ def shell(command: str, cwd: Path | None = None) -> tuple[int, list[str]]:
         ("--version >/dev/full", 1, "kdump: output: No space left on device"),
         (f"dump --output /dev/full {SOUND}", 1, "kdump: /dev/full: No space left on device"),
         (f"dump --format csv --output /dev/full {SOUND}", 1, "kdump: /dev/full: No space left"),
-        (f"dump --output {'x' * 256} {SOUND}", 1, f"kdump: {'x' * 256}: File name too long"),
+        (f"dump --output {'x' * 256} {SOUND}", 1, f"kdump: --output {'x' * 256}: File name"),
         (f"verify --textfile /dev/full {SOUND} >/dev/null", 1, "kdump: /dev/full: No space left"),
         (f"verify --state /dev/full {SOUND} >/dev/null", 1, "kdump: /dev/full: No space left"),
         (f"usage {SOUND} >/dev/full", 1, "kdump: standard output: No space left on device"),

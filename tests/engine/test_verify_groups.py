@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 from corpus import corpus
 
@@ -12,6 +13,7 @@ from kdump.engine.findings import Finding
 from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.verify.state import VerifyState
 from kdump.output.verify_groups import group_lines
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
@@ -102,3 +104,24 @@ def test_table_of_very_many_says_how_many() -> None:
     lines = list(group_lines([row] * 100, 100))
     assert len(lines) == 42
     assert lines[-1].startswith("and 60 more")
+
+
+def test_what_is_counted_and_not_told_is_in_every_sum(tmp_path: Path) -> None:
+    """Past a thousand of a code a finding stands for others; a state keeps how many."""
+    log = bytearray(b"".join(builders.batch(base_offset=n) for n in range(2500)))
+    size = len(log) // 2500
+    for number in range(0, 2500, 2):
+        log[number * size + 17] ^= 1
+    for base, data in ((0, bytes(log)), (2500, builders.batch(base_offset=2500))):
+        path = tmp_path / "orders-0" / f"{base:020}.log"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    options = VerifyOptions(summary_by=("topic",))
+    state = VerifyState(0)
+    for _ in range(2):  # the second from what the state knows
+        items = list(verify([str(tmp_path / "orders-0")], options, state=state))
+        rows = {item.row: item.fields for item in items if isinstance(item, Row)}
+        assert rows["summary"]["codes"]["crc-mismatch"] == 1250  # type: ignore[index]
+        assert rows["summary-by"]["codes"]["crc-mismatch"] == 1250  # type: ignore[index]
+        assert sum(getattr(item, "code", "") == "crc-mismatch" for item in items) == 1000
+        state = VerifyState.read(b"".join(state.lines()), 0)

@@ -158,7 +158,7 @@ class Segment:
         return before - self.end
 
     def recover(self, producers: Producers | None) -> int:
-        """Recover the segment (R2); return how many bytes are cut."""
+        """Recover the segment (R2, R3); return how many bytes are cut."""
         build = IndexBuild(self)
         self.rebuilt = True
         self.index = OffsetIndex(b"", self.base_offset)

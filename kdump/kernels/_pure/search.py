@@ -137,5 +137,5 @@ def _message(view: memoryview, size: int, magic: int) -> bool:
     at = fixed - 4 + max(key_size, 0)
     if at + 4 > len(view):
         return True  # the sum will tell
-    value_size: int = I32.unpack_from(view, at)[0]
-    return -1 <= value_size <= size - at - 4
+    value_size = I32.unpack_from(view, at)[0]
+    return bool(-1 <= value_size <= size - at - 4)

@@ -267,7 +267,12 @@ def test_a_log_that_a_listing_misses_is_not_missing(
     def listdir(path: str, *, fresh: bool = False) -> list[str]:
         return [at.name for at in Path(path).iterdir() if at.name not in names]
 
+    def entries(path: str, *, fresh: bool = False) -> list[os.DirEntry[str]]:
+        with os.scandir(path) as found:
+            return [entry for entry in found if entry.name not in names]
+
     monkeypatch.setattr(places, "listdir", listdir)
+    monkeypatch.setattr(places, "entries", entries)
     snapshot_behind(data.path / "users-3")
     told = [found.code for found in findings(data.path)]
     assert not {"segment-missing", "segments-apart", "index-without-log"} & set(told)
