@@ -100,7 +100,7 @@ def sound_batches(
         yield held
 
 
-def _from_offset(batches: Columns, lowest: int) -> Columns:
-    lasts = batches.column(c.B_LAST_OFFSET)
+def _from_offset(batches: RecordBatches, lowest: int) -> RecordBatches:
+    lasts = batches.last_offsets
     start = next((row for row, last in enumerate(lasts) if last >= lowest), batches.count)
     return batches.slice(start, batches.count) if start else batches
