@@ -68,8 +68,8 @@ def need_paths(paths: Sequence[str], asked: Mapping[str, Any], writing: Writing)
 
 def tell_directories(paths: Sequence[str], writing: Writing) -> None:
     """Say which data directories are read in the place of a folder above them."""
-    from kdump.engine.data_directories import data_directories_below
     from kdump.output.escape import visible
+    from kdump.storage.data_directories import data_directories_below
 
     if writing.quiet:
         return

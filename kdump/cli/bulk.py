@@ -23,7 +23,7 @@ def dump_into_directory(
     from kdump.cli.asked import wrong_usage
     from kdump.cli.engines import split_driver
     from kdump.cli.results import Results
-    from kdump.engine.pace import Progress
+    from kdump.engine.work.pace import Progress
     from kdump.output.arrow import need_arrow
     from kdump.output.bulk_dump import dump_parts, in_process
     from kdump.output.part_directory import PartDirectory

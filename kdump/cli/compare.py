@@ -65,7 +65,7 @@ def compare(
     from kdump.cli.results import form_of
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.compare.run import compare as compare_items
-    from kdump.engine.pace import Progress
+    from kdump.engine.work.pace import Progress
 
     progress = Progress()
     with wrong_usage():

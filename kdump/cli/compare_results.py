@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli.results import Results
-from kdump.engine.catalogue import Severity
-from kdump.engine.rows import Row
+from kdump.findings.catalogue import Severity
+from kdump.findings.rows import Row
 from kdump.output.progress import Bar, PlannedTally
 from kdump.output.terminal import wants_colour
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Writing
-    from kdump.engine.findings import Finding
-    from kdump.engine.pace import Progress
+    from kdump.engine.work.pace import Progress
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
     from kdump.output.progress import Written
     from kdump.output.sink import Item, Sink
 

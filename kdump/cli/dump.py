@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.dump import DumpOptions
-    from kdump.engine.findings import Finding
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
     from kdump.output.sink import Item
 
 _SHOWN = under("What is shown")
@@ -156,7 +156,7 @@ class Shown:
 
     def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
         """Pass items on; findings are not what was asked for."""
-        from kdump.engine.findings import Finding
+        from kdump.findings.finding import Finding
 
         for item in items:
             self._any = self._any or not isinstance(item, Finding)

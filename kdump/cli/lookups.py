@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
     Find = Callable[..., Iterator[Row | Finding | KdumpError]]
 
@@ -54,7 +54,7 @@ def run(
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import Results, form_of
     from kdump.engine.find.run import FindOptions
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
     if broker_version is not None:
         asked["broker_version"] = broker_version
@@ -65,7 +65,7 @@ def run(
         results = Results(form_of(writing), writing, inputs=paths)
     many: dict[str, Any] = {}
     if jobs > 1 or engine.is_spark:
-        from kdump.engine.pace import Progress
+        from kdump.engine.work.pace import Progress
 
         many = {"jobs": jobs, "progress": Progress()}
         results.follow_lookups(many["progress"])

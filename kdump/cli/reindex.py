@@ -161,7 +161,7 @@ def _refuse_stores(paths: Iterable[str]) -> None:
 def _noted(
     items: Iterator[Item], actions: Counter[str], refusals: dict[str, str]
 ) -> Iterator[Item]:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
     for item in items:
         if isinstance(item, Row):

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.cli.asked import Writing
-    from kdump.engine.findings import Finding
-    from kdump.engine.pace import Progress
+    from kdump.engine.work.pace import Progress
+    from kdump.findings.finding import Finding
     from kdump.output.progress import Written
     from kdump.output.sink import Item
     from kdump.output.target import OutputFile

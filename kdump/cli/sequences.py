@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
 _LISTED = under("What is listed")
 
@@ -60,9 +60,9 @@ def sequences(
     from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import Results, form_of
-    from kdump.engine.pace import Progress
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
+    from kdump.engine.work.pace import Progress
 
     asked.pop("decompress_limit")  # nothing is decompressed
     with wrong_usage():
@@ -83,8 +83,8 @@ def _status(
 ) -> int:
     """Write everything; rows may count as findings do."""
     from kdump.cli import status
-    from kdump.engine.findings import Severity
-    from kdump.engine.rows import Row
+    from kdump.findings.finding import Severity
+    from kdump.findings.rows import Row
 
     found = False
 

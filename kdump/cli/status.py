@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.engine.findings import Severity
+from kdump.findings.finding import Severity
 
 DONE, NOT_DONE, USAGE, FINDINGS, NONE, REFUSED = 0, 1, 2, 3, 4, 5
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from kdump.cli.asked import Engine, Writing
     from kdump.cli.results import Results
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
 _ADDED = under("What is added up")
 _WORDS = ("topic", "partition", "producer", "codec", "key")
@@ -85,9 +85,9 @@ def usage(
     from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.engines import refuse_without_spark, split_driver
     from kdump.cli.results import Results, form_of
-    from kdump.engine.pace import Progress
     from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
+    from kdump.engine.work.pace import Progress
 
     with wrong_usage():
         need_paths(paths, asked, writing)
@@ -108,7 +108,7 @@ def _shown(
     items: Iterable[Row | Finding | KdumpError], form: str, results: Results
 ) -> Iterator[Row | Finding | KdumpError]:
     """Leave the summary out where all rows have to be alike."""
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
     for item in items:
         if isinstance(item, Row):

@@ -195,8 +195,8 @@ def verify(
     from kdump.cli.engines import item_driver, refuse_without_spark
     from kdump.cli.results import form_of
     from kdump.cli.verify_results import VerifyResults, read_state
-    from kdump.engine.pace import Progress
     from kdump.engine.verify.run import verify as verify_items
+    from kdump.engine.work.pace import Progress
     from kdump.output.target import refuse_input_as_output
     from kdump.output.writable import need_writable
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from kdump.cli import status
 from kdump.cli.results import Results
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.output.progress import Bar, PlannedTally
 from kdump.output.terminal import wants_colour
 from kdump.output.verify_sinks import FileReport, Report, RowReport
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kdump.cli.asked import Writing
-    from kdump.engine.pace import Progress
     from kdump.engine.verify.state import VerifyState
+    from kdump.engine.work.pace import Progress
     from kdump.output.progress import Written
     from kdump.output.sink import Item
     from kdump.output.verify_textfile import Place

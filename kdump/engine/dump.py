@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kdump.engine.advice import Advisor
-from kdump.engine.filters import Filters
-from kdump.engine.findings import Finding, finding
-from kdump.engine.rows import BatchChunk, HexText, Place, RecordChunk, Row
-from kdump.engine.targets import LogFile, Selection, Target, resolve
+from kdump.engine.advice.advisor import Advisor
+from kdump.engine.reading.filters import Filters
 from kdump.errors import KdumpError, PathError, StoreError
+from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, Row
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
+from kdump.storage.targets import LogFile, Selection, Target, resolve
 
 if TYPE_CHECKING:
     import re
 
-    from kdump.engine.rows import BatchRow, Pre08Row
-    from kdump.engine.visibility import View
+    from kdump.broker.visibility import View
+    from kdump.findings.rows import BatchRow, Pre08Row
 
     Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
 
@@ -117,7 +117,7 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
 
 def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
     """Yield the entries of a target's small files."""
-    from kdump.engine.entries import entries, has_entries
+    from kdump.engine.reading.entries import entries, has_entries
 
     for file in target.files:
         name = os.path.basename(file.path)
@@ -167,7 +167,7 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
     filters = options.filters
     aborted = held = None
     if options.visible and target.log is not None:
-        from kdump.engine.visibility import AbortFilter, View
+        from kdump.broker.visibility import AbortFilter, View
 
         committed = options.isolation == "read_committed"
         view = View(target, committed=committed, limit=options.decompress_limit)
@@ -221,7 +221,7 @@ def _log(
 ) -> Iterator[Item | Finding]:
     place = Place(file.topic, file.partition, file.name.base_offset, file.path)
     if file.name.kind is Kind.PRE08_LOG:
-        from kdump.engine.pre08 import pre08_items
+        from kdump.engine.reading.pre08 import pre08_items
 
         for item in pre08_items(
             source,
@@ -234,7 +234,7 @@ def _log(
             if isinstance(item, (Finding, HexText)) or filters.admits_pre08(item):
                 yield item
         return
-    from kdump.engine.segment_reader import SegmentReader
+    from kdump.engine.reading.segment_reader import SegmentReader
 
     if file.name.kind is Kind.METADATA_SNAPSHOT:
         place = _unplaced(place)
@@ -244,13 +244,13 @@ def _log(
         and file.name.kind is Kind.LOG
         and filters.from_time_ms is not None
     ):
-        from kdump.engine.seek import ends_before
+        from kdump.engine.reading.seek import ends_before
 
         if ends_before(source, file, filters.from_time_ms):
             return
     position = 0
     if file.name.kind is Kind.LOG and filters.from_offset is not None:
-        from kdump.engine.seek import start_position
+        from kdump.engine.reading.seek import start_position
 
         # From the batch before on: it tells whether the first one's leader epoch can be right.
         position = start_position(source, file, filters.from_offset - 1)

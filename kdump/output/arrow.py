@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.errors import KdumpError, PathError, UsageError
+from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of

@@ -21,7 +21,7 @@ from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place, RecordChunk
+    from kdump.findings.rows import Place, RecordChunk
     from kdump.kernels.columns import RecordBatches
 
 Array = Any  # PyArrow has no types of its own

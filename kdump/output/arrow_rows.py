@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import Place
+from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
@@ -15,7 +15,7 @@ from kdump.output.jsonl import json_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kdump.engine.rows import BatchChunk, RecordChunk
+    from kdump.findings.rows import BatchChunk, RecordChunk
 
 #: Columns whose text is a name that may be no UTF-8; a topic is spelled where it is gathered.
 _NAMES = frozenset(("path", "file"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 _PLACE = {"topic": "dictionary", "partition": "int32", "segment": "int64"}
 

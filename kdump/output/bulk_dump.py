@@ -12,9 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump import __version__
-from kdump.engine.pace import Pace, Progress
-from kdump.engine.pipeline import run
-from kdump.engine.splits import SPLIT_BYTES, Split, plan, unfit
+from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import run
+from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, unfit
 from kdump.errors import KdumpError
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
 from kdump.output.part_directory import PartDirectory
@@ -22,7 +22,7 @@ from kdump.output.progress import Written
 
 if TYPE_CHECKING:
     from kdump.engine.dump import DumpOptions
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 Step = Callable[[Split, Pace], PartResult]
 Outcome = tuple[Split, PartResult | KdumpError]

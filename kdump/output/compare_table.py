@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.messages import SGR

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.large import headers_pieces, is_large, is_utf8, text_pieces, write_pieces

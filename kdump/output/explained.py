@@ -13,7 +13,7 @@ from kdump.output.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
     Steps = list[dict[str, object]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
 from kdump.output.large import is_large, json_pieces, write_pieces
 from kdump.output.values import bytes_json, headers_json
@@ -17,7 +17,7 @@ from kdump.output.values import bytes_json, headers_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from kdump.engine.rows import Place
+    from kdump.findings.rows import Place
     from kdump.output.sink import Item
 
 _encoder: Callable[[object], str] | None = None

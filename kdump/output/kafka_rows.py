@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from kdump.engine.kafka_text.dump import Reports
     from kdump.engine.kafka_text.pairs import Pairs
-    from kdump.engine.rows import BatchRow, Row
+    from kdump.findings.rows import BatchRow, Row
 
 
 def batch_text(batch: BatchRow) -> str:

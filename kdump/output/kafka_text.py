@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.kafka_text.dump import FileStart, Reports
 from kdump.engine.kafka_text.indexes import EmptyIndex, ToolComplaint, ToolDeath
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk
-from kdump.engine.rows import RecordChunk, RecordRow, Row
+from kdump.findings.rows import RecordChunk, RecordRow, Row
 from kdump.kernels import columns as c
 from kdump.output.escape import name_text, visible
 from kdump.output.java_text import camel_case, jackson, java_text

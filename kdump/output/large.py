@@ -21,7 +21,7 @@ from kdump.output.values import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from kdump.engine.rows import Pre08Row, RecordRow
+    from kdump.findings.rows import Pre08Row, RecordRow
 
     Record = RecordRow | Pre08Row
     Header = tuple[bytes, bytes | None]

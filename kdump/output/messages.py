@@ -15,8 +15,8 @@ from kdump.output.terminal import silence
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kdump.engine.findings import Finding, Severity
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding, Severity
     from kdump.output.progress import Tally
 
 #: How a severity is coloured.

@@ -6,15 +6,15 @@ import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.findings import Finding
-from kdump.engine.pieces import SplitReader
-from kdump.engine.rows import BatchChunk, BatchRow, RecordChunk
+from kdump.engine.reading.split_reader import SplitReader
 from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_files import PartFiles, files_at
 
 if TYPE_CHECKING:
-    from kdump.engine.pace import Pace
-    from kdump.engine.splits import Seam, Split
+    from kdump.engine.work.pace import Pace
+    from kdump.engine.work.splits import Seam, Split
     from kdump.output.arrow import ArrowSink
     from kdump.output.sink import Item
 

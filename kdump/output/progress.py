@@ -8,13 +8,13 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from kdump.engine.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.engine.pace import Progress
-    from kdump.engine.rows import Place
+    from kdump.engine.work.pace import Progress
+    from kdump.findings.rows import Place
     from kdump.output.sink import Item
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")

@@ -9,7 +9,7 @@ from kdump.output.layout import Column
 from kdump.output.progress import size_text
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 REINDEX_COLUMNS = (
     Column("segment", right=True),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.engine.find.reset import refused_topic
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ from kdump.output.progress import counted
 from kdump.output.times import time_text
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 SEQUENCE_ROWS = ("sequence-gap", "sequence-duplicate")
 SEQUENCE_COLUMNS = (

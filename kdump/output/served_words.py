@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kdump.output.progress import counted
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 
 def way_past(finding: Finding) -> str:

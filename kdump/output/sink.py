@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kdump.engine.findings import Finding
-from kdump.engine.rows import BatchChunk
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk
 from kdump.output.progress import Written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kdump.engine.kafka_text.dump import KafkaItem
-    from kdump.engine.rows import (
+    from kdump.findings.rows import (
         BatchRow,
         HexText,
         Pre08Row,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TextIO
 
-from kdump.engine.rows import (
+from kdump.findings.rows import (
     BatchChunk,
     BatchRow,
     HexText,

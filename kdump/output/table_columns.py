@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import Place
+from kdump.findings.rows import Place
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.layout import Column
 from kdump.output.reindex_cells import REINDEX_COLUMNS, reindex_cells
@@ -23,7 +23,7 @@ from kdump.output.usage_cells import usage_cells, usage_columns, usage_summary
 from kdump.output.values import AUTO, bytes_text
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import BatchRow, Pre08Row, RecordRow, Row
+    from kdump.findings.rows import BatchRow, Pre08Row, RecordRow, Row
 
 #: Cells of a key or value of which no more than a part has room.
 VALUE_WIDTH = 256

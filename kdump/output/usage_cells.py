@@ -12,7 +12,7 @@ from kdump.output.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 _NAMES = {
     "topic": Column("topic", cuts=True, least=12),

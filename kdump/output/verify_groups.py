@@ -11,7 +11,7 @@ from kdump.output.layout import Column, fit
 from kdump.output.progress import size_text
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 _SHOWN = 40
 _TAIL = 24  # of a data directory's path

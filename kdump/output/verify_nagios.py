@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import CATALOGUE, Severity
+from kdump.findings.finding import CATALOGUE, Severity
 from kdump.output.escape import visible
 from kdump.output.progress import counted
 from kdump.output.verify_remedy import command_for, shell_text
@@ -15,8 +15,8 @@ from kdump.output.verify_remedy import command_for, shell_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

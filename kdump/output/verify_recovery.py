@@ -13,7 +13,7 @@ from kdump.output.verify_words import seconds_text, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 #: Outcomes, the worst first; of those at the end only the number is told.
 _ORDER = (

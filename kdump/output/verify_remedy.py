@@ -7,12 +7,12 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.open_transactions import abort_command
+from kdump.broker.transaction_text import abort_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 #: Codes about a small file whose entries are worth a look, by how they start.
 _ENTRIES = ("snapshot-", "checkpoint-", "properties-", "leader-epoch", "transaction-index-")

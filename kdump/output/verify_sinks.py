@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import insort
 from typing import TYPE_CHECKING, Protocol
 
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kdump.engine.findings import Finding, Severity
+    from kdump.findings.finding import Finding, Severity
     from kdump.output.sink import Sink
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import CATALOGUE, Finding, Severity
+from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
@@ -26,8 +26,8 @@ from kdump.output.verify_words import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.engine.about import DirectoryFacts
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
+    from kdump.storage.about import DirectoryFacts
 
 _INDENT = " " * 9
 _WIDEST = 100

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Severity
+from kdump.findings.finding import Severity
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
 _SUCCESS = "kdump_verify_last_success_timestamp_seconds"
 #: So many places are told apart; a monitoring system keeps a series for each.

@@ -14,7 +14,7 @@ from kdump.output.served_words import way_past
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 _PARTITION_WIDEST = 32
 

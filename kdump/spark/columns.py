@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.findings import Finding
-from kdump.engine.rows import BatchChunk, BatchRow
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, BatchRow
 from kdump.output.arrow import ArrowSink
 from kdump.output.arrow_schema import schema_of
 from kdump.output.jsonl import json_text

@@ -19,7 +19,7 @@ from contextlib import chdir, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.pace import Pace, Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import KdumpError
 from kdump.spark.errors import one_line
 from kdump.spark.job import Job
@@ -28,7 +28,7 @@ from kdump.spark.session import Session
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from kdump.engine.splits import Split
+    from kdump.engine.work.splits import Split
     from kdump.output.bulk_dump import Driver, Outcome, Step
 
 #: Log bytes of one task: seconds of work, against a tenth of a second to start one.

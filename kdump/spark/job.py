@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from kdump.engine.pace import Progress
+from kdump.engine.work.pace import Progress
 from kdump.spark.session import Session
 
 _TICK_SECONDS = 0.2

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kdump import __version__
 from kdump.engine.dump import DumpOptions
-from kdump.engine.pieces import SplitReader
-from kdump.engine.splits import SPLIT_BYTES, Split, plan
+from kdump.engine.reading.split_reader import SplitReader
+from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
 from kdump.errors import KdumpError, UsageError
 from kdump.spark.columns import finding_row, of_items, of_rows
 from kdump.spark.schema import VIEWS, types_of

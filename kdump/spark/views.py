@@ -8,12 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.entries import entries, has_entries
-from kdump.engine.findings import Finding
-from kdump.engine.pace import Pace
-from kdump.engine.targets import Target, resolve
+from kdump.engine.reading.entries import entries, has_entries
+from kdump.engine.work.pace import Pace
 from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding
 from kdump.storage import places
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.verify.plan import Item
@@ -56,7 +56,7 @@ def finding_items(paths: list[str], options: DumpOptions) -> Iterator[Item]:
 
 def findings_of(items: Iterable[Item]) -> Iterator[Finding]:
     """Verify partitions."""
-    from kdump.engine.settings import read_settings
+    from kdump.broker.settings import read_settings
     from kdump.engine.verify.run import verify_item
 
     verify: Any = partial(

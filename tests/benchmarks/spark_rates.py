@@ -167,9 +167,9 @@ def one_large_batch(data: Path) -> Path:
 
 def verify(root: Path, jobs: int, **driver: Any) -> None:
     """Verify a directory; anything but a sound one is a mistake of ours."""
-    from kdump.engine.rows import Row
     from kdump.engine.verify.partition import VerifyOptions
     from kdump.engine.verify.run import verify as verified
+    from kdump.findings.rows import Row
 
     last = None
     for item in verified([str(root)], VerifyOptions(jobs=jobs), **driver):

@@ -20,8 +20,8 @@ from oracle import Oracle, oracle
 from recoveries import Damage, batches
 
 from kdump.cli import cli
-from kdump.engine.damage import RECORDS_A_BYTE
-from kdump.engine.offsets import MESSAGES_A_BYTE
+from kdump.engine.reading.damage import RECORDS_A_BYTE
+from kdump.storage.offsets import MESSAGES_A_BYTE
 
 pytestmark = pytest.mark.oracle
 

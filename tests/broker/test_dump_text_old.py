@@ -14,9 +14,9 @@ from corpus import corpus_to_let_go, names
 from oracle import oracle
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.findings import Finding
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 from kdump.output.kafka_text import KafkaText
 
 pytestmark = pytest.mark.oracle

@@ -9,8 +9,8 @@ from oracle import oracle
 from recoveries import BROKER, INTERVAL, NOW, TOPIC_ID, batches
 from segments import checked, target_of
 
+from kdump.broker.settings import Settings
 from kdump.engine.predict.recovery import predict_partition
-from kdump.engine.settings import Settings
 
 pytestmark = pytest.mark.oracle
 

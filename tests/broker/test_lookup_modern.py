@@ -16,7 +16,7 @@ import pytest
 from corpus import expected, names
 from lookups import answered, modern, partitions
 
-from kdump.engine.lookup import BrokerError, PartitionView
+from kdump.broker.partition import BrokerError, PartitionView
 
 STATES = [name.rpartition("/")[2] for name in names("modern/data")] or ["none"]
 ISOLATIONS = ("read_uncommitted", "read_committed")

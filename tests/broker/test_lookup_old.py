@@ -17,8 +17,8 @@ import pytest
 from corpus import expected, names
 from lookups import answered, copy_of, partitions
 
-from kdump.engine.lookup import BrokerError, Found, PartitionView, Version
-from kdump.engine.time_lookup import list_offsets_v0
+from kdump.broker.list_offsets import list_offsets_v0
+from kdump.broker.partition import BrokerError, Found, PartitionView, Version
 
 SETS = [
     name.rpartition("/")[2]

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from oracle import PROFILES, Oracle, oracle
 
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import TimeAnswer, list_offsets
+from kdump.broker.list_offsets import TimeAnswer, list_offsets
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.settings import Settings
+from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 

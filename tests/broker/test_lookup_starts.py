@@ -16,11 +16,11 @@ import pytest
 from oracle import oracle
 from recoveries import BROKER, INTERVAL, Case
 
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import list_offsets
+from kdump.broker.list_offsets import list_offsets
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.settings import Settings
 from kdump.errors import PathError
+from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 

@@ -9,10 +9,10 @@ import builders
 import pytest
 from oracle import Oracle, oracle
 
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import list_offsets
+from kdump.broker.list_offsets import list_offsets
+from kdump.broker.partition import BrokerError, PartitionView
 from kdump.record.layout import CODEC_NAMES
+from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 

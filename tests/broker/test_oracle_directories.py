@@ -13,8 +13,8 @@ import pytest
 from dumped import Json, dumped, first_difference
 from oracle import PROFILES, Oracle, oracle
 
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.visibility import View
+from kdump.broker.visibility import View
+from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 

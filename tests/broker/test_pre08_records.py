@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, files
 
-from kdump.engine.findings import Finding
-from kdump.engine.pre08 import RECORDS, pre08_items
-from kdump.engine.rows import Place, Pre08Row
+from kdump.engine.reading.pre08 import RECORDS, pre08_items
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place, Pre08Row
 from kdump.storage.source import Source
 
 STATES = ("clean", "damaged-marker.after", "damaged-unclean.after")

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, shared
 
+from kdump.broker.settings import Settings
 from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import Selection, Target, resolve
 
 CASES = ("killed", "clean", "killed-norp")
 MODERN = (4, 1)
@@ -252,9 +252,9 @@ def test_old_refusal_for_want_of_memory() -> None:
     assert any("OutOfMemory" in item["reason"] for item in told["refusals"])
     root = corpus("old/damage-0822.all.before") / "data"
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
-    from kdump.engine.predict.read import MemoryRefusalError
+    from kdump.broker.log_reader import MemoryRefusalError
+    from kdump.broker.stop import Stop
     from kdump.engine.predict.recovery import loaded
-    from kdump.engine.predict.stop import Stop
 
     assert shown[0].log is not None
     with pytest.raises(MemoryRefusalError):

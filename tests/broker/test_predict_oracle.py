@@ -13,10 +13,10 @@ import pytest
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
 
-from kdump.engine.predict.producers import Producers, Snapshots
-from kdump.engine.predict.read import RefusalError
-from kdump.engine.predict.segment import Segment
-from kdump.engine.settings import Settings
+from kdump.broker.log_reader import RefusalError
+from kdump.broker.recovered_producers import Producers, Snapshots
+from kdump.broker.recovering_segment import Segment
+from kdump.broker.settings import Settings
 
 pytestmark = pytest.mark.oracle
 

@@ -18,8 +18,8 @@ from corpus import corpus, shared
 from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
-from kdump.engine.rows import Row
 from kdump.errors import Refused
+from kdump.findings.rows import Row
 from kdump.storage.names import Kind
 
 pytestmark = pytest.mark.oracle

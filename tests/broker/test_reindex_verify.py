@@ -11,11 +11,11 @@ import pytest
 from corpus import corpus, names
 from reindexing import items_of
 
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.rows import Row
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.broker.settings import Settings
 from kdump.engine.verify.partition import VerifyOptions, verify_partition
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
+from kdump.storage.targets import Selection, Target, resolve
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _ALL = [

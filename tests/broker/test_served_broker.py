@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from corpus import shared
 
-from kdump.engine.findings import Finding
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
 
 pytestmark = pytest.mark.broker
 

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 import pytest
 from oracle import Oracle, oracle
 
-from kdump.engine.advice import advised
-from kdump.engine.findings import Finding
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.advice.advisor import advised
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import Selection, Target, resolve
 
 pytestmark = pytest.mark.oracle
 

@@ -15,7 +15,7 @@ import corpus
 from segments import checked
 
 from kdump import kernels
-from kdump.engine.findings import Finding, Severity
+from kdump.findings.finding import Finding, Severity
 from kdump.kernels.columns import RecordBatches
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"

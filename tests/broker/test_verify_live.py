@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from corpus import shared
 
-from kdump.engine.about import facts_of
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
+from kdump.storage.about import facts_of
 
 SECONDS = 60 if os.environ.get("KDUMP_FUZZ") == "long" else 12
 SETTINGS = {

@@ -19,7 +19,7 @@ import pytest
 from oracle import Oracle, OracleError, oracle
 from segments import checked, partition_of
 
-from kdump.engine.findings import Finding, Severity
+from kdump.findings.finding import Finding, Severity
 from kdump.storage.local_log import looks_like_partition
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"

@@ -60,10 +60,10 @@ def test_json_lines_import_no_codec_and_no_table(tmp_path: object) -> None:
 def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(command: str) -> None:
     modules = modules_after(command, "--help")
     assert heavy_of(modules) == set()
-    assert "kdump.engine.lookup" not in modules
+    assert "kdump.broker.partition" not in modules
     sample = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/users.compact-0"
     modules = modules_after(command, str(sample), "5")
-    assert "kdump.engine.lookup" in modules
+    assert "kdump.broker.partition" in modules
     assert heavy_of(modules) == set()
 
 

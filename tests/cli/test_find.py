@@ -247,7 +247,7 @@ def test_what_one_worker_needs_and_no_more_is_imported(partition: Path) -> None:
     assert "kdump.engine.find.run" in imported
     packages = {name.split(".")[0] for name in imported}
     assert not packages & {"multiprocessing", "pyspark", "pyarrow", "rich"}
-    assert not imported & {"kdump.spark", "kdump.engine.pipeline"}
+    assert not imported & {"kdump.spark", "kdump.engine.work.pipeline"}
 
 
 def test_a_partition_that_vanishes_is_no_answer(

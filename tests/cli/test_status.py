@@ -3,7 +3,7 @@
 import pytest
 
 from kdump.cli.status import FAIL_ON, fails, first_of
-from kdump.engine.findings import Severity
+from kdump.findings.finding import Severity
 
 
 @pytest.mark.parametrize(

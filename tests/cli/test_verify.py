@@ -20,9 +20,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.cli import cli
-from kdump.engine.findings import Finding
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
 from kdump.output.verify_remedy import command_for
 
 TIME = 1_700_000_000_000

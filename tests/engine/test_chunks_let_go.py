@@ -9,7 +9,7 @@ import pytest
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.kafka_text.log import ToolChunk
-from kdump.engine.rows import RecordChunk
+from kdump.findings.rows import RecordChunk
 
 
 @pytest.mark.parametrize("ask", [dump, kafka_dump])

@@ -23,8 +23,8 @@ from kdump.engine.compare.epochs import Span, common, lineage
 from kdump.engine.compare.kinds import KINDS, VERDICTS, severity_of, verdict_of
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
-from kdump.engine.rows import Row
 from kdump.errors import NothingToDo, PathError
+from kdump.findings.rows import Row
 
 LOG = batches(0, 100)
 

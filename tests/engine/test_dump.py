@@ -15,10 +15,10 @@ from corpus import corpus
 from dumped import Json, dumped
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
-from kdump.engine.rows import BatchChunk, RecordChunk
-from kdump.engine.segment_reader import SegmentReader
+from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.storage.source import Source
 
 TIME = 1_700_000_000_000

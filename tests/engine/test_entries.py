@@ -7,11 +7,11 @@ import corpus
 import crc32c
 import pytest
 
-from kdump.engine import entries as entries_module
-from kdump.engine.entries import entries, has_entries
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
+from kdump.engine.reading import entries as entries_module
+from kdump.engine.reading.entries import entries, has_entries
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.storage.source import Source
 
 

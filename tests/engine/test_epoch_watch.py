@@ -7,7 +7,7 @@ import pytest
 from producing import checked, data, write_log
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 
 def told(path: Path, **options: object) -> list[Finding]:

@@ -12,11 +12,11 @@ import pytest
 from corpus import corpus, names
 
 from kdump.engine.find.run import FindOptions, find_offset, find_time
-from kdump.engine.findings import Finding
-from kdump.engine.pace import Progress
-from kdump.engine.pipeline import run
-from kdump.engine.rows import Row
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import run
 from kdump.errors import NothingToDo, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
 
 Fields = dict[str, object]

@@ -7,12 +7,12 @@ import pytest
 from builders import batch, record
 from damage import flip
 
-from kdump.engine.findings import Finding, Severity
 from kdump.engine.predict.verdict import Totals, default_threads, verdict
-from kdump.engine.rows import Row
 from kdump.engine.verify import predict
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
 
 MIB = 1 << 20
 

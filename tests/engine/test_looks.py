@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.findings import Finding, finding
-from kdump.engine.targets import Target
 from kdump.engine.verify import looks
+from kdump.findings.finding import Finding, finding
+from kdump.storage.targets import Target
 
 SEALED, ACTIVE = 0, 100
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import NONE, list_offsets, list_offsets_v0
+from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000
 OLD_MS = 1_600_000_000_000

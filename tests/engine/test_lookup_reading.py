@@ -9,10 +9,10 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.lookup import PartitionView
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import list_offsets, list_offsets_v0
+from kdump.broker.list_offsets import list_offsets, list_offsets_v0
+from kdump.broker.partition import PartitionView
 from kdump.storage.source import Source
+from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000
 BATCH_BYTES = 4096

@@ -8,11 +8,11 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.predict.read import Entries
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.versions import NEWEST, Version
+from kdump.broker.log_reader import Entries
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.versions import NEWEST, Version
 from kdump.storage.source import Source
+from kdump.storage.targets import Selection, Target, resolve
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 BY_LAST_OFFSETS = (3, 9)

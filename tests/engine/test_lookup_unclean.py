@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from kdump.broker.list_offsets import list_offsets
+from kdump.broker.partition import BrokerError, PartitionView
 from kdump.engine.find.rows import FindOptions, offset_items
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.rows import Row
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.time_lookup import list_offsets
+from kdump.findings.rows import Row
+from kdump.storage.targets import Selection, Target, resolve
 
 SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
 ZSTD = "orders.zstd-0"

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
-from kdump.engine.pace import Pace, Progress, Throttle
-from kdump.engine.pipeline import WorkerError, run
+from kdump.engine.work.pace import Pace, Progress, Throttle
+from kdump.engine.work.pipeline import WorkerError, run
 from kdump.errors import KdumpError, PathError
 
 

@@ -8,10 +8,10 @@ import pytest
 from builders import SNAPPY, gzip_bytes, pre08_message, pre08_wrapper
 from damage import flip_bit, put
 
-from kdump.engine import pre08
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.pre08 import BATCHES, HEX, RECORDS, pre08_items
-from kdump.engine.rows import BatchRow, HexText, Place, Pre08Row
+from kdump.engine.reading import pre08
+from kdump.engine.reading.pre08 import BATCHES, HEX, RECORDS, pre08_items
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.storage.source import Source
 
 BASE = 5000

@@ -9,12 +9,12 @@ import pytest
 from builders import TRANSACTIONAL, batch, marker, message, pre08_message, record, wrapper
 from damage import flip
 
+from kdump.broker.settings import Settings
 from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition
-from kdump.engine.rows import Row
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import Selection, Target, resolve
 
 TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 EVERY = Settings(index_interval_bytes=0)

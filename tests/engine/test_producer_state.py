@@ -18,9 +18,9 @@ from oracle import oracle
 from producing import ABORT, COMMIT, NONE, TIME, data, marker
 
 from kdump import kernels
-from kdump.engine import producer_state
-from kdump.engine.control_batch import Control, read_control
-from kdump.engine.producer_state import (
+from kdump.broker import producer_state
+from kdump.broker.control_batch import Control, read_control
+from kdump.broker.producer_state import (
     Ended,
     Event,
     Mixed,

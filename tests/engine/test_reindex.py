@@ -13,11 +13,11 @@ import damage
 import pytest
 from reindexing import items_of, rebuilt, rows_of
 
-from kdump.engine.findings import Finding, Severity
 from kdump.engine.reindex import refusals as reindex_refusals
 from kdump.engine.reindex.run import DEFAULT_ONLY, kinds_of
-from kdump.engine.rows import Row
 from kdump.errors import NothingToDo, PathError, Refused
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
 from kdump.storage import places
 from kdump.storage.names import Kind
 

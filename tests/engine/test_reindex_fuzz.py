@@ -15,10 +15,10 @@ from fuzz import cases
 from fuzz.seeds import all_seeds
 from reindexing import items_of
 
-from kdump.engine.findings import Finding
 from kdump.engine.reindex.run import DEFAULT_ONLY
-from kdump.engine.rows import Row
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.storage.names import Kind
 
 _COUNT = int(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kdump import writing
-from kdump.engine import replace
+from kdump.engine.reindex import replace
 from kdump.errors import KdumpError, PathError, Refused
 
 UTC = "20261121T050429.123456Z"

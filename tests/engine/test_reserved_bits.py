@@ -8,7 +8,7 @@ from producing import codes
 from segments import START_MS, batch, batches, checked, write_partition
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 
 def message(attributes: int, magic: int) -> bytes:

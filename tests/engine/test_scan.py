@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine import scan
-from kdump.engine.settings import Settings
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.broker.settings import Settings
+from kdump.engine.reading import scan
 from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
 from kdump.storage import file_records
+from kdump.storage.targets import Selection, Target, resolve
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 

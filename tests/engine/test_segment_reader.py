@@ -16,8 +16,8 @@ from dumped import Json, dumped
 from holding import holding
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.rows import BatchChunk
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import BatchChunk
 from kdump.storage.source import Source
 
 BASE = 100

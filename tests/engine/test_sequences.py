@@ -13,9 +13,9 @@ from corpus import corpus, names
 from oracle import PROFILES, oracle
 from producing import ABORT, NONE, TIME, data, marker, write_log
 
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000

@@ -11,11 +11,11 @@ from directories import BATCH_BYTES, batches, identifier
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.rows import FindOptions
 from kdump.engine.find.run import find_offset
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 
 # Twenty batches of two records in each segment; an index entry at every fifth, which names the last
 # offset of that batch, as brokers write it.

@@ -16,7 +16,7 @@ from oracle import oracle
 from splitting import read_split, read_splits, split_up
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.splits import Seam, plan, stitched
+from kdump.engine.work.splits import Seam, plan, stitched
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 SIZES = (1, 64 << 10, 16 << 20, None)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.data_directories import data_directories_below
-from kdump.engine.targets import Selection, Target, data_directories, resolve
 from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.storage.data_directories import data_directories_below
+from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 EVERYTHING = Selection()
 

@@ -12,10 +12,10 @@ from bulk import two_partitions
 from corpus import corpus, names
 from dumped import dumped
 
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.usage.run import UsageOptions, in_process, usage
 from kdump.engine.usage.step import LONGEST_KEY
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 
 Group = tuple[Any, ...]
 LONG = os.environ.get("KDUMP_FUZZ") == "long"

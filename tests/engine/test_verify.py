@@ -18,17 +18,17 @@ from segments import (
     write_partition,
 )
 
+from kdump.broker.settings import Settings
 from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
-from kdump.engine.courtesy import CourteousSource
-from kdump.engine.findings import Finding
-from kdump.engine.scan import PartitionScan, SegmentScan
-from kdump.engine.settings import Settings
+from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.scan import PartitionScan, SegmentScan
 from kdump.engine.verify import partition as verify
 from kdump.engine.verify import run as verify_run
 from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
+from kdump.findings.finding import Finding
 from kdump.record.frames import Run
 
 BASES = (0, 120, 240)

@@ -9,11 +9,11 @@ import builders
 import pytest
 from corpus import corpus
 
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.output.verify_groups import group_lines
 
 SAMPLES = Path(__file__).parents[2] / "sample-data"

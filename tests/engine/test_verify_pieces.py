@@ -17,15 +17,15 @@ from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import Driver, verified
 
-from kdump.engine.pace import Progress
-from kdump.engine.pipeline import run
-from kdump.engine.scan import _joined
-from kdump.engine.splits import Seam
+from kdump.engine.reading.scan import _joined
 from kdump.engine.verify import pieces as verify_pieces
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.plan import Item, split_bytes_for
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.verify.walked import Packer, Walked, fits, replayed
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import run
+from kdump.engine.work.splits import Seam
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords

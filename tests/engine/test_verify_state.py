@@ -10,11 +10,11 @@ import damage
 import pytest
 
 from kdump import __version__
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 
 TIME = 1_700_000_000_000
 NOW = 1_800_000_000

@@ -9,11 +9,11 @@ import builders
 import pytest
 from dumped import dumped
 
+from kdump.broker.visibility import View
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.targets import Selection, Target, resolve
-from kdump.engine.visibility import View
+from kdump.findings.finding import Finding, Severity
 from kdump.storage import names
+from kdump.storage.targets import Selection, Target, resolve
 
 WRITTEN = 1_700_000_000  # seconds; when the log was last written
 ABORT, COMMIT = 0, 1

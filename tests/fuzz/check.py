@@ -33,10 +33,10 @@ from fuzz.seeds import LIMIT
 
 from kdump import kernels
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.kafka_text.log import framed
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 from kdump.kernels import _pure, reasons
 from kdump.output.messages import Messages
 from kdump.output.progress import Tally

@@ -13,7 +13,7 @@ import pytest
 from kdump import __version__
 from kdump.cli import cli
 from kdump.cli.headings import Option
-from kdump.engine.findings import CATALOGUE
+from kdump.findings.finding import CATALOGUE
 
 MAN = Path(__file__).parents[2] / "man"
 PAGES = sorted(MAN.glob("kdump*.[157]"))
@@ -110,7 +110,7 @@ def test_every_command_has_a_page() -> None:
 
 def test_findings_are_those_of_the_catalogue() -> None:
     assert manual_findings.written_list() == manual_findings.expected_list(), (
-        "run tests/manual_findings.py"
+        "run tests/support/manual_findings.py"
     )
     assert len(tags(section(roff("kdump.1"), "FINDINGS"))) == len(CATALOGUE)
 

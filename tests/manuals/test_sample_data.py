@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 
 ROOT = Path(__file__).parents[2] / "sample-data"
 DIRECTORIES = tomllib.loads((ROOT / "MANIFEST").read_text("utf-8"))["directory"]

@@ -9,8 +9,8 @@ import pytest
 from chunks import batch_chunk, one, record_chunk
 
 from kdump import kernels
-from kdump.engine.rows import BatchChunk, Place, Pre08Row, RecordChunk, Row
 from kdump.errors import PathError, UsageError
+from kdump.findings.rows import BatchChunk, Place, Pre08Row, RecordChunk, Row
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns

@@ -15,8 +15,8 @@ from bulk import HERE, batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus
 from dumped import dumped
 
-from kdump.engine.pace import Progress
-from kdump.engine.splits import Split
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.output.bulk_dump import Outcome, Step, in_process
 from kdump.output.part_directory import NotEmpty, PartDirectory

@@ -6,7 +6,7 @@ import io
 import builders
 from chunks import batch_chunk, one
 
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.output.delimited import Delimited
 from kdump.output.values import AUTO, HEX
 

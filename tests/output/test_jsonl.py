@@ -9,7 +9,7 @@ from chunks import PLACE, batch_chunk, one, record_chunk
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.engine.rows import Place, RecordChunk, Row
+from kdump.findings.rows import Place, RecordChunk, Row
 from kdump.kernels import _pure
 from kdump.output.jsonl import JsonLines, batch_members, head_of, json_line, record_members
 from kdump.output.values import AUTO, BASE64, HEX, UTF8

@@ -7,9 +7,9 @@ import damage
 import pytest
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.findings import Finding
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 from kdump.output.kafka_text import KafkaText, control_text
 
 NAME = "00000000000000000000"

@@ -8,7 +8,7 @@ import pytest
 
 from kdump import kernels
 from kdump.engine.kafka_text.log import ToolChunk
-from kdump.engine.rows import BatchChunk, Place, Pre08Row, RecordChunk
+from kdump.findings.rows import BatchChunk, Place, Pre08Row, RecordChunk
 from kdump.output import large
 from kdump.output.delimited import Delimited
 from kdump.output.jsonl import JsonLines

@@ -3,8 +3,8 @@
 import io
 import json
 
-from kdump.engine.findings import Severity, finding
 from kdump.errors import PathError
+from kdump.findings.finding import Severity, finding
 from kdump.output.messages import Messages, finding_text
 from kdump.output.progress import Tally, counted, size_text
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.output.served_words import way_past
 from kdump.output.verify_remedy import way_lines
 

@@ -6,7 +6,7 @@ import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
 
-from kdump.engine.rows import HexText, Place, Row
+from kdump.findings.rows import HexText, Place, Row
 from kdump.output.cells import cut, fitted, pad, width_of
 from kdump.output.layout import Column, fit
 from kdump.output.table import Table

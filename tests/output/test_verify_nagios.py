@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
-from kdump.engine.rows import Row
+from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
+from kdump.findings.rows import Row
 from kdump.output.verify_nagios import plugin_line, plugin_status, plugin_text
 from kdump.output.verify_sinks import FileReport
 

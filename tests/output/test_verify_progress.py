@@ -1,6 +1,6 @@
 """How far a plan has come."""
 
-from kdump.engine.pace import Progress
+from kdump.engine.work.pace import Progress
 from kdump.output.progress import LookupTally, PlannedTally
 
 

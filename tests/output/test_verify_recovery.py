@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.output.verify_recovery import recovery_lines
 
 

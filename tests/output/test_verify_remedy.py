@@ -9,7 +9,7 @@ import click
 import pytest
 
 from kdump.cli import cli
-from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
+from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.output.verify_remedy import command_for, shell_text
 
 LOG = "/var/lib/kafka/orders-7/00000000000000000042.log"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from kdump.engine.about import DirectoryFacts
-from kdump.engine.findings import Finding, finding
-from kdump.engine.rows import Row
+from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Row
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_words import not_checked_text
+from kdump.storage.about import DirectoryFacts
 
 DIRECTORY = DirectoryFacts("/var/lib/kafka", "3", "5L6g3nShT-eMCtK--X86sw", locked=True)
 

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from kdump.engine.findings import finding
-from kdump.engine.rows import Row
+from kdump.findings.finding import finding
+from kdump.findings.rows import Row
 from kdump.output.verify_textfile import metrics, place_of
 
 SUMMARY = Row(

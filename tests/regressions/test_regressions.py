@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kdump.engine.dump import DumpOptions, dump
-from kdump.engine.findings import Finding
-from kdump.engine.rows import RecordChunk
+from kdump.findings.finding import Finding
+from kdump.findings.rows import RecordChunk
 
 HERE = Path(__file__).parent
 # What is found in each, and the offsets that come out.

@@ -18,18 +18,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 import pyspark
 from bulk import HERE, bulk_dumped
 from clusters import connect_server, packed_environment, python_without, standalone
 
-from kdump.engine.pipeline import run
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError
+from kdump.findings.rows import Row
 from kdump.spark.driver import items_on, splits_on
 from kdump.spark.session import spark_session
 

@@ -16,17 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from bulk import bulk_dumped, left_in
 from reusing import PUSHDOWN, refusal, uses
 
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
-from kdump.engine.pace import Pace, Progress
-from kdump.engine.rows import RecordChunk, Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.work.pace import Pace, Progress
+from kdump.findings.rows import RecordChunk, Row
 from kdump.spark.driver import SparkFailed, items_on, splits_on
 from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session

@@ -10,7 +10,7 @@ from corpus import corpus
 
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.spark.driver import items_on
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

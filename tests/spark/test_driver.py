@@ -13,8 +13,8 @@ from bulk import batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus, files, names
 from oracle import oracle
 
-from kdump.engine.pace import Progress
-from kdump.engine.splits import Split
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.splits import Split
 from kdump.output.bulk_dump import Driver, Outcome, Step
 from kdump.spark import preflight
 from kdump.spark.driver import SparkFailed, grouped, splits_on

@@ -11,9 +11,9 @@ import pytest
 from corpus import corpus, names
 
 from kdump.engine.find.run import FindOptions, Item, find_offset, find_time, look_up
-from kdump.engine.findings import Finding
-from kdump.engine.pace import Pace, Progress
-from kdump.engine.rows import Row
+from kdump.engine.work.pace import Pace, Progress
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.spark.driver import (
     PARTITION_BYTES,
     PARTITION_TASK_BYTES,

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from corpus import corpus
 
-from kdump.engine.rows import Row
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.usage.run import UsageOptions, usage
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.rows import Row
 from kdump.spark.driver import items_on, splits_on
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

@@ -12,9 +12,9 @@ from corpus import corpus, files, names
 from dumped import Json, dumped
 
 from kdump import __version__
-from kdump.engine.findings import Finding
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
 from kdump.spark.schema import VIEWS, types_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

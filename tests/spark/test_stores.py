@@ -7,10 +7,10 @@ import pytest
 from bulk import HERE, left_in, two_partitions
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.findings import Finding
-from kdump.engine.rows import Row
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.output.bulk_dump import Driver, dump_parts
 from kdump.output.part_directory import PartDirectory
 from kdump.spark.driver import items_on, splits_on

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from holding import holding
 
-from kdump.engine.about import facts_of
 from kdump.storage import lock
+from kdump.storage.about import facts_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks are asked for on Linux")
 

@@ -12,9 +12,9 @@ from click.testing import CliRunner
 from directories import DataDirectory
 
 from kdump.cli import cli
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
+from kdump.storage.targets import Selection, Target, resolve
 
 EVERYTHING = Selection()
 #: What reads a data directory, and how it tells that it came to `orders-0`.

@@ -10,20 +10,20 @@ import pytest
 from bulk import batches
 from counting_store import CountingStore, counting_store, no_answer
 
+from kdump.broker.settings import read_settings
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.run import FindOptions, find_offset
-from kdump.engine.findings import Finding
-from kdump.engine.pace import Pace
-from kdump.engine.pieces import SplitReader
-from kdump.engine.rows import Row
-from kdump.engine.settings import read_settings
-from kdump.engine.splits import Split
-from kdump.engine.splits import plan as plan_splits
+from kdump.engine.reading.split_reader import SplitReader
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.plan import Item
 from kdump.engine.verify.plan import plan as plan_items
 from kdump.engine.verify.run import verify, verify_item
+from kdump.engine.work.pace import Pace
+from kdump.engine.work.splits import Split
+from kdump.engine.work.splits import plan as plan_splits
 from kdump.errors import StoreError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 from kdump.storage.source import Source
 from kdump.stores import windows
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.record.frames import Gap, Oversize, Run
 
 

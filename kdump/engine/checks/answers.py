@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.predict.read import Entries, RefusalError, UnknowableError
-from kdump.engine.versions import NEWEST
+from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
+from kdump.broker.versions import NEWEST
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -23,7 +23,7 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import SegmentScan
+    from kdump.engine.reading.scan import SegmentScan
 
 NOTHING = "none"
 ERROR = "an error"

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.survey import problem_finding
-from kdump.engine.findings import Finding, finding
-from kdump.engine.offsets import RELATIVE_MAX
 from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import checkpoints, names, places
+from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:

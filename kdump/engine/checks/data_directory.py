@@ -10,7 +10,7 @@ from kdump.engine.checks.access import FileStatus, kept_out, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import access_words
 from kdump.engine.checks.survey import PartitionFacts, Survey, read_properties
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places, properties
 from kdump.storage.names import Kind
 

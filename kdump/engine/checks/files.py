@@ -16,12 +16,12 @@ from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, kept_out, status_of
 from kdump.engine.checks.holes import Covered, Seen, has_log, holes
 from kdump.engine.checks.swaps import swaps
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.record.frames import Oversize, Run
     from kdump.storage.names import FileName
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import FINDINGS_A_CODE, Check
 from kdump.engine.checks.log_end import LogEnd
-from kdump.engine.damage import (
+from kdump.engine.reading.damage import (
     at_place,
     counted_gap,
     first_offset,
@@ -22,18 +22,18 @@ from kdump.engine.damage import (
     gap_finding,
     past_code,
 )
-from kdump.engine.offsets import Offsets
-from kdump.engine.reserved_bits import reserved_finding, reserved_rows
+from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.names import CLEAN_SHUTDOWN
+from kdump.storage.offsets import Offsets
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.offsets import Released
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
+    from kdump.storage.offsets import Released
 
 
 _MISPLACED = 16  # batches out of order that wait at one time

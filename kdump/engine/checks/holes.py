@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.damage import at_place
-from kdump.engine.findings import Finding
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
@@ -22,8 +22,8 @@ from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place
-    from kdump.engine.scan import PartitionScan
+    from kdump.engine.reading.scan import PartitionScan
+    from kdump.findings.rows import Place
 
 # Compacted whatever the settings say.
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

@@ -21,17 +21,17 @@ from kdump.engine.checks.offset_index import offset_index_reports
 from kdump.engine.checks.proof import Proof
 from kdump.engine.checks.spacing import Spacing
 from kdump.engine.checks.time_index import TimeIndexes
-from kdump.engine.damage import at_place
-from kdump.engine.findings import finding
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
+from kdump.findings.finding import finding
 from kdump.storage import places
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Reported
-    from kdump.engine.findings import Finding
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.record.frames import Gap, Oversize, Run
 
 

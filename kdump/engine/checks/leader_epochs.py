@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start
 from kdump.engine.checks.ordering import in_order
-from kdump.engine.damage import at_place
-from kdump.engine.findings import Finding, finding
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
     from kdump.storage.checkpoints import EpochStart

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record.layout import TIMESTAMP_TYPE_BIT
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.engine.damage import at_place
-from kdump.engine.offsets import MESSAGES_A_BYTE
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -21,11 +20,12 @@ from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.offsets import MESSAGES_A_BYTE
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.scan import SegmentScan
+    from kdump.engine.reading.scan import SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap
 

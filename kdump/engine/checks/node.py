@@ -14,8 +14,8 @@ from kdump.engine.checks.data_directory import (
     meta_properties,
 )
 from kdump.engine.checks.replicas import check_replicas
-from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError, StoreError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.log_dir import LogDir

@@ -15,13 +15,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Reported, Suspect, Touches
-from kdump.engine.damage import at_place
-from kdump.engine.moments import span_text, time_text
+from kdump.engine.reading.damage import at_place
+from kdump.findings.moments import span_text
 from kdump.storage import lock, places
 
 if TYPE_CHECKING:
-    from kdump.engine.producer_state import Producer, ProducerStates
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.broker.producer_state import Producer, ProducerStates
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+from kdump.broker.transaction_text import abort_command, transaction_words
 
 _TOLD = 100
 
@@ -82,25 +83,6 @@ def open_transactions(
             yield Suspect(told, Touches(newest.base_offset, tail.position, tail.position + 1))
         else:
             yield told
-
-
-def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
-    """Say whose transaction is open, and since when; a snapshot does not know how much is in it."""
-    since = time_text(producer.since_ms)
-    when = f" ({since})" if since else ""
-    records = f", with {producer.records_count:,} records" if producer.records_count else ""
-    return (
-        f"Producer {producer_id}, epoch {producer.producer_epoch}, has a transaction open since "
-        f"offset {first:,}{when}{records}"
-    )
-
-
-def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
-    """Give the words of the command that ends a transaction on a running cluster."""
-    return (
-        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
-        *("--partition", str(partition), "--start-offset", str(first)),
-    )
 
 
 def _is_live(partition: PartitionScan) -> bool:

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kdump.engine.damage import at_place
-from kdump.engine.findings import Finding
-from kdump.engine.pre08 import pre08_gap_finding, pre08_rows
-from kdump.engine.rows import Place
+from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.pre08 import pre08_gap_finding, pre08_rows
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.pre08_records import Found, Pre08Records
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan
+    from kdump.engine.reading.scan import PartitionScan
     from kdump.storage.segment import LogSegment
 
 

@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks import Suspect, Touches
-from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import places
 from kdump.storage.names import Retirement
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.producer_state import Producer, ProducerStates
-    from kdump.engine.scan import PartitionScan
+    from kdump.broker.producer_state import Producer, ProducerStates
+    from kdump.engine.reading.scan import PartitionScan
     from kdump.storage.producer_snapshot import ProducerState
 
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import Check, Reported, Suspect, Touches
-from kdump.engine.checks.log_start import log_start, trimmed_to
-from kdump.engine.checks.open_transactions import open_transactions
-from kdump.engine.checks.ordering import in_order, out_of_order
-from kdump.engine.checks.producer_snapshots import SnapshotCheck
-from kdump.engine.checks.transaction_index import TransactionIndexCheck
-from kdump.engine.damage import at_place
-from kdump.engine.producer_state import (
+from kdump.broker.producer_state import (
     Ended,
     Mixed,
     Opened,
@@ -24,11 +17,18 @@ from kdump.engine.producer_state import (
     Unjoined,
     Unreadable,
 )
+from kdump.engine.checks import Check, Reported, Suspect, Touches
+from kdump.engine.checks.log_start import log_start, trimmed_to
+from kdump.engine.checks.open_transactions import open_transactions
+from kdump.engine.checks.ordering import in_order, out_of_order
+from kdump.engine.checks.producer_snapshots import SnapshotCheck
+from kdump.engine.checks.transaction_index import TransactionIndexCheck
+from kdump.engine.reading.damage import at_place
 from kdump.engine.sequences.rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
-    from kdump.engine.producer_state import Event
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.broker.producer_state import Event
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.checks import Check, Suspect, Touches
-from kdump.engine.damage import at_place, decode_finding
+from kdump.engine.reading.damage import at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Reported
-    from kdump.engine.findings import Finding
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.frames import Oversize, Run
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from kdump.engine.checks import cluster_metadata
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.survey import read_properties
-from kdump.engine.findings import Finding, finding
 from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
 

@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan, SegmentScan
-    from kdump.engine.settings import Settings
+    from kdump.broker.settings import Settings
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import BatchHeader, RecordBatches
     from kdump.record.frames import Oversize, Run
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import finding
+from kdump.findings.finding import finding
 
 if TYPE_CHECKING:
     from kdump.engine.checks.proof import Proof
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 _EMPTY_FACTOR = 3  # an index is empty for no reason if its log has room for so many entries
 

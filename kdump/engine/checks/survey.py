@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, status_of
-from kdump.engine.findings import CATALOGUE, Finding, Severity, finding
 from kdump.errors import PathError
+from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Retirement
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.storage.problems import Problem
     from kdump.storage.properties import Properties
 

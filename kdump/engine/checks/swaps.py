@@ -6,18 +6,18 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.holes import Covered
-from kdump.engine.damage import at_place, gap_finding
-from kdump.engine.findings import Finding
-from kdump.engine.offsets import Offsets, end_of
-from kdump.engine.rows import Place
+from kdump.engine.reading.damage import at_place, gap_finding
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
 from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
+from kdump.storage.offsets import Offsets, end_of
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import PartitionScan
+    from kdump.engine.reading.scan import PartitionScan
 
 
 class _Swap(NamedTuple):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks import Suspect, Touches
 from kdump.engine.checks.answers import HARMLESS
 from kdump.engine.checks.proof import TRIES, astray_first
-from kdump.engine.findings import finding
+from kdump.findings.finding import finding
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.index_file import IndexFile
     from kdump.engine.checks.proof import BadEntry, Proof
-    from kdump.engine.findings import Finding
+    from kdump.findings.finding import Finding
 
 
 class Doubt(NamedTuple):

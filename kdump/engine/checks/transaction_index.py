@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks import Suspect, Touches
-from kdump.engine.findings import CATALOGUE, Finding, finding
 from kdump.errors import PathError
+from kdump.findings.finding import CATALOGUE, Finding, finding
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
@@ -24,8 +24,8 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.engine.producer_state import Ended, ProducerStates
-    from kdump.engine.scan import PartitionScan, SegmentScan
+    from kdump.broker.producer_state import Ended, ProducerStates
+    from kdump.engine.reading.scan import PartitionScan, SegmentScan
     from kdump.storage.transaction_index import AbortedTransaction
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.broker.control_batch import read_control
 from kdump.engine.checks import Check, Reported, Suspect, Touches
-from kdump.engine.control_batch import read_control
-from kdump.engine.damage import at_place
+from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.record import control
 
 if TYPE_CHECKING:
-    from kdump.engine.scan import SegmentScan
+    from kdump.engine.reading.scan import SegmentScan
     from kdump.record.frames import Run
 
 

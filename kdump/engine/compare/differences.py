@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kdump.engine.catalogue import Severity
 from kdump.engine.compare import kinds
+from kdump.findings.catalogue import Severity
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Hole, Replica
     from kdump.engine.compare.walk import Entry
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 _SHOWN_KEY = 256  # bytes
 
@@ -42,7 +42,7 @@ class Difference:
 
     def row(self, topic: str | None, partition: int | None) -> Row:
         """Make the row of it."""
-        from kdump.engine.rows import Row
+        from kdump.findings.rows import Row
 
         return Row(
             "replica-difference",

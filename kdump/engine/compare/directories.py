@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import NamedTuple
 
-from kdump.engine.about import DirectoryFacts, facts_of
 from kdump.errors import PathError
 from kdump.storage import places
+from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.log_dir import LogDir
 
 #: A data directory is listed again after so many seconds: checkpoints change under a broker.

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kdump.engine.targets import Selection, Target, data_directories, resolve
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import directory_name
+from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,24 @@ from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.compare.epochs import Epochs, records_in
-from kdump.engine.courtesy import CourteousSource
-from kdump.engine.damage import at_place, gap_finding, past_code
-from kdump.engine.offsets import Offsets, end_of
-from kdump.engine.rows import Place
+from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.damage import at_place, gap_finding, past_code
 from kdump.errors import PathError
+from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
 from kdump.storage.names import Kind
+from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
-    from kdump.engine.courtesy import Pace
-    from kdump.engine.findings import Finding
-    from kdump.engine.targets import Target
+    from kdump.engine.reading.background_source import Pace
+    from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
+    from kdump.storage.targets import Target
 
 _NOT_BELIEVED = c.OFFSET_NOT_RISING | c.MAGIC_UNKNOWN
 #: A hole of these is what a broker leaves that was stopped while it wrote, or is writing.

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.compare.directories import forget
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
-from kdump.engine.pace import Progress
-from kdump.engine.pipeline import run
-from kdump.engine.rows import Row
-from kdump.engine.targets import Target
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.local_log import LocalLog
+from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
-    from kdump.engine.pace import Pace
+    from kdump.engine.work.pace import Pace
 
 #: Names of partitions found once that the summary lists.
 _NAMES_KEPT = 100

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.catalogue import Severity
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
 from kdump.engine.compare.differences import Difference, side
@@ -16,12 +15,13 @@ from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import Cursor, walk
 from kdump.engine.compare.words import explained
-from kdump.engine.rows import Row
+from kdump.findings.catalogue import Severity
+from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
-    from kdump.engine.courtesy import Pace
-    from kdump.engine.targets import Target
+    from kdump.engine.reading.background_source import Pace
+    from kdump.storage.targets import Target
 
 #: Leader epochs that a row names, the newest.
 _EPOCHS_SHOWN = 20

@@ -17,7 +17,7 @@ from kdump.engine.compare.replica import Block, Hole, Replica, first_offset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.rows import Place
+    from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
 
 #: Batches of one replica that are compared with others at once; more are cut off.

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Finding, finding
-from kdump.engine.visibility import AbortFilter
+from kdump.broker.visibility import AbortFilter
+from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record.batch import read_batch
 from kdump.storage.believed import MAX_OFFSET
 from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
-    from kdump.engine.lookup import PartitionView, Segment
-    from kdump.engine.time_lookup import TimeAnswer
+    from kdump.broker.list_offsets import TimeAnswer
+    from kdump.broker.partition import PartitionView, Segment
     from kdump.record.frames import Run
 
 _LATEST, _MAX_TIMESTAMP = -1, -3

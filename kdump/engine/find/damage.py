@@ -6,19 +6,19 @@ import os
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
-from kdump.engine.seek import start_position
-from kdump.engine.served import Served
-from kdump.engine.sound import Sound, sound_batches
-from kdump.engine.targets import LogFile
+from kdump.engine.advice.served import Served
+from kdump.engine.advice.sound import Sound, sound_batches
+from kdump.engine.reading.seek import start_position
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import parse
 from kdump.storage.source import Source
+from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
+    from kdump.broker.partition import Found, PartitionView
+    from kdump.engine.advice.landings import Way
     from kdump.engine.find.rows import FindOptions
-    from kdump.engine.landings import Way
-    from kdump.engine.lookup import Found, PartitionView
     from kdump.storage.segment import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kdump.broker.partition import Step
 from kdump.engine.find.damage import FIELDS
 from kdump.engine.find.rows import finished
-from kdump.engine.lookup import Step
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.find.rows import FindOptions
-    from kdump.engine.rows import Row
-    from kdump.engine.targets import Target
+    from kdump.findings.rows import Row
+    from kdump.storage.targets import Target
 
 _LATEST, _EARLIEST = -1, -2
 

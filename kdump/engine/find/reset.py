@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import Finding, finding
+from kdump.findings.finding import Finding, finding
 from kdump.storage.names import DirectoryName
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
 
 
 def refused_topic(row: Row) -> Finding | None:

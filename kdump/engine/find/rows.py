@@ -10,18 +10,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.versions import NEWEST
 from kdump.engine.find.damage import way_past
-from kdump.engine.lookup import BrokerError, PartitionView
-from kdump.engine.rows import Row
-from kdump.engine.versions import NEWEST
+from kdump.findings.rows import Row
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.lookup import Found, Step
-    from kdump.engine.targets import Target
-    from kdump.engine.versions import Version
+    from kdump.broker.partition import Found, Step
+    from kdump.broker.versions import Version
+    from kdump.findings.finding import Finding
     from kdump.storage.offset_index import OffsetPosition
+    from kdump.storage.targets import Target
 
 _FORMAT_WITH_TIME = (0, 10)
 _LATEST, _LOWEST_SPECIAL = -1, -5
@@ -162,7 +162,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
 
         yield time_row(target, target_ms, options)
         return
-    from kdump.engine.time_lookup import NONE, list_offsets, list_offsets_v0
+    from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
 
     view = options.view(target)
     try:

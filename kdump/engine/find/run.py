@@ -12,18 +12,18 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.rows import FindOptions, offset_items, time_items
-from kdump.engine.findings import Finding, finding
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError, StoreError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.engine.pace import Pace, Progress
-    from kdump.engine.rows import Row
+    from kdump.engine.work.pace import Pace, Progress
+    from kdump.findings.rows import Row
 
     Told = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
@@ -195,8 +195,8 @@ def _run_many(
     driver: Driver | None,
 ) -> Iterator[Told]:
     """Yield what comes of a plan in its order, errors of the plan in their places."""
-    from kdump.engine.pace import Progress
-    from kdump.engine.pipeline import run
+    from kdump.engine.work.pace import Progress
+    from kdump.engine.work.pipeline import run
 
     items = [one for one in planned if not isinstance(one, KdumpError)]
     progress = progress or Progress()

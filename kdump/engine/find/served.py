@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.damage import first_offset, flag_findings, gap_finding
-from kdump.engine.offsets import Released, end_of
-from kdump.engine.rows import Place
+from kdump.engine.reading.damage import first_offset, flag_findings, gap_finding
+from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
+from kdump.storage.offsets import Released, end_of
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.lookup import Found, PartitionView, Segment
+    from kdump.broker.partition import Found, PartitionView, Segment
+    from kdump.findings.finding import Finding
 
 #: Lookups go by these as a broker does; that offsets fall is for verify to say.
 _NO_HINDRANCE = frozenset({"offset-not-rising"})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.messages import message, messages, open_packed, pre08_entry
 from kdump.engine.hex.records import records
-from kdump.engine.moments import time_text
+from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import bitflip, compression

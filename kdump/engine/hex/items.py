@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import Finding
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines
-from kdump.engine.rows import BatchChunk, HexText
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, HexText
 
 if TYPE_CHECKING:
-    from kdump.engine.rows import Place
-    from kdump.engine.segment_reader import Item
+    from kdump.engine.reading.segment_reader import Item
+    from kdump.findings.rows import Place
     from kdump.storage.source import Source
 
 # Findings about bytes in which no header could be read: their first bytes are shown raw.

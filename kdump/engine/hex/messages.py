@@ -7,7 +7,7 @@ from typing import NamedTuple
 from kdump import kernels
 from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.records import MAX_RECORDS, Stopped
-from kdump.engine.moments import time_text
+from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.record import compression, pre08
 from kdump.record.batch import codec_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from kdump.engine.hex.lines import Lines, plain
-from kdump.engine.moments import time_text
+from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.layout import CONTROL_BIT, TIMESTAMP_TYPE_BIT

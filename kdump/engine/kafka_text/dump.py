@@ -6,7 +6,6 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Finding
 from kdump.engine.kafka_text.indexes import (
     EmptyIndex,
     Mismatches,
@@ -19,11 +18,12 @@ from kdump.engine.kafka_text.indexes import (
 )
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
 from kdump.engine.kafka_text.pairs import Pairs, Room
-from kdump.engine.rows import BatchChunk, RecordChunk, Row
-from kdump.engine.targets import Target, resolve
 from kdump.errors import KdumpError, PathError, StoreError, UsageError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
-from kdump.engine.rows import Row
 from kdump.errors import PathError
+from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch

@@ -11,9 +11,9 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.engine.findings import Finding, finding
 from kdump.engine.kafka_text.frames import framed, see_as_batch
-from kdump.engine.rows import BatchChunk, Place, RecordChunk
+from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import control
@@ -30,8 +30,8 @@ from kdump.record.layout import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.engine.filters import Filters
     from kdump.engine.kafka_text.pairs import Pairs
+    from kdump.engine.reading.filters import Filters
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.batch import Decoded
     from kdump.storage.source import Source

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.predict.recovery import FIELDS
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.storage import names, places
 
 if TYPE_CHECKING:
-    from kdump.engine.predict.read import Broker
+    from kdump.broker.log_reader import Broker
     from kdump.storage.log_dir import LogDir
 
 REFUSALS = ("refuses-to-start", "out-of-memory")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.engine.damage import believable_count
-from kdump.engine.offsets import MESSAGES_A_BYTE, Offsets, end_of
-from kdump.engine.predict.segment import Segment
+from kdump.broker.recovering_segment import Segment
+from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
+from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets, end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:

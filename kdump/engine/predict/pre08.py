@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.predict.read import RefusalError
+from kdump.broker.log_reader import RefusalError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records

@@ -9,26 +9,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.offsets import RELATIVE_MAX, end_of
-from kdump.engine.predict.loading import Loading
+from kdump.broker.loading import Loading
+from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
+from kdump.broker.stop import Stop, stop_of
 from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
 from kdump.engine.predict.pre08 import start as start_pre08
-from kdump.engine.predict.read import MemoryRefusalError, RefusalError, UnknowableError
-from kdump.engine.predict.stop import Stop, stop_of
 from kdump.engine.predict.strays import STRAYS, set_aside
-from kdump.engine.rows import Row
 from kdump.errors import PathError
+from kdump.findings.rows import Row
 from kdump.storage import names
 from kdump.storage.names import Retirement
+from kdump.storage.offsets import RELATIVE_MAX, end_of
 
 if TYPE_CHECKING:
+    from kdump.broker.log_reader import Broker
+    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
-    from kdump.engine.predict.read import Broker
-    from kdump.engine.predict.segment import Segment
-    from kdump.engine.settings import Settings
-    from kdump.engine.targets import Target
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
+    from kdump.storage.targets import Target
 
 _FIRST_WITH_OFFSETS = (0, 8)
 

@@ -11,16 +11,16 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import Finding, finding
 from kdump.engine.predict.directory import REFUSALS
 from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.predict.read import Broker
-    from kdump.engine.rows import Row
+    from kdump.broker.log_reader import Broker
+    from kdump.findings.rows import Row
 
 #: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
 DEFAULT_RATE = 100 << 20

@@ -6,8 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine import replace
-from kdump.engine.reindex import refusals
+from kdump.engine.reindex import refusals, replace
 from kdump.engine.reindex.rows import (
     CREATE,
     DONE,
@@ -22,7 +21,7 @@ from kdump.errors import Refused
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.run import ReindexOptions
-    from kdump.engine.rows import Place, Row
+    from kdump.findings.rows import Place, Row
     from kdump.storage.names import Kind
 
 

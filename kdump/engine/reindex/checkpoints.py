@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kdump.engine import replace
-from kdump.engine.reindex import refusals
+from kdump.engine.reindex import refusals, replace
 from kdump.engine.reindex.rows import DONE, REBUILD, first_difference, reindex_row
-from kdump.engine.rows import Place
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError
+from kdump.findings.rows import Place
 from kdump.storage import checkpoints, names
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.run import Item, ReindexOptions
@@ -100,7 +99,7 @@ def _writer(path: str, options: ReindexOptions, stack: ExitStack) -> replace.Dir
 
 def _log_ends(path: str) -> Iterator[tuple[tuple[str, int], int]]:
     """Give the log end of each live partition that can be read."""
-    from kdump.engine.lookup import BrokerError, PartitionView
+    from kdump.broker.partition import BrokerError, PartitionView
 
     for target in resolve([path], Selection(), listed=False):
         if not isinstance(target, Target) or target.log is None or target.log.name is None:

@@ -19,7 +19,7 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.build import IndexBuilder
+    from kdump.broker.index_builder import IndexBuilder
     from kdump.kernels.columns import RecordBatches
 
 _WHY = {

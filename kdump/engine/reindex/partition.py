@@ -6,23 +6,23 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.producer_state import ProducerStates
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reindex.carry import Carrier, Facts
 from kdump.engine.reindex.epochs import EpochBuilder, text_of, wrong_epochs
 from kdump.engine.reindex.judge import wrong_transactions
 from kdump.engine.reindex.read import read_segment, states_of_snapshot, states_replayed
 from kdump.engine.reindex.rows import entries_of
-from kdump.engine.rows import Place
 from kdump.errors import PathError
+from kdump.findings.rows import Place
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.build import Rules
+    from kdump.broker.index_builder import Rules
     from kdump.engine.reindex.read import Reading
     from kdump.engine.reindex.run import Item, Job, ReindexOptions
-    from kdump.engine.rows import Row
+    from kdump.findings.rows import Row
     from kdump.storage.segment import LogSegment
 
 _UNKNOWN = (

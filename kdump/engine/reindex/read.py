@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.damage import first_offset, gap_finding
-from kdump.engine.offsets import Offsets, Released, end_of
-from kdump.engine.producer_state import ProducerStates
-from kdump.engine.reindex.build import IndexBuilder
+from kdump.broker.index_builder import IndexBuilder
+from kdump.broker.producer_state import ProducerStates
+from kdump.engine.reading.damage import first_offset, gap_finding
 from kdump.engine.reindex.judge import Judge
 from kdump.errors import PathError
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
+from kdump.storage.offsets import Offsets, Released, end_of
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kdump.engine.findings import Finding
-    from kdump.engine.reindex.build import Rules, Stop
+    from kdump.broker.index_builder import Rules, Stop
     from kdump.engine.reindex.epochs import EpochBuilder
-    from kdump.engine.rows import Place
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
     from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.segment import LogSegment

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import Row
+from kdump.findings.rows import Row
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     import struct
 
-    from kdump.engine.rows import Place
+    from kdump.findings.rows import Place
 
 #: The words of `--only`, in the order in which a segment's rows come.
 WORDS = {

@@ -13,17 +13,17 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reindex.build import Rules, Version
+from kdump.broker.index_builder import Rules, Version
+from kdump.broker.settings import read_settings
 from kdump.engine.reindex.rows import WORDS
-from kdump.engine.settings import read_settings
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
     Item = Row | Finding | KdumpError
 

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine import replace
+from kdump.engine.reindex import replace
 from kdump.engine.reindex.refusals import refuse_file, refuse_locked, refuse_partition
 from kdump.engine.reindex.rows import RESTORE, RESTORED, WORDS, reindex_row
-from kdump.engine.rows import Place
 from kdump.errors import PathError, Refused
+from kdump.findings.rows import Place
 from kdump.storage import names
 
 if TYPE_CHECKING:

@@ -7,14 +7,12 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.producer_events import Unjoined
+from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_order, out_of_order
-from kdump.engine.findings import CATALOGUE
-from kdump.engine.producer_events import Unjoined
-from kdump.engine.producer_state import ProducerStates, no_producers
-from kdump.engine.rows import Row
-from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.reading.scan import PartitionScan, scan
 from kdump.engine.sequences.rules import (
     COORDINATED,
     DUPLICATE,
@@ -29,17 +27,19 @@ from kdump.engine.sequences.rules import (
     repeated,
 )
 from kdump.engine.verify.folding import fold
+from kdump.findings.finding import CATALOGUE
+from kdump.findings.rows import Row
 from kdump.record.batch import last_sequence
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.pace import Pace
-    from kdump.engine.scan import SegmentScan
-    from kdump.engine.settings import Settings
-    from kdump.engine.targets import Target
+    from kdump.broker.settings import Settings
+    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.work.pace import Pace
     from kdump.errors import KdumpError
+    from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
+    from kdump.storage.targets import Target
 
 _ROWS_KEPT = 10_000  # of one partition
 _EPOCHS_KEPT = 200_000

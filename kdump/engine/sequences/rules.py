@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kdump.record.batch import MAX_SEQUENCE
 
 if TYPE_CHECKING:
-    from kdump.engine.producer_events import Unjoined
+    from kdump.broker.producer_events import Unjoined
     from kdump.kernels.columns import RecordBatches
 
 GAP, DUPLICATE = "gap", "duplicate"

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Finding, finding
-from kdump.engine.pace import Pace, Progress
-from kdump.engine.pipeline import run
-from kdump.engine.rows import Row
+from kdump.broker.settings import Settings, read_settings
 from kdump.engine.sequences.check import SequenceSums, follow
-from kdump.engine.settings import Settings, read_settings
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Row
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     Driver = Callable[..., Iterator[tuple["Item", "Followed | KdumpError"]]]

@@ -7,8 +7,8 @@ from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kdump.engine.rows import Row
 from kdump.engine.usage.step import LongKey
+from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:

@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.engine.pace import Pace, Progress
-from kdump.engine.pipeline import run
-from kdump.engine.splits import Split, plan, stitched
 from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
+from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import run
+from kdump.engine.work.splits import Split, plan, stitched
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
 
 Step = Callable[[Split, Pace], Counted]
 #: Does the step for each split; yields each with what came of it, in order.

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.dump import DumpOptions
-from kdump.engine.findings import Finding
-from kdump.engine.pieces import SplitReader
-from kdump.engine.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
+from kdump.engine.reading.split_reader import SplitReader
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
 from kdump.kernels import columns as c
 from kdump.record.batch import codec_name
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -20,8 +20,8 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from kdump.engine.pace import Pace
-    from kdump.engine.splits import Seam, Split
+    from kdump.engine.work.pace import Pace
+    from kdump.engine.work.splits import Seam, Split
 
 #: Keys longer than this are held as their start, size and digest.
 LONGEST_KEY = 512

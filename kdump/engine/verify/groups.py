@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.findings import Severity
-from kdump.engine.rows import Row
+from kdump.findings.finding import Severity
+from kdump.findings.rows import Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from kdump.engine.about import DirectoryFacts
-    from kdump.engine.findings import Finding
     from kdump.engine.verify.partition import Result
     from kdump.engine.verify.plan import Item
+    from kdump.findings.finding import Finding
+    from kdump.storage.about import DirectoryFacts
 
 WORDS = ("broker", "topic")
 _COUNTS = ("segments", "batches", "records_count", "bytes")

@@ -16,11 +16,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.findings import Finding, Severity, finding
+from kdump.findings.finding import Finding, Severity, finding
 from kdump.storage import lock, names, places
 
 if TYPE_CHECKING:
-    from kdump.engine.targets import Target
+    from kdump.storage.targets import Target
 
 #: How long to wait before each further look, in seconds: in that time a broker ends what it is at.
 _WAITS = (0.02, 0.1, 0.4, 1.0)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.advice import advised
+from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
@@ -24,7 +24,7 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.scan import PartitionScan, scan
+from kdump.engine.reading.scan import PartitionScan, scan
 from kdump.engine.verify.folding import fold
 from kdump.engine.verify.looks import Listing, listing_of, settled
 from kdump.errors import KdumpError
@@ -32,17 +32,17 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
     from kdump.engine.checks import Check, Reported
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.engine.courtesy import Pace
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
-    from kdump.engine.scan import LeaveOut
-    from kdump.engine.settings import Settings
-    from kdump.engine.targets import Target
+    from kdump.engine.reading.background_source import Pace
+    from kdump.engine.reading.scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut
     from kdump.engine.verify.walked import Walked
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
     from kdump.storage.log_dir import LogDir
+    from kdump.storage.targets import Target
 
 
 class VerifyOptions(NamedTuple):

@@ -19,24 +19,24 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.filters import Filters
-from kdump.engine.pace import Progress
-from kdump.engine.piece_walk import Piece, walk_piece
-from kdump.engine.splits import may_be_cut, parts
-from kdump.engine.targets import LogFile
+from kdump.engine.reading.filters import Filters
 from kdump.engine.verify.plan import target_of
+from kdump.engine.verify.split_walk import Piece, walk_piece
 from kdump.engine.verify.walked import fits
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.splits import may_be_cut, parts
 from kdump.errors import KdumpError
 from kdump.storage import names
+from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
-    from kdump.engine.settings import Settings
-    from kdump.engine.splits import Split
-    from kdump.engine.targets import Target
+    from kdump.broker.settings import Settings
     from kdump.engine.verify.partition import VerifyOptions
     from kdump.engine.verify.plan import Item
     from kdump.engine.verify.walked import Walked
+    from kdump.engine.work.splits import Split
     from kdump.storage.local_log import LocalLog
+    from kdump.storage.targets import Target
 
 #: What all pieces together may leave in the memory of the one who collects them, unless a driver
 #: says otherwise by an attribute of its own, `packed_bytes`.

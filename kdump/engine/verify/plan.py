@@ -12,16 +12,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.targets import Selection, Target, resolve
 from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.findings import Finding
     from kdump.engine.verify.partition import VerifyOptions
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.verify.walked import Walked
+    from kdump.findings.finding import Finding
 
 # Why a segment's log is not read.
 NOT_NAMED = "not-named"  # another file of the partition was

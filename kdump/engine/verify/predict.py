@@ -6,23 +6,23 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.advice import advised
+from kdump.broker.versions import NEWEST
+from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
 from kdump.engine.predict.recovery import predict_partition
 from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
-from kdump.engine.versions import NEWEST
 from kdump.errors import PathError
 from kdump.storage import lock, places
 from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
-    from kdump.engine.about import DirectoryFacts
+    from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
-    from kdump.engine.findings import Finding
-    from kdump.engine.rows import Row
-    from kdump.engine.settings import Settings
-    from kdump.engine.targets import Target
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
+    from kdump.storage.about import DirectoryFacts
+    from kdump.storage.targets import Target
 
 
 #: What a prediction says of damage that stays, and of how many places.

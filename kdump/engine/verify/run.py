@@ -9,15 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.about import facts_of
+from kdump.broker.settings import read_settings
 from kdump.engine.checks.node import check_directories, surveyed_under
-from kdump.engine.data_directories import spread
-from kdump.engine.findings import Finding, Severity, finding
-from kdump.engine.pace import Progress
-from kdump.engine.pipeline import run
-from kdump.engine.rows import Row
-from kdump.engine.settings import read_settings
-from kdump.engine.targets import Selection, data_directories
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.partition import Counts, Result, verify_partition
 from kdump.engine.verify.plan import (
@@ -29,19 +22,26 @@ from kdump.engine.verify.plan import (
     split_bytes_for,
     target_of,
 )
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError, StoreError
+from kdump.findings.finding import Finding, Severity, finding
+from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
+from kdump.storage.about import facts_of
+from kdump.storage.data_directories import spread
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import CLEAN_SHUTDOWN, Kind
+from kdump.storage.targets import Selection, data_directories
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.engine.pace import Pace
-    from kdump.engine.settings import Settings
     from kdump.engine.verify.partition import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
+    from kdump.engine.work.pace import Pace
 
 #: A data directory is listed again after so many seconds: checkpoints change under a broker.
 _DIRECTORY_SECONDS = 30.0

@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
-from kdump.engine.findings import CATALOGUE, Finding, Severity
 from kdump.engine.verify.plan import VERIFIED_BEFORE, Skip
 from kdump.errors import KdumpError
+from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.storage import places
 from kdump.storage.names import Kind
 

@@ -20,15 +20,15 @@ from itertools import accumulate, chain
 from operator import add, or_, sub
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.scan import FEW, PLAIN
-from kdump.engine.splits import stitched
+from kdump.engine.reading.scan import FEW, PLAIN
+from kdump.engine.work.splits import stitched
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES
 
 if TYPE_CHECKING:
-    from kdump.engine.splits import Seam
+    from kdump.engine.work.splits import Seam
     from kdump.storage.source import Source
 
 #: Inode, size and time of modification: what tells a file from what it may become.

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from directories import DataDirectory, codes, findings, write_checkpoint
 
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
 

@@ -23,7 +23,7 @@ from kdump.engine.checks.cluster_metadata import (
     read_cluster_metadata,
     replay_snapshot,
 )
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
 from kdump.record import metadata_records
 from kdump.record.batch import read_batch

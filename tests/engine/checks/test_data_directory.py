@@ -6,9 +6,9 @@ import pytest
 from corpus import corpus, names
 from directories import CLUSTER, DataDirectory, codes, findings, identifier
 
-from kdump.engine.findings import Finding
 from kdump.engine.verify.partition import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.finding import Finding
 
 
 @pytest.fixture

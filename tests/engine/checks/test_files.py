@@ -20,7 +20,7 @@ from directories import (
 )
 
 from kdump.engine.checks.access import FileStatus, kept_out
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 from kdump.storage import places
 from kdump.storage.names import stops_start
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from kdump.engine.checks import Reported, Suspect, Touches
-from kdump.engine.findings import Finding, finding
 from kdump.engine.verify.folding import FINDINGS_A_CODE, fold
+from kdump.findings.finding import Finding, finding
 
 LOG, INDEX = "t-0/00000000000000000000.log", "t-0/00000000000000000000.index"
 

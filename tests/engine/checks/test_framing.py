@@ -24,8 +24,8 @@ from segments import (
 )
 
 from kdump.engine.checks.framing import Framing
-from kdump.engine.findings import Severity
-from kdump.engine.scan import scan
+from kdump.engine.reading.scan import scan
+from kdump.findings.finding import Severity
 from kdump.storage import lock
 from kdump.storage import source as sources
 

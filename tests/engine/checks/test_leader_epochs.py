@@ -7,7 +7,7 @@ import damage
 import pytest
 from producing import checked, codes, data, epochs, log_of, write_log
 
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 
 def write(parent: Path, *of_batches: int, checkpoint: str | None = None) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from directories import BATCH_BYTES, TIME, DataDirectory, codes, findings
 
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 SECOND = 1000
 

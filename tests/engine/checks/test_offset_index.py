@@ -19,7 +19,7 @@ from segments import (
     write_partition,
 )
 
-from kdump.engine.findings import Severity
+from kdump.findings.finding import Severity
 from kdump.storage.offset_index import OffsetIndex
 
 SEALED, ACTIVE = 0, 120

@@ -8,7 +8,7 @@ import pytest
 from segments import partition_of
 
 from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
-from kdump.engine.findings import Finding
+from kdump.findings.finding import Finding
 
 ONE = builders.pre08_message(b"v" * 50)
 

@@ -23,9 +23,9 @@ from producing import (
     write_sound,
 )
 
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks import producers
-from kdump.engine.findings import Finding
-from kdump.engine.producer_state import ProducerStates
+from kdump.findings.finding import Finding
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000

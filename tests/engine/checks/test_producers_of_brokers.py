@@ -16,7 +16,7 @@ from corpus import names as archives
 from oracle import oracle
 from producing import checked
 
-from kdump.engine.findings import Finding, Severity
+from kdump.findings.finding import Finding, Severity
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))

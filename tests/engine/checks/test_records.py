@@ -17,11 +17,11 @@ from segments import (
     write_partition,
 )
 
+from kdump.broker.settings import Settings
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.records import Records
-from kdump.engine.findings import Finding, Severity
-from kdump.engine.scan import PartitionScan, scan
-from kdump.engine.settings import Settings
+from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.findings.finding import Finding, Severity
 
 COMPACTED = Settings(cleanup_policy="compact,delete", stated=frozenset({"cleanup_policy"}))
 

@@ -8,11 +8,11 @@ import pytest
 from corpus import corpus, expected
 from directories import DataDirectory, codes, findings
 
+from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks import rolling
 from kdump.engine.checks.rolling import Incoming, Rolled, Rolling, Sealed, explain
-from kdump.engine.scan import PartitionScan, scan
-from kdump.engine.settings import Settings, read_settings
-from kdump.engine.targets import Selection, Target, resolve
+from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.storage.targets import Selection, Target, resolve
 
 SETTINGS = Settings(segment_bytes=1000, segment_ms=500, index_size_max_bytes=80)
 SEALED = Sealed(100, 900, 50, 3, 2)

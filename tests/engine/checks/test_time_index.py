@@ -22,7 +22,7 @@ from segments import (
     write_partition,
 )
 
-from kdump.engine.findings import Severity
+from kdump.findings.finding import Severity
 
 FIRST, SECOND, ACTIVE = 0, 120, 240
 SIZE = 12

@@ -23,8 +23,8 @@ from producing import (
     write_sound,
 )
 
-from kdump.engine.findings import Finding
-from kdump.engine.producer_state import ProducerStates
+from kdump.broker.producer_state import ProducerStates
+from kdump.findings.finding import Finding
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from producing import (
     write_log,
 )
 
-from kdump.engine.findings import Finding
-from kdump.engine.settings import read_settings
+from kdump.broker.settings import read_settings
+from kdump.findings.finding import Finding
 
 MINUTE_MS = 60_000
 

@@ -1,0 +1,254 @@
+"""ListOffsets, old and new: which offset a broker gives for a time, from disk alone (L10-L18)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.partition import BrokerError, PartitionView, Segment
+from kdump.kernels import columns as c
+from kdump.storage import places
+from kdump.storage.checkpoints import loaded, parse_leader_epochs
+from kdump.storage.names import Kind
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.storage.offset_index import OffsetPosition
+    from kdump.storage.time_index import TimestampOffset
+
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
+_EXACT_MAXIMUM = (3, 8)  # before, -3 was answered from the remembered offset (KAFKA-16310)
+_NO_START_OFFSET = (0, 11)  # before, a lookup did not know the log start
+_ANSWERS_BY_TIME = (0, 10, 1)
+
+
+class TimeAnswer(NamedTuple):
+    """What a broker answers: offset and timestamp -1 for "none", as in the protocol.
+
+    `segment`, the entries and `position` say where it looked, null where it did not get that far.
+    """
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None
+    segment: int | None = None
+    time_index_entry: TimestampOffset | None = None
+    index_entry: OffsetPosition | None = None
+    position: int | None = None
+    batches_scanned: int = 0
+
+
+NONE = TimeAnswer(-1, -1, None)
+
+
+def list_offsets(view: PartitionView, target: int) -> TimeAnswer:
+    """Answer a ListOffsets request of version 1 or later (L11-L15)."""
+    if view.broker < _ANSWERS_BY_TIME and target >= 0:
+        raise BrokerError("brokers before 0.10.1 answer by modification time only")
+    if target == LATEST:
+        end = view.visible_end
+        return TimeAnswer(end, -1, _latest_epoch(view))
+    if target in (EARLIEST, EARLIEST_LOCAL):
+        return TimeAnswer(view.log_start, -1, _earliest_epoch(view))
+    if target == LATEST_TIERED:
+        return NONE
+    if view.is_empty_at_start():
+        return NONE
+    answer = _maximum(view) if target == MAX_TIMESTAMP else _by_time(view, target)
+    if answer.offset >= 0 and not view.hands_out(answer.offset):
+        view.note(
+            "end",
+            view.target.path,
+            f"offset {answer.offset:,} is at or past the last offset a consumer is handed "
+            f"({view.bound:,}): none",
+        )
+        return answer._replace(offset=-1, timestamp_ms=-1, leader_epoch=None)
+    return answer
+
+
+def _by_time(view: PartitionView, target: int) -> TimeAnswer:
+    """The first record at or after a time, in the first segment that reaches it (L12).
+
+    Only that segment is searched: if nothing is found there, the answer is "none".
+    """
+    start = view.log_start if view.broker >= _NO_START_OFFSET else 0
+    for segment in view.onward():
+        reach = _reach_of(segment)
+        if reach.time_ms < target:
+            text = f"{reach.words} is before the target"
+        else:
+            text = f"{reach.words} reaches the target: the first that does is the only one searched"
+        view.note("segment", segment.path, text, segment=segment.base_offset, **reach.details)
+        if reach.time_ms < target:
+            continue
+        times = segment.time_index()
+        slot = view.search(times, target, segment.files.get(Kind.TIME_INDEX))
+        time_entry = times.entry(slot) if slot >= 0 else None
+        offset = time_entry.offset if time_entry else segment.base_offset
+        entry = view.index_entry(segment, max(offset, start))
+        position = segment.start + (entry.position if entry else 0)
+        answer = _scan(view, segment, position, target, start)
+        return answer._replace(
+            segment=segment.base_offset, time_index_entry=time_entry, index_entry=entry
+        )
+    view.note("segment", view.target.path, "no segment reaches the target: none")
+    return NONE
+
+
+class _Reach(NamedTuple):
+    """The time up to which a segment is taken to reach, and what that time is."""
+
+    time_ms: int
+    words: str
+    details: dict[str, object]
+
+
+def _reach_of(segment: Segment) -> _Reach:
+    """A segment's largest timestamp as the broker holds it: its last time index entry.
+
+    Where that is below 0 the file's modification time stands in.
+    """
+    largest = segment.last_time().timestamp_ms
+    if largest >= 0:
+        words = f"its largest timestamp, {largest},"
+        return _Reach(largest, words, {"largest_timestamp_ms": largest})
+    modified = segment.modified_ms()
+    words = f"it has no time entry, and the time its file was modified, {modified},"
+    return _Reach(modified, words, {"largest_timestamp_ms": None, "modified_ms": modified})
+
+
+def _scan(
+    view: PartitionView, segment: Segment, position: int, target: int, start: int
+) -> TimeAnswer:
+    """Scan batches for the first record at or after a time and an offset (L12.5)."""
+    scanned = 0
+    for batches in segment.headers(position):
+        for row, greatest in enumerate(batches.max_timestamps):
+            scanned += 1
+            if greatest < target:
+                continue
+            where = batches.position(row)
+            for offset, timestamp in segment.records(where):
+                if timestamp >= target and offset >= start:
+                    reach = where + batches.size_bytes(row) - position
+                    view.note(
+                        "scan",
+                        segment.path,
+                        f"{scanned:,} batches from position {position:,} on, {reach:,} bytes: "
+                        f"the first with a record that late starts at {where:,}",
+                        position=where,
+                        batches=scanned,
+                        bytes=reach,
+                    )
+                    return TimeAnswer(
+                        offset,
+                        timestamp,
+                        _epoch_of(batches, row),
+                        position=where,
+                        batches_scanned=scanned,
+                    )
+    view.note(
+        "scan",
+        segment.path,
+        f"{scanned:,} batches from position {position:,} to the end: no such record; the broker "
+        "does not go on to the next segment",
+        batches=scanned,
+    )
+    return NONE._replace(batches_scanned=scanned)
+
+
+def _maximum(view: PartitionView) -> TimeAnswer:
+    """The record with the greatest timestamp: request -3 (L15)."""
+    best: Segment | None = None
+    largest = offset = -1
+    for segment in view.onward():
+        found, where = segment.last_time()
+        if best is None or found > largest:
+            best, largest, offset = segment, found, where
+    if best is None:
+        return NONE
+    view.note(
+        "segment",
+        best.path,
+        f"its largest timestamp, {largest}, is the greatest of {len(view.segments):,} segments",
+        segment=best.base_offset,
+        largest_timestamp_ms=largest,
+    )
+    if view.broker < _EXACT_MAXIMUM:
+        # With the partition's latest epoch, whatever that of the record is.
+        return TimeAnswer(offset, largest, _latest_epoch(view), segment=best.base_offset)
+    entry = view.index_entry(best, offset)
+    position = best.start + (entry.position if entry else 0)
+    scanned = 0
+    for batches in best.headers(position):
+        for row, greatest in enumerate(batches.max_timestamps):
+            scanned += 1
+            if greatest != largest:
+                continue
+            where = batches.position(row)
+            answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
+            if batches.layout(row) == 0:
+                return answer  # magic 0 has no times
+            for record, timestamp in best.records(where, streaming=True):
+                if timestamp == largest:
+                    return answer._replace(
+                        offset=record,
+                        timestamp_ms=largest,
+                        leader_epoch=_epoch_of(batches, row),
+                        index_entry=entry,
+                        position=where,
+                    )
+            return answer
+    return NONE._replace(segment=best.base_offset, batches_scanned=scanned)
+
+
+def list_offsets_v0(
+    view: PartitionView, target: int, max_offsets: int, now_ms: int | None = None
+) -> list[int]:
+    """Answer a ListOffsets request of version 0: by modification time, newest first (L10)."""
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    pairs = [
+        (max(segment.base_offset, view.log_start), segment.modified_ms())
+        for segment in view.onward()
+    ]
+    if view.segments and places.getsize(view.segments[-1].path) > 0:
+        pairs.append((view.visible_end, now))
+    if target == LATEST:
+        start = len(pairs) - 1
+    elif target == EARLIEST:
+        start = 0
+    else:
+        start = max((at for at, (_, when) in enumerate(pairs) if when <= target), default=-1)
+    found = [offset for offset, _ in pairs[: start + 1]][::-1][:max_offsets]
+    return sorted(found, reverse=True)
+
+
+def _epoch_of(batches: c.RecordBatches, row: int) -> int | None:
+    epoch = batches.leader_epoch(row)
+    return epoch if epoch >= 0 and batches.layout(row) == 2 else None
+
+
+def _epochs(view: PartitionView) -> list[tuple[int, int]]:
+    assert view.target.log is not None
+    for name, path in view.target.log.others:
+        if name.kind is Kind.LEADER_EPOCHS:
+            with Source(path) as source:
+                found = parse_leader_epochs(source.whole())
+            if not found.problems:
+                # A start drops those past the log end (R6.7); the one that begins there is that
+                # of the leader, which would be chosen again.
+                end = view.log_end
+                return [(epoch, start) for epoch, start in loaded(found.entries) if start <= end]
+    return []
+
+
+def _latest_epoch(view: PartitionView) -> int | None:
+    epochs = _epochs(view)
+    return epochs[-1][0] if epochs else None
+
+
+def _earliest_epoch(view: PartitionView) -> int | None:
+    epochs = _epochs(view)
+    if not epochs:
+        return None
+    return max((epoch for epoch in epochs if epoch[1] <= view.log_start), default=(None, 0))[0]

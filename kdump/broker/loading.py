@@ -1,0 +1,321 @@
+"""What loading one partition comes to: the broker's own steps, on nothing but what it would read.
+
+The order is the broker's (R5, R6): leftovers and swaps, each segment's files, recovery above the
+recovery point unless the stop was clean, the log end, the producers. What changed between versions
+is asked of the version where it matters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.broker.log_reader import NEW_FORMAT, RefusalError
+from kdump.broker.partition_files import Files
+from kdump.broker.recovered_index import InvalidOffsetError
+from kdump.broker.recovered_producers import Producers
+from kdump.broker.recovering_segment import OffsetOverflowError, Segment
+from kdump.broker.segment_split import split
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.source import Source, whole
+from kdump.storage.time_index import TimeIndex
+from kdump.storage.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kdump.broker.log_reader import Broker
+    from kdump.broker.settings import Settings
+    from kdump.broker.stop import Stop
+    from kdump.storage.local_log import LocalLog
+
+_TIME_INDEX = (0, 10, 1)
+_INDEXES_MENDED = (0, 9)  # a corrupt index is rebuilt at load; before, the broker gives up
+# Between these an empty index is made before it is asked whether there is one.
+_INDEX_MADE_FIRST, _INDEX_LOOKED_FOR = (0, 9), (0, 10, 1)
+_INDEXES_BELIEVED = (2, 3)  # nothing but the presence of .index is looked at
+LOG_START_KEPT = (2, 3)
+_SWAP_FILTER = (2, 0)
+_INDEX_SANITY = (0, 8, 1)
+
+
+class Loading:
+    """One partition while it is loaded; afterwards its attributes say what became of it."""
+
+    def __init__(self, log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.stop = stop
+        self.files = Files(log, broker, settings)
+        self.segments: dict[int, Segment] = {}
+        self.recovered: list[int] = []  # base offsets, in the order of recovery
+        self.rebuilt: list[tuple[int, str]] = []  # recovered while loading: base offset, reason
+        self.cut: Segment | None = None
+        self.at_load: list[Segment] = []  # cut while loading, with no other consequence
+        self.deleted: list[Segment] = []
+        self.above_log_start = True
+        self.split = False
+        self.replayed: list[int] = []
+        self.log_end = 0
+
+    def run(self) -> None:
+        """Go through all steps; raises RefusalError where the broker would not start."""
+        self._retried(self._load)
+        self._complete_swaps()
+        if self.stop.recovers:
+            self._retried(self._recover_log)
+        if self.stop.recovers and self.broker >= LOG_START_KEPT:
+            self._mind_log_start()
+        if not self.segments:
+            self._new_segment()
+        active = self.segments[max(self.segments)]
+        if self.stop.recovers:
+            self.log_end = active.next_offset()
+        if self.broker < _INDEXES_MENDED:
+            self._old_sanity(active)
+        if self.broker >= NEW_FORMAT:
+            self._replay(self.log_end)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of log that the start would read, headers and replays included."""
+        every = {id(segment): segment for segment in (*self.segments.values(), *self.deleted)}
+        return sum(segment.bytes_read for segment in every.values())
+
+    def _retried(self, step: Callable[[], None]) -> None:
+        """Run a step; a segment with offsets too large for it is split, and the step run again."""
+        while True:
+            try:
+                step()
+            except OffsetOverflowError:
+                self._split(self._at)
+            else:
+                return
+
+    def _split(self, segment: Segment) -> None:
+        self.split = True
+        if segment.is_part:
+            raise RefusalError("a segment that was split would be split again, without an end")
+        pieces = split(segment)
+        if segment.base_offset != pieces[0].base_offset:
+            self.segments.pop(segment.base_offset, None)
+            self.files.snapshots.forget([segment.base_offset])
+        self.files.by_base.pop(segment.base_offset, None)
+        self.files.pieces.pop(segment.base_offset, None)
+        for piece in pieces:
+            self.segments[piece.base_offset] = piece
+            self.files.pieces[piece.base_offset] = piece
+
+    # Loading -------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        self.segments.clear()
+        for base in self.files.bases():
+            segment = self.files.open(base)
+            _ = segment.extent  # too large a log stops the start here
+            self._mend(segment)
+            self.segments[base] = segment
+
+    def _mend(self, segment: Segment) -> None:
+        """Recover a segment whose indexes cannot be used (R6.4)."""
+        base = segment.base_offset
+        if base not in self.files.pieces and (reason := self._unusable(segment)):
+            self.rebuilt.append((base, reason))
+            if self._recover(segment) > 0:
+                self.at_load.append(segment)
+
+    def _unusable(self, segment: Segment) -> str | None:
+        """Why a segment is recovered as soon as it is loaded; None where it is not (R6.4)."""
+        base, files = segment.base_offset, self.files.by_base[segment.base_offset]
+        if Kind.OFFSET_INDEX not in files:
+            if self.broker < _INDEX_SANITY:
+                raise RefusalError("IllegalStateException: a log without its offset index")
+            if _INDEX_MADE_FIRST <= self.broker < _INDEX_LOOKED_FOR:
+                return None
+            return "the offset index is missing"
+        if _INDEXES_MENDED <= self.broker < _INDEXES_BELIEVED:
+            with Source(files[Kind.OFFSET_INDEX]) as source:
+                broken = OffsetIndex(source, base, slotwise=True).sanity(self.broker)
+            if broken is None and self.broker >= _TIME_INDEX and Kind.TIME_INDEX in files:
+                with Source(files[Kind.TIME_INDEX]) as source:
+                    broken = TimeIndex(source, base, slotwise=True).sanity()
+            if broken is not None:
+                return broken
+        if self.broker >= NEW_FORMAT and Kind.TRANSACTION_INDEX in files:
+            return _transaction_index(base, files[Kind.TRANSACTION_INDEX], self.broker)
+        return None
+
+    def _recover(self, segment: Segment) -> int:
+        """Recover one segment with the producers' state before it."""
+        self._at = segment
+        if self.broker < NEW_FORMAT:
+            return segment.recover(None)
+        producers = Producers(self.files.snapshots)
+        self._rebuild(producers, self.stop.log_start, segment.base_offset, clean=False)
+        cut = segment.recover(producers)
+        producers.take_snapshot()
+        return cut
+
+    def _complete_swaps(self) -> None:
+        """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
+        for base, path in self.files.swaps.items():
+            swap = Segment(base, path, self.broker, self.settings)
+            swap.keeps_times = self.files.keeps_times
+            self._recover(swap)
+            end = swap.next_offset()
+            old = self._values(base, end)
+            if self.broker >= _SWAP_FILTER:
+                old = [segment for segment in old if segment.next_offset() > base]
+            for segment in old:
+                del self.segments[segment.base_offset]
+                if segment.base_offset < base:
+                    self.deleted.append(segment)
+                else:
+                    self.files.replaced.append(segment.base_offset)
+            self.segments[base] = swap
+
+    def _values(self, low: int, high: int) -> list[Segment]:
+        """The segments from the one that holds `low` up to, not including, `high`."""
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= low), default=low)
+        if low == high and self.broker >= NEW_FORMAT:
+            return []
+        return [self.segments[base] for base in bases if floor <= base < high]
+
+    # Recovery ------------------------------------------------------------------------------------
+
+    def _recover_log(self) -> None:
+        if self.stop.clean:
+            return
+        self.recovered.clear()
+        unflushed = self._unflushed()
+        for number, segment in enumerate(unflushed):
+            if self._recover_unflushed(segment, unflushed[number + 1 :]):
+                return
+
+    def _unflushed(self) -> list[Segment]:
+        """What is recovered after an unclean stop: all from the recovery point's segment on."""
+        return self._values(self.stop.recovery_point, 1 << 63)
+
+    def _recover_unflushed(self, segment: Segment, behind: list[Segment]) -> bool:
+        """Recover one of those; whether it is cut, which deletes all behind it (R5)."""
+        self.recovered.append(segment.base_offset)
+        try:
+            cut = self._recover(segment)
+        except InvalidOffsetError as error:
+            segment.why_cut = str(error)
+            cut = segment.truncate_to_base()
+        if cut > 0:
+            self.cut = segment
+            segment.next_offset()  # logged, and may fail
+            self._delete(behind)
+        return cut > 0
+
+    def _delete(self, segments: list[Segment]) -> None:
+        for segment in segments:
+            self.segments.pop(segment.base_offset, None)
+        self.deleted += segments
+        self.files.snapshots.forget(segment.base_offset for segment in segments)
+
+    def _mind_log_start(self) -> None:
+        """Delete everything where the log would end below its start (R5)."""
+        if not self.segments:
+            return
+        if self.segments[max(self.segments)].next_offset() < self.stop.log_start:
+            self.above_log_start = False
+            self._delete([self.segments[base] for base in sorted(self.segments)])
+
+    def _new_segment(self) -> None:
+        base = self.stop.log_start if self.broker >= LOG_START_KEPT and self.stop.recovers else 0
+        self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
+
+    def _old_sanity(self, active: Segment) -> None:
+        """Until 0.8.2 an index that fails its check stops the broker, after recovery (I11)."""
+        if self.broker < _INDEX_SANITY:
+            return
+        for base, segment in self.segments.items():
+            if segment.rebuilt or Kind.OFFSET_INDEX not in self.files.by_base.get(base, {}):
+                continue
+            broken = segment.index.sanity(self.broker)
+            if broken is not None and not (segment is active and "multiple" in broken):
+                raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
+
+    # Producers -----------------------------------------------------------------------------------
+
+    def _replay(self, log_end: int) -> None:
+        """Build the producers' state up to the log end, as the last step of loading (R8)."""
+        bases = sorted(self.segments)
+        self.files.snapshots.remove_strays(bases)
+        log_start = max(self.stop.log_start, bases[0])
+        producers = Producers(self.files.snapshots)
+        self._rebuild(producers, log_start, log_end, clean=self.stop.clean)
+        if (first := producers.first_unstable()) is not None:
+            self._find(max(first, log_start), log_end)
+
+    def _find(self, offset: int, log_end: int) -> None:
+        """Find an offset as the broker does for the one that bounds read_committed (L7)."""
+        if offset >= log_end:
+            return
+        bases = sorted(self.segments)
+        floor = max((base for base in bases if base <= offset), default=None)
+        if floor is None:
+            return
+        for base in bases[bases.index(floor) :]:
+            if self.segments[base].translate(offset) is not None:
+                return
+
+    def _rebuild(self, producers: Producers, log_start: int, end: int, *, clean: bool) -> None:
+        """Rebuild producer state up to `end` from the newest snapshot below it (R8)."""
+        bases = sorted(self.segments)
+        if clean and not self.files.snapshots.kept:
+            for offset in (*bases[-2:], end):
+                producers.end_offset = max(producers.end_offset, offset)
+                producers.take_snapshot()
+            return
+        was_empty = producers.end_offset >= end
+        producers.reload(log_start, end)
+        if end > producers.end_offset and not was_empty:
+            floor = max((base for base in bases if base <= end), default=None)
+            for segment in self._values(producers.end_offset, end):
+                self._replay_segment(producers, segment, log_start, end, floor, bases[-2:])
+        producers.end_offset = end
+        producers.take_snapshot()
+
+    def _replay_segment(
+        self,
+        producers: Producers,
+        segment: Segment,
+        log_start: int,
+        end: int,
+        floor: int | None,
+        snapshot_at: list[int],
+    ) -> None:
+        start = max(segment.base_offset, producers.end_offset, log_start)
+        producers.end_offset = start
+        if segment.base_offset in snapshot_at:
+            producers.take_snapshot()
+        if segment.size_bytes == 0:
+            return
+        limit = segment.end
+        if segment.base_offset == floor and (found := segment.translate(end)) is not None:
+            limit = found.position
+        first = segment.translate(start)
+        if first is None:
+            return
+        if limit < first.position:
+            raise RefusalError("IllegalArgumentException: offsets so far out of order give a "
+                               "negative size to read")  # fmt: skip
+        self.replayed.append(segment.base_offset)
+        with segment.entries() as entries:
+            entries.end = limit
+            producers.replay(entries, entries.as_is(first.position))
+
+
+def _transaction_index(base: int, path: str, broker: Broker) -> str | None:
+    """Why a transaction index makes a start recover its segment (I22)."""
+    index = TransactionIndex(whole(path), base)
+    if (broken := index.sanity(broker)) is not None:
+        return broken
+    if (version := index.refused_version(broker)) is not None:
+        raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
+    return None

@@ -1,0 +1,449 @@
+"""Where a broker looks for an offset, and what it hands out: its own search, from disk alone.
+
+A `PartitionView` is the partition as a broker that starts on it would hold it (or, `as_is`, just
+the files): the log start, the log end, and for each segment the indexes it would believe. What a
+start would rebuild is answered by a scan, which gives what the rebuilt index would.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.loading import LOG_START_KEPT
+from kdump.broker.log_reader import CLIENT_RECORDS, TWO_SECTIONS
+from kdump.broker.partway import Partway
+from kdump.broker.recovering_segment import LAST_OFFSETS
+from kdump.broker.segment import (
+    BrokerError,
+    Found,
+    Segment,
+    failing_in,
+    raise_undecodable,
+)
+from kdump.broker.settings import Settings
+from kdump.broker.stop import stop_for_lookup
+from kdump.broker.versions import NEWEST, Version
+from kdump.broker.visibility import AbortFilter, View
+from kdump.errors import PathError
+from kdump.findings.finding import Finding
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+from kdump.storage.believed import MAX_OFFSET
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.time_index import TimestampOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.broker.recovering_segment import Segment as MadeSegment
+    from kdump.storage.index import Index
+    from kdump.storage.targets import Target
+
+
+class Step(NamedTuple):
+    """One step of a lookup: what was asked of which file, and what it said."""
+
+    step: str
+    file: str
+    text: str
+    details: dict[str, object]
+
+    def fields(self) -> dict[str, object]:
+        """The step as a member of a JSON row."""
+        return {"step": self.step, "file": self.file, "text": self.text, **self.details}
+
+
+class PartitionView:
+    """One partition as a broker that starts on it would answer for it.
+
+    `as_is` takes the files exactly as they lie. `limit` bounds a batch's plain text in bytes;
+    `settings` are the broker's, Kafka's defaults where not given: a start rebuilds indexes by them.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        isolation: str = "read_uncommitted",
+        as_is: bool = False,
+        broker: Version = NEWEST,
+        limit: int = DEFAULT_LIMIT,
+        settings: Settings | None = None,
+    ) -> None:
+        assert target.log is not None
+        self.target = target
+        self.broker = broker
+        self.limit = limit
+        self.as_is = as_is
+        self.committed = isolation == "read_committed"
+        self.steps: list[Step] = []
+        view = View(target, committed=self.committed, limit=limit)
+        self.findings: list[Finding] = view.findings
+        self._log_start = view.log_start
+        self.high_watermark = view.end
+        self.view = view
+        self._settings = settings or Settings()
+        self._start: Partway | None = None
+        self._segments: list[Segment] | None = None
+        self._log_end: int | None = None
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments, as far as it is known what a start makes of them; see `onward`."""
+        if self._segments is None:
+            self._segments = self._listed()
+        return self._segments
+
+    @property
+    def log_start(self) -> int:
+        """The log start offset; files that a start puts in place may move it."""
+        _ = self.segments
+        return self._log_start
+
+    def _listed(self) -> list[Segment]:
+        assert self.target.log is not None
+        log = self.target.log
+        if self.as_is:
+            return [self._segment(at.base_offset, at.files) for at in log.logs if at.log]
+        with failing_in(self.target.path):
+            stop = stop_for_lookup(log, self.view.directory, self.broker)
+            self._start = Partway(log, self.broker, self._settings, stop)
+        return self._as_started([])
+
+    def _as_started(self, known: list[Segment]) -> list[Segment]:
+        """The segments that are left, `known` ones kept where they are what they were."""
+        assert self._start is not None
+        kept = {segment.base_offset: segment for segment in known}
+        found = []
+        for base in sorted(self._start.segments):
+            made = self._start.segments[base]
+            if not made.path:
+                continue  # a new one, in the place of all that was deleted
+            segment = kept.get(base)
+            rebuilt = made if made.rebuilt or made.is_part else None
+            if segment is None or segment.made is not rebuilt:
+                files = self._start.files.by_base.get(base, {})
+                segment = self._segment(base, {**files, Kind.LOG: made.path}, rebuilt)
+            found.append(segment)
+        if found:
+            self._log_start = max(self._start.stop.log_start, found[0].base_offset)
+        return found
+
+    def _segment(
+        self, base: int, files: dict[Kind, str], made: MadeSegment | None = None
+    ) -> Segment:
+        return Segment(base, files, broker=self.broker, limit=self.limit, made=made)
+
+    def _settle(self, number: int) -> None:
+        """Make known what a start does to a segment; those from it on may become others."""
+        segment = self.segments[number]
+        if self._start is None:
+            return
+        with failing_in(segment.path):
+            changed = self._start.settle(segment.base_offset)
+        if changed:
+            for one in self.segments[number:]:
+                one.close()
+            self._segments = self._as_started(self.segments)
+            self._note_recovery(segment)
+
+    def _note_recovery(self, segment: Segment) -> None:
+        assert self._start is not None
+        cut = self._start.cut
+        text = "a start recovers this segment and rebuilds its indexes"
+        if cut is not None and cut.base_offset <= segment.base_offset:
+            deleted = len(self._start.deleted)
+            text = f"a start cuts segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
+                f" and deletes the {deleted:,} segments behind it" if deleted else ""
+            )
+        self.note("recovery", segment.path, text, segment=segment.base_offset)
+
+    def onward(self, number: int = 0) -> Iterator[Segment]:
+        """The segments from a number on, each as a start leaves it."""
+        while number < len(self.segments):
+            base = self.segments[number].base_offset
+            self._settle(number)
+            if number < len(self.segments):
+                if self.segments[number].base_offset < base:
+                    continue  # it was split, and the parts begin lower
+                yield self.segments[number]
+            number += 1
+
+    def segment_at(self, base: int) -> Segment:
+        """The segment of a base offset that an answer named."""
+        return next(segment for segment in self.segments if segment.base_offset == base)
+
+    def close(self) -> None:
+        """Give all files back."""
+        for segment in self.segments:
+            segment.close()
+
+    def note(self, step: str, file: str, text: str, **details: object) -> None:
+        """Keep a step for `--explain`."""
+        self.steps.append(Step(step, file, text, details))
+
+    @property
+    def log_end(self) -> int:
+        """The log end offset, found as a broker finds it at start (`readNextOffset`).
+
+        It reads on from the last indexed offset of the newest segment; where that offset is not in
+        the log, the segment's base offset stands, whatever lies in the file. A log that ends below
+        its start is deleted, and begins anew there (R5).
+        """
+        if self._log_end is None:
+            for _ in self.onward(max(0, len(self.segments) - 1)):
+                pass
+            end = self.segments[-1].next_offset() if self.segments else self.log_start
+            if end < self.log_start and not self.as_is and self.broker >= LOG_START_KEPT:
+                self._segments, end = [], self.log_start
+            self._log_end = end
+        return self._log_end
+
+    @property
+    def visible_end(self) -> int:
+        """The offset below which a consumer of this isolation level is handed records."""
+        end = self.log_end
+        return end if self.high_watermark is None else min(end, self.high_watermark)
+
+    @property
+    def bound(self) -> int:
+        """The offset from which on nothing is handed out; `as_is` no log end is worked out."""
+        if self.as_is:
+            return MAX_OFFSET if self.high_watermark is None else self.high_watermark
+        return self.visible_end
+
+    def is_empty_at_start(self) -> bool:
+        """Whether a start leaves no segment: the log would end below its start (R5).
+
+        Raises where the start fails at looking for the log end, which is read in any case where
+        that takes no more than a few pages.
+        """
+        if self.segments and not self.as_is:
+            assert self._start is not None
+            if self._start.stop.clean or self.segments[-1].base_offset < self.log_start:
+                _ = self.log_end
+        return not self.segments
+
+    def hands_out(self, offset: int) -> bool:
+        """Whether a record's offset is below the bound; the log end is not looked for in vain."""
+        if self.high_watermark is not None and offset >= self.high_watermark:
+            return False
+        return self._surely_below_end(offset) or offset < self.bound
+
+    def _surely_below_end(self, offset: int) -> bool:
+        """Whether it is known without the log end that an offset lies below it.
+
+        So it does where a segment behind it is left, once its own was recovered: what is recovered
+        later may be emptied, but not end below its base offset.
+        """
+        if self._start is None or self._start.stop.clean or self.broker < LAST_OFFSETS:
+            return False
+        number = self._floor_of(offset)
+        return (
+            0 <= number < len(self.segments) - 1
+            and self._start.settled(self.segments[number].base_offset)
+            and self.segments[-1].base_offset > self.log_start
+        )
+
+    def search(self, index: Index, target: int, path: str | None) -> int:
+        """Find the floor slot by the broker's own search, and note the slots it compared (I4)."""
+        compared: list[int] = []
+
+        def key(slot: int) -> int:
+            compared.append(slot)
+            return index.raw(slot)[0]
+
+        relative = target - index.base_offset if isinstance(index, OffsetIndex) else target
+        if self.broker >= TWO_SECTIONS:
+            slot = floor_slot(key, index.entries, relative, WARM_BYTES // index.layout.size)
+        else:
+            slot = floor_slot_plain(key, index.entries, relative)
+        kind = "index" if isinstance(index, OffsetIndex) else "timeindex"
+        if not index.entries:
+            text = "no entries: the scan starts at the segment's first byte"
+        elif slot < 0:
+            text = f"{index.entries:,} entries, all above the target: start at the first byte"
+        else:
+            text = (
+                f"{index.entries:,} entries, {len(compared)} compared: slot {slot:,} "
+                f"({_entry_words(index, slot)}) is the last at or below the target"
+            )
+        self.note(
+            kind,
+            path or "",
+            text,
+            slots=index.entries,
+            compared=compared,
+            slot=slot if slot >= 0 else None,
+            entry=_entry_fields(index, slot),
+        )
+        return slot
+
+    def index_entry(self, segment: Segment, offset: int) -> OffsetPosition | None:
+        """Look an offset up in the segment's offset index; None where the scan starts at 0 (I7)."""
+        index = segment.offset_index()
+        slot = self.search(index, offset, segment.files.get(Kind.OFFSET_INDEX))
+        if slot < 0:
+            return None
+        return index.entry(slot)
+
+    def translate(
+        self, segment: Segment, offset: int, position: int, entry: OffsetPosition | None = None
+    ) -> Found | None:
+        """Search from a position for the first entry that reaches `offset` (L2, F12)."""
+        found = segment.search(position, offset)
+        return (
+            None if found is None else Found(segment.base_offset, *found[:4], entry, found.scanned)
+        )
+
+    def floor(self, offset: int) -> int:
+        """The number of the last segment whose base offset is at or below `offset`, or -1 (L1)."""
+        number = self._floor_of(offset)
+        while number >= 0:
+            self._settle(number)
+            found = self._floor_of(offset)
+            if found == number:
+                break
+            number = found  # it was deleted, or split
+        return number
+
+    def _floor_of(self, offset: int) -> int:
+        return bisect_right(self.segments, offset, key=_base_offset) - 1
+
+    def fetch(self, offset: int) -> Found | None:
+        """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
+
+        None where all from the offset on is gone or not there yet. Out of range: BrokerError.
+        """
+        number = self.floor(offset)
+        if not self.as_is:
+            if offset < self.log_start:
+                raise self._out_of_range()
+            if not self._surely_below_end(offset):
+                if offset > self.log_end:
+                    raise self._out_of_range()
+                if offset == self.log_end:
+                    text = "that is the log end: nothing to hand out yet"
+                    self.note("end", self.target.path, text)
+                    return None
+        if number < 0:
+            raise BrokerError("OFFSET_OUT_OF_RANGE: below the first segment")
+        scanned = 0
+        first = True
+        for segment in self.onward(number):
+            self.note(
+                "segment",
+                segment.path,
+                f"base offset {segment.base_offset:,} is the last at or below the target"
+                if first
+                else "nothing reached the target there: on to the next segment",
+                segment=segment.base_offset,
+            )
+            first = False
+            entry = self.index_entry(segment, offset)
+            position = segment.start + (entry.position if entry else 0)
+            found = self.translate(segment, offset, position, entry)
+            if found is not None:
+                if self.broker < CLIENT_RECORDS and not self._old_slice(segment, found):
+                    return None
+                scanned += found.batches_scanned
+                self.note(
+                    "scan",
+                    segment.path,
+                    f"{found.batches_scanned:,} batches from position {position:,} on, "
+                    f"{found.position + found.size_bytes - position:,} bytes: the first whose last "
+                    f"offset ({found.last_offset:,}) reaches the target starts at "
+                    f"{found.position:,}",
+                    position=found.position,
+                    batches=found.batches_scanned,
+                    bytes=found.position + found.size_bytes - position,
+                )
+                return found._replace(batches_scanned=scanned)
+            segment.close()
+        return None
+
+    def _out_of_range(self) -> BrokerError:
+        return BrokerError(
+            f"OFFSET_OUT_OF_RANGE: the log holds {self.log_start:,} to {self.log_end:,}"
+        )
+
+    def _old_slice(self, segment: Segment, found: Found) -> bool:
+        """Whether a fetch before 0.10.2 hands out any bytes: it looked its end up, too (L3)."""
+        end = self.bound
+        lowest = segment.offset_index().lookup(end, two_section=False).position
+        position = max(found.position, segment.start + lowest)
+        limit = self.translate(segment, end, position)
+        return limit is None or limit.position > found.position
+
+    def record_at(self, found: Found, offset: int) -> tuple[int, int] | None:
+        """The first record at or after `offset` a consumer is handed: (offset, timestamp_ms).
+
+        From the entry found on, to the visible end; control records and, read_committed, the data
+        of aborted transactions are passed over (L5, L9).
+        """
+        number = self._floor_of(found.segment)
+        aborted = AbortFilter(self.view.aborted_from(offset)) if self.committed else None
+        position = found.position
+        for segment in self.onward(number):
+            position = max(position, segment.start)
+            records = FileRecords(segment.log(), limit=self.limit)
+            for item in records.runs_as_is(position, segment.end()):
+                for row in range(item.batches.count):
+                    skipped = aborted is not None and aborted.skips(item, row)
+                    if skipped or item.batches.flags_of(row) & c.CONTROL:
+                        continue
+                    if item.batches.last_offset(row) < offset:
+                        continue
+                    for piece in read_batch(
+                        item.data, item.base, item.batches, row, limit=self.limit
+                    ):
+                        for at in range(piece.records.count):
+                            record = piece.records.offset(at)
+                            if record >= offset:
+                                if not self.hands_out(record):
+                                    return None
+                                return record, piece.records.timestamp(at)
+                        where = item.batches.position(row)
+                        raise_undecodable(segment.path, where, piece.reason)
+                    if not self.hands_out(item.batches.last_offset(row)):
+                        return None
+            if records.stopped_by == reasons.LENGTH_TOO_SMALL and self.broker >= CLIENT_RECORDS:
+                raise BrokerError(f"CorruptRecordException in {segment.path}")
+            position = 0
+        return None
+
+
+def _entry_fields(index: Index, slot: int) -> dict[str, int] | None:
+    if slot < 0:
+        return None
+    key, value = index.raw(slot)
+    if isinstance(index, OffsetIndex):
+        return {"offset": index.base_offset + key, "position": value}
+    return {"timestamp_ms": key, "offset": index.base_offset + value}
+
+
+def _entry_words(index: Index, slot: int) -> str:
+    key, value = index.raw(slot)
+    if isinstance(index, OffsetIndex):
+        return f"offset {index.base_offset + key:,}, position {value:,}"
+    return f"{key}, offset {index.base_offset + value:,}"
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
+
+
+__all__ = [
+    "BrokerError",
+    "Found",
+    "PartitionView",
+    "PathError",
+    "Segment",
+    "Step",
+    "TimestampOffset",
+]

@@ -1,0 +1,130 @@
+"""The files of a partition before its segments are loaded: leftovers removed, swaps completed (R6).
+
+Nothing is done on disk: what a start would delete or rename is only taken out of, or put into, the
+lists kept here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.broker.log_reader import NEW_FORMAT
+from kdump.broker.recovered_producers import Snapshots
+from kdump.broker.recovering_segment import LAST_OFFSETS, Segment
+from kdump.storage.names import CLEANED, INDEX_KINDS, SWAP, Kind
+
+if TYPE_CHECKING:
+    from kdump.broker.log_reader import Broker
+    from kdump.broker.settings import Settings
+    from kdump.storage.local_log import LocalLog
+
+SWAP_BY_RENAME = (3, 0)
+_SWAP_LATE = (0, 9)
+
+
+class Files:
+    """Which files of each base offset a start works with.
+
+    `pieces` are segments that a split has already made, in the place of files. `swaps` are those
+    that brokers from 0.9 to 2.8 put in only after the others are loaded.
+    """
+
+    def __init__(self, log: LocalLog, broker: Broker, settings: Settings) -> None:
+        self.broker = broker
+        self.settings = settings
+        self.by_base = {segment.base_offset: dict(segment.files) for segment in log.segments}
+        self.pieces: dict[int, Segment] = {}
+        self.snapshots = Snapshots(log.snapshots())
+        self.swaps: dict[int, str] = {}
+        self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
+        self.swapped: list[int] = []
+        self.leftovers = 0
+        self.keeps_times = False  # whether recoveries are to leave time indexes
+        self._tidy(log)
+
+    def bases(self) -> list[int]:
+        """The base offsets with a log, rising."""
+        logs = {base for base, files in self.by_base.items() if Kind.LOG in files}
+        return sorted(logs | set(self.pieces))
+
+    def open(self, base: int) -> Segment:
+        """Open a segment as it lies there."""
+        if base in self.pieces:
+            return self.pieces[base]
+        files = self.by_base[base]
+        segment = Segment(
+            base,
+            files[Kind.LOG],
+            self.broker,
+            self.settings,
+            index_path=files.get(Kind.OFFSET_INDEX),
+        )
+        segment.keeps_times = self.keeps_times
+        return segment
+
+    def has(self, base: int, kind: Kind) -> bool:
+        """Whether a segment has a file of this kind."""
+        return base in self.pieces or kind in self.by_base.get(base, {})
+
+    def _tidy(self, log: LocalLog) -> None:
+        swaps: dict[int, dict[Kind, str]] = {}
+        cleaned = [
+            name.base_offset
+            for name, _ in log.retired
+            if name.suffix == CLEANED and name.base_offset is not None
+        ]
+        self.leftovers = sum(name.suffix != SWAP for name, _ in log.retired)
+        # A swap at or above what was still being cleaned is part of a split that did not end.
+        least = min(cleaned, default=None) if self.broker >= LAST_OFFSETS else None
+        for name, path in log.retired:
+            if name.suffix != SWAP or name.base_offset is None:
+                continue
+            if least is None or name.base_offset < least:
+                swaps.setdefault(name.base_offset, {})[name.kind] = path
+            if self.broker < SWAP_BY_RENAME:
+                self._drop_indexes(name.base_offset, name.kind)
+        if self.broker >= SWAP_BY_RENAME:
+            self._rename(swaps)
+            return
+        for base, files in swaps.items():
+            if Kind.LOG not in files:
+                continue
+            self.swapped.append(base)
+            if self.broker < _SWAP_LATE:
+                self.by_base[base] = {Kind.LOG: files[Kind.LOG]}
+            else:
+                self.swaps[base] = files[Kind.LOG]
+
+    def _drop_indexes(self, base: int, kind: Kind) -> None:
+        """Until 2.8 the indexes beside a swapped log go at once, to be rebuilt."""
+        files = self.by_base.get(base)
+        if files is None or (kind is not Kind.LOG and self.broker < NEW_FORMAT):
+            return
+        if kind is Kind.LOG or kind in INDEX_KINDS:
+            dropped = {Kind.OFFSET_INDEX} if self.broker < NEW_FORMAT else INDEX_KINDS
+            for index in dropped:
+                files.pop(index, None)
+
+    def _rename(self, swaps: dict[int, dict[Kind, str]]) -> None:
+        """Delete what lies in the range of the swapped logs, and give these their plain names."""
+        ends = []
+        for base, files in swaps.items():
+            if Kind.LOG in files:
+                index = files.get(Kind.OFFSET_INDEX)
+                path = files[Kind.LOG]
+                swap = Segment(base, path, self.broker, self.settings, index_path=index)
+                ends.append(swap.next_offset())
+                self.swapped.append(base)
+                if index is None:
+                    # Looking for the log end has made one, of zeros: it counts as there.
+                    self.pieces[base] = swap
+        if ends:
+            low, high = min(self.swapped), max(ends)
+            gone = [base for base in self.by_base if low <= base < high]
+            self.replaced = [base for base in gone if Kind.LOG in self.by_base[base]]
+            for base in gone:
+                del self.by_base[base]
+            kept = self.snapshots.kept
+            self.snapshots.forget(at for at in list(kept) if low <= at < high)
+        for base, files in swaps.items():
+            self.by_base.setdefault(base, {}).update(files)

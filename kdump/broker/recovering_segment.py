@@ -1,0 +1,234 @@
+"""One segment while a start is predicted: its bytes on disk, and its indexes as they come to be.
+
+Nothing is written: a cut moves `end`, and a rebuilt index is kept in memory as its entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from kdump.broker.log_reader import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
+from kdump.broker.recovered_index import IndexBuild, InvalidOffsetError
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.offsets import RELATIVE_MAX
+from kdump.storage.source import Source, whole
+from kdump.storage.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from kdump.broker.log_reader import Broker, Met
+    from kdump.broker.recovered_producers import Producers
+    from kdump.broker.settings import Settings
+    from kdump.kernels.columns import RecordBatches
+
+LAST_OFFSETS = (2, 0)  # index entries name the last offset of a batch; overflow is looked for
+_FILE_MAX = (1 << 31) - 1
+
+
+class OffsetOverflowError(RefusalError):
+    """LogSegmentOffsetOverflowException: an offset that no index of this segment can hold."""
+
+
+class Segment:
+    """One segment: the bytes [start, end) of the file at `path`.
+
+    `cut` is how many bytes at its end were removed, `rebuilt` whether its indexes were.
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        path: str,
+        broker: Broker,
+        settings: Settings,
+        *,
+        part: tuple[int, int] | None = None,
+        index_path: str | None = None,
+    ) -> None:
+        self.base_offset = base_offset
+        self.path = path
+        self.broker = broker
+        self.settings = settings
+        self._extent = part
+        self._end: int | None = None
+        self._index_path = index_path
+        self._index: OffsetIndex | None = None
+        self.rebuilt = False
+        self.is_part = False  # of a segment that was split
+        self.emptied = False  # cut to nothing for an index entry that would not rise
+        self.why_cut = ""
+        self.sound_end = base_offset  # the offset behind the last entry that recovery took
+        self.bytes_read = 0
+        self.keeps_times = False  # whether a recovery leaves a time index, too
+        self.time_index = TimeIndex(b"", base_offset)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where it begins and ended in its file, which is looked at when that is first asked."""
+        if self._extent is None:
+            self._extent = 0, _size(self.path)
+        return self._extent
+
+    @property
+    def start(self) -> int:
+        """Where in the file it begins."""
+        return self.extent[0]
+
+    @property
+    def original_end(self) -> int:
+        """Where it ended before anything was cut."""
+        return self.extent[1]
+
+    @property
+    def end(self) -> int:
+        """Where in the file it ends."""
+        return self.original_end if self._end is None else self._end
+
+    @end.setter
+    def end(self, end: int) -> None:
+        self._end = end
+
+    @property
+    def index(self) -> OffsetIndex:
+        """The offset index: as it lies there, every slot believed (I2), or as it was rebuilt."""
+        if self._index is None:
+            data = b"" if self._index_path is None else whole(self._index_path)
+            self._index = OffsetIndex(data, self.base_offset)
+        return self._index
+
+    @index.setter
+    def index(self, index: OffsetIndex) -> None:
+        self._index = index
+
+    @property
+    def size_bytes(self) -> int:
+        """What the broker takes for the log's size."""
+        return self.end - self.start
+
+    @property
+    def cut(self) -> int:
+        """Bytes that were cut from its end."""
+        return self.original_end - self.end
+
+    @contextmanager
+    def entries(self) -> Iterator[Entries]:
+        """Open the log for one reading."""
+        with Source(self.path) as source:
+            entries = Entries(source, self.broker, self.start, self.end)
+            try:
+                yield entries
+            finally:
+                self.bytes_read += entries.bytes_read
+
+    def position_of(self, offset: int) -> int:
+        """Where a search for an offset begins (I7), as a position in the file; no lower than 0."""
+        entry = self.index.lookup(offset, two_section=self.broker >= TWO_SECTIONS)
+        return self.start + max(entry.position, 0)
+
+    def translate(self, offset: int) -> Met | None:
+        """Find the first entry whose last offset reaches `offset`, None where none does."""
+        if self.size_bytes == 0:
+            return None
+        with self.entries() as entries:
+            return entries.search(self.position_of(offset), offset)
+
+    def next_offset(self) -> int:
+        """The offset behind the last entry as a start finds it, from the last index entry on."""
+        if self.size_bytes == 0:
+            return self.base_offset
+        indexed = self.index.last_offset
+        with self.entries() as entries:
+            return entries.next_offset(self.position_of(indexed), indexed, self.base_offset)
+
+    def has_overflow(self) -> bool:
+        """Whether splitting the segment would be permitted (R15)."""
+        last = self.next_offset() - 1
+        return last >= self.base_offset and last - self.base_offset > RELATIVE_MAX
+
+    def truncate_to_base(self) -> int:
+        """Empty the segment, as far as an entry with its base offset or above is found (I19)."""
+        found = self.translate(self.base_offset)
+        self.index = OffsetIndex(b"", self.base_offset)
+        self.time_index = TimeIndex(b"", self.base_offset)
+        before = self.end
+        if found is not None:
+            self.end = found.position
+        self.emptied = True
+        return before - self.end
+
+    def recover(self, producers: Producers | None) -> int:
+        """Recover the segment (R2, R3); return how many bytes are cut."""
+        build = IndexBuild(self)
+        self.rebuilt = True
+        self.index = OffsetIndex(b"", self.base_offset)
+        with self.entries() as entries:
+            try:
+                valid = self._valid_end(entries, build, producers)
+            except (InvalidOffsetError, OffsetOverflowError):
+                self.index = build.index()
+                raise
+        before, self.end = self.end, valid
+        self.index = build.index()
+        build.close()
+        self.time_index = build.time_index()
+        return before - valid
+
+    def _valid_end(self, entries: Entries, build: IndexBuild, producers: Producers | None) -> int:
+        self.sound_end = self.base_offset
+        for run in entries.checked(self.settings.message_max_bytes):
+            try:
+                self._run(entries, run.batches, build, producers)
+            except CorruptRecordError as error:
+                if error.end_position < 0:
+                    raise
+                self.why_cut = str(error)
+                return error.end_position
+            self.sound_end = run.batches.last_offset(run.batches.count - 1) + 1
+        self.why_cut = entries.why or self.why_cut  # cut before, while loading
+        return entries.stop
+
+    def _run(
+        self, entries: Entries, rows: RecordBatches, build: IndexBuild, producers: Producers | None
+    ) -> None:
+        fitting = self._fitting(rows)
+        row = 0
+        while row < fitting:
+            due = build.next_due(rows, row, fitting)
+            stop = min(due + 1, fitting)
+            build.note_times(rows, row, stop)
+            if due < fitting:
+                # The entry is made when the batch is met, before it reaches the producer state.
+                if producers is not None:
+                    producers.recover(entries, rows, row, due)
+                build.append(rows.position(due), self._entry_offset(entries, rows, due))
+                row = due
+            if producers is not None:
+                producers.recover(entries, rows, row, stop)
+            row = stop
+        if fitting < rows.count:
+            last = rows.last_offset(fitting)
+            raise OffsetOverflowError(f"offset {last} in the segment of {self.base_offset}")
+
+    def _fitting(self, rows: RecordBatches) -> int:
+        """How many of the first entries have an offset the segment's index can hold."""
+        if self.broker < LAST_OFFSETS:
+            return rows.count
+        lasts = rows.last_offsets
+        low, high = self.base_offset, self.base_offset + RELATIVE_MAX
+        if min(lasts) >= low and max(lasts) <= high:
+            return rows.count
+        return next(number for number, last in enumerate(lasts) if not low <= last <= high)
+
+    def _entry_offset(self, entries: Entries, rows: RecordBatches, row: int) -> int:
+        """Which offset of a batch stands in its index entry: last from 2.0 on, first before."""
+        if self.broker >= LAST_OFFSETS:
+            return rows.last_offset(row)
+        return entries.first_offset(rows, row)
+
+
+def _size(path: str) -> int:
+    with Source(path) as source:
+        if source.size > _FILE_MAX:
+            raise RefusalError(f"KafkaException: {path} is larger than 2^31 - 1 bytes")
+        return source.size

@@ -1,0 +1,29 @@
+"""Whose transaction is open, and the command that ends it, in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.findings.moments import time_text
+
+if TYPE_CHECKING:
+    from kdump.broker.producer_state import Producer
+
+
+def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
+    """Say whose transaction is open, and since when; a snapshot does not know how much is in it."""
+    since = time_text(producer.since_ms)
+    when = f" ({since})" if since else ""
+    records = f", with {producer.records_count:,} records" if producer.records_count else ""
+    return (
+        f"Producer {producer_id}, epoch {producer.producer_epoch}, has a transaction open since "
+        f"offset {first:,}{when}{records}"
+    )
+
+
+def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
+    """Give the words of the command that ends a transaction on a running cluster."""
+    return (
+        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
+        *("--partition", str(partition), "--start-offset", str(first)),
+    )

@@ -1,0 +1,219 @@
+"""What a consumer would be handed: from the log start to the high watermark or the last stable
+offset, as far as disk alone can tell; and which records of aborted transactions it would skip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from kdump.broker.control_batch import read_control
+from kdump.broker.producer_state import Ended, ProducerStates
+from kdump.errors import PathError
+from kdump.findings.finding import Finding, finding
+from kdump.kernels import columns as c
+from kdump.record import control
+from kdump.record.frames import Gap
+from kdump.storage import names, places
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.source import Source, whole
+from kdump.storage.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from kdump.record.frames import Run
+    from kdump.storage.local_log import LocalLog
+    from kdump.storage.targets import Target
+    from kdump.storage.transaction_index import AbortedTransaction
+
+# The high watermark is written every 5 s; a log touched later than this after it has moved on.
+STALE_CHECKPOINT_SECONDS = 10
+
+
+class View:
+    """The offsets a consumer is handed: from `log_start` up to, not including, `end`.
+
+    `end` is None where the log end serves. `findings` say what could not be known. `directory` is
+    the data directory around the partition, None where it cannot be listed. `held` tells of the
+    open transaction before which readers of committed data stop, for whoever comes to it.
+    """
+
+    def __init__(self, target: Target, *, committed: bool, limit: int) -> None:
+        self.findings: list[Finding] = []
+        self._target = target
+        assert target.log is not None
+        log = target.log
+        logs = log.logs
+        first = logs[0].base_offset if logs else 0
+        directory = self.directory = target.log_dir()
+        starts = directory.offsets(names.LOG_START_CHECKPOINT) if directory else {}
+        if starts is None:
+            self._note("log-start-unknown")
+            starts = {}
+        key = (target.topic or "", target.partition or 0)
+        self.log_start = max(first, starts.get(key, 0))
+        marks = directory.offsets(names.REPLICATION_CHECKPOINT) if directory else {}
+        mark = (marks or {}).get(key)
+        why = self._why_unknown(mark, log)
+        if why and logs and not logs[-1].is_pre08:
+            self._note("high-watermark-unknown", actual=mark, message=why)
+        self.end: int | None = None if why else mark
+        self.held: Finding | None = None
+        self.aborted: list[AbortedTransaction] = []
+        if committed and logs:
+            stable, states = last_stable_offset(log, self.log_start, self.end, limit)
+            if stable is not None:
+                self.end = stable
+                self.held = self._held(stable, states)
+            self.aborted = aborted_transactions(log)
+
+    def aborted_from(self, offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions that reach an offset, as a fetch from there lists them (L8).
+
+        One that ended before must not be in the filter: its marker may lie in a segment that is
+        not read, and what its producer wrote later is no part of it.
+        """
+        return [entry for entry in self.aborted if entry.last_offset >= offset]
+
+    def _why_unknown(self, mark: int | None, log: LocalLog) -> str:
+        """Say why the checkpointed high watermark cannot serve; empty if it can."""
+        if mark is None:
+            return "No high watermark is on disk for this partition; the log end serves."
+        if mark < self.log_start:
+            return f"The high watermark {mark} is below the log start; the log end serves."
+        directory = self.directory
+        written = directory.checkpoint_time(names.REPLICATION_CHECKPOINT) if directory else None
+        active = log.logs[-1].log if log.logs else None
+        if written is not None and active is not None and places.keeps_times(active):
+            try:
+                modified = places.stat(active).st_mtime
+            except OSError:
+                return ""
+            if modified > written + STALE_CHECKPOINT_SECONDS:
+                return (
+                    f"The high watermark {mark} was written {modified - written:.0f} s before the "
+                    "log's last change; the log end serves."
+                )
+        return ""
+
+    def _held(self, stable: int, states: ProducerStates) -> Finding | None:
+        """Tell of the earliest transaction, if it is the one that sets the last stable offset."""
+        producer_id, first = next(iter(states.open.items()), (-1, -1))
+        if max(first, self.log_start) != stable or producer_id not in states.producers:
+            return None
+        from kdump.broker.transaction_text import transaction_words
+
+        words = transaction_words(producer_id, states.producers[producer_id], first)
+        return self._finding(
+            "read-committed-stops",
+            offset=first,
+            message=f"{words}: readers of committed data are handed nothing from there on.",
+        )
+
+    def _note(self, code: str, *, actual: object = None, message: str | None = None) -> None:
+        self.findings.append(self._finding(code, actual=actual, message=message))
+
+    def _finding(self, code: str, **members: Any) -> Finding:
+        target = self._target
+        return finding(
+            code, path=target.path, topic=target.topic, partition=target.partition, **members
+        )
+
+
+def aborted_transactions(log: LocalLog) -> list[AbortedTransaction]:
+    """Collect the aborted transactions of all segments, by first offset (L8).
+
+    As a broker serves them: what a missing or torn index does not name is not skipped.
+    """
+    found: list[AbortedTransaction] = []
+    for segment in log.segments:
+        path = segment.files.get(Kind.TRANSACTION_INDEX)
+        if path is None:
+            continue
+        try:
+            with Source(path) as source:
+                found.extend(TransactionIndex(source, segment.base_offset).readable())
+        except PathError:
+            continue
+    return sorted(found, key=lambda entry: (entry.first_offset, entry.last_offset))
+
+
+def last_stable_offset(
+    log: LocalLog, log_start: int, high_watermark: int | None, limit: int
+) -> tuple[int | None, ProducerStates]:
+    """Replay producer state to the offset below which every transaction is decided (L7, R7).
+
+    None where no transaction is open, and the high watermark (None: the log end) stands. With it
+    comes the state at the log end.
+    """
+    states = ProducerStates()
+    start = log_start
+    for offset, path in reversed(log.snapshots()):
+        if offset <= log_start or (high_watermark is not None and offset > high_watermark):
+            continue
+        if not any(segment.base_offset == offset for segment in log.logs):
+            # Only one taken at a segment's base is proved to be no later than the log's end.
+            continue
+        try:
+            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+        except PathError:
+            continue
+        if snapshot.problems():
+            continue
+        states.load(snapshot)
+        start = offset
+        break
+    bounds = [] if high_watermark is None else [high_watermark]
+    for number, segment in enumerate(log.logs):
+        following = log.logs[number + 1].base_offset if number + 1 < len(log.logs) else None
+        if (following is not None and following <= start) or segment.log is None:
+            continue
+        decided = _ended(segment.log, following, states, start, limit)
+        bounds.extend(
+            ended.first_offset
+            for ended in decided
+            if high_watermark is not None and ended.offset >= high_watermark  # not replicated yet
+        )
+    bounds.extend(states.open.values())
+    return max(log_start, min(bounds)) if bounds else None, states
+
+
+def _ended(
+    path: str, next_base: int | None, states: ProducerStates, start: int, limit: int
+) -> Iterator[Ended]:
+    """Replay a segment from offset `start` on, and yield the transactions that end in it."""
+    try:
+        with Source(path) as source:
+            for item in FileRecords(source, limit=limit, next_base=next_base).walk():
+                if isinstance(item, Gap) or not item.batches.flags & c.TRANSACTIONAL:
+                    continue
+                for event in states.replay(item, start):
+                    if isinstance(event, Ended) and event.first_offset >= 0:
+                        yield event
+    except PathError:
+        return
+
+
+class AbortFilter:
+    """Which batches a read_committed consumer skips, fed in log order (L9)."""
+
+    def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
+        self._waiting = sorted(aborted, key=lambda entry: entry.first_offset, reverse=True)
+        self._active: set[int] = set()
+
+    def skips(self, run: Run, row: int) -> bool:
+        """Whether the batch in this row holds aborted data. Call for each batch, in order."""
+        batches = run.batches
+        producer = batches.producer_id(row)
+        if batches.layout(row) != 2 or producer < 0:
+            return False
+        last = batches.last_offset(row)
+        while self._waiting and self._waiting[-1].first_offset <= last:
+            self._active.add(self._waiting.pop().producer_id)
+        flags = batches.flags_of(row)
+        if flags & c.CONTROL:
+            if read_control(run, row).kind == control.ABORT:
+                self._active.discard(producer)
+            return False
+        return bool(flags & c.TRANSACTIONAL) and producer in self._active

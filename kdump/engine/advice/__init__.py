@@ -1,0 +1,1 @@
+"""Advice: what a consumer that meets damage can do, as a broker serves it."""

@@ -1,0 +1,196 @@
+"""From where on a broker serves a consumer again behind damage: what `seek` is advised to.
+
+The next sound batch on disk is not what a broker hands out next. It starts to read at the index
+entry at or below the offset asked for, and where that lies before damage that broke the framing, it
+fails, or takes bytes of the damage for an entry, or lands far behind. So the lookup is asked for
+one offset after another where it lands, and each answer is held against the sound batches that a
+walk finds on disk. From one index entry to the next all lookups start at one place, and who gets
+past the damage at one offset gets past it at all higher ones: a few questions are enough.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import islice
+from operator import lt
+from typing import TYPE_CHECKING
+
+from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.segment import Segment
+from kdump.broker.sound_start import written_slots
+from kdump.broker.versions import NEWEST
+from kdump.engine.advice.landings import Landings, Way
+from kdump.engine.advice.sound import Sound, sound_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kdump.broker.settings import Settings
+    from kdump.broker.versions import Version
+    from kdump.engine.advice.sound import Hole
+    from kdump.storage.offset_index import OffsetIndex
+    from kdump.storage.targets import Target
+
+#: So many lookups are made in one partition, and so many batches walked over by them.
+_ASKED_IN_ALL = 1 << 16
+_SCANNED_IN_ALL = 1 << 19
+
+
+class Served:
+    """One partition, asked from where on its broker serves consumers again.
+
+    `running`: the files are served as they lie; else what a start makes of them is.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        broker: Version | None,
+        *,
+        running: bool,
+        limit: int,
+        settings: Settings | None = None,
+    ) -> None:
+        assert target.log is not None
+        self.broker = broker or NEWEST
+        self._running = running
+        self._limit = limit
+        self._view = PartitionView(
+            target, as_is=running, broker=self.broker, limit=limit, settings=settings
+        )
+        self._logs = [(log.base_offset, log.log) for log in target.log.logs if log.log is not None]
+        if running and self._logs:
+            newest = self._view.segments[-1]
+            self._view.segments[-1] = _Active(
+                newest.base_offset, newest.files, broker=self.broker, limit=limit
+            )
+        self._keys: tuple[int, Sequence[int]] = (-1, ())
+        self._gone: int | None = None  # from this offset on nothing is left, or there yet
+        self._asked = self._scanned = 0
+        self._way = Way(None, 0)
+        self._passed: dict[tuple[int, int], int] = {}  # ends of gaps -> sound records until there
+
+    @property
+    def name(self) -> str:
+        """Who was asked: a version, and whether it runs on the files or starts on them."""
+        return f"{'.'.join(map(str, self.broker))} {'running' if self._running else 'starting'}"
+
+    def close(self) -> None:
+        """Give all files back."""
+        self._view.close()
+
+    def follows(self, base_offset: int, position: int) -> int | None:
+        """Give the first offset that can be read from a position on; None where nothing follows."""
+        number = self._number(base_offset)
+        if number is None:
+            return None
+        for item in self._sound(number, position, base_offset):
+            if isinstance(item, Sound):
+                return item.first_record(0)
+        return self._logs[number + 1][0] if number + 1 < len(self._logs) else None
+
+    def way(self, base_offset: int, position: int, next_offset: int) -> Way | None:
+        """Find the way past damage that ends at a position of a segment; None: not worked out.
+
+        `next_offset` is the first behind it that can be read from disk.
+        """
+        number = self._number(base_offset)
+        if number is None:
+            return None
+        if self._asked >= _ASKED_IN_ALL or self._scanned >= _SCANNED_IN_ALL:
+            return None
+        before = self._passed.get((number, position))
+        if before is None:
+            self._passed = {(number, position): 0}
+            before = 0
+            self._way = self._search(number, position, next_offset)
+        return self._way._replace(skipped=self._way.skipped - before)
+
+    def _number(self, base_offset: int) -> int | None:
+        number = bisect_left(self._logs, (base_offset,))
+        found = number < len(self._logs) and self._logs[number][0] == base_offset
+        return number if found else None
+
+    def _sound(self, number: int, position: int, lowest: int) -> Iterator[Sound | Hole]:
+        following = self._logs[number + 1][0] if number + 1 < len(self._logs) else None
+        path = self._logs[number][1]
+        return sound_batches(path, position, lowest, next_base=following, limit=self._limit)
+
+    def _search(self, number: int, position: int, lowest: int) -> Way:
+        """Look for the first offset served, from a place on, in this segment and those behind."""
+        count = 0
+        for at in range(number, len(self._logs)):
+            if at > number:
+                position, lowest = 0, max(lowest, self._logs[at][0])
+            lookups = Landings(self, at, count, lowest)
+            for item in self._sound(at, position, lowest):
+                if isinstance(item, Sound):
+                    lookups.take(item)
+                    if lookups.settled:
+                        break
+                elif lookups.served is not None:
+                    break
+                if lookups.served is None:
+                    self._passed[at, item.end] = lookups.count
+            if lookups.served is not None:
+                return lookups.served
+            count = lookups.count
+        return Way(None, count)
+
+    def lands(self, number: int, offset: int) -> int | None:
+        """Say where in a log a fetch lands; None: in another, or it fails."""
+        if self._gone is not None and offset >= self._gone:
+            return None
+        self._asked += 1
+        self._view.steps.clear()
+        try:
+            found = self._view.fetch(offset)
+            if found is not None:
+                self._scanned += found.batches_scanned
+                path = self._view.segment_at(found.segment).path
+                return found.position if path == self._logs[number][1] else None
+        except BrokerError:
+            pass
+        self._gone = self._gone_from(offset)
+        return None
+
+    def _gone_from(self, offset: int) -> int | None:
+        """Say from where on nothing is served, if a fetch that led nowhere lay there."""
+        try:
+            end = None if self._running else self._view.log_end
+        except BrokerError:
+            return 0  # the broker does not start
+        return end if end is not None and offset >= end else None
+
+    def starts(self, number: int) -> Sequence[int]:
+        """Give the offsets, in order, at which lookups in a log begin to start elsewhere."""
+        if self._keys[0] != number:
+            self._keys = number, self._read_starts(self._logs[number][0])
+        return self._keys[1]
+
+    def _read_starts(self, base: int) -> Sequence[int]:
+        try:
+            floor = self._view.floor(base)
+            if floor < 0 or self._view.segments[floor].base_offset != base:
+                return ()
+            index = self._view.segments[floor].offset_index()
+        except BrokerError:
+            return ()
+        keys: list[int] = []
+        for _, block in index.runs():
+            keys += index.columns(block)[0]
+        if not all(map(lt, keys, islice(keys, 1, None))):
+            keys = sorted(set(keys))
+        return [base + key for key in keys]
+
+
+class _Active(Segment):
+    """The newest segment of a running broker, which knows how far it wrote its index."""
+
+    def offset_index(self) -> OffsetIndex:
+        """The offset index up to the last entry written."""
+        opened = self._offset_index is not None
+        index = super().offset_index()
+        if not opened:
+            index.entries = written_slots(index)
+        return index

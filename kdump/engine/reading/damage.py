@@ -1,0 +1,321 @@
+"""From what a walk could not use, or flagged, to findings: what it is, where, and what is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.engine.reading.being_written import is_being_written
+from kdump.findings.finding import Finding, finding
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+from kdump.record.layout import (
+    CRC_POSITION_LEGACY,
+    CRC_POSITION_V2,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+)
+from kdump.storage.offsets import end_of
+
+if TYPE_CHECKING:
+    from kdump.findings.rows import Place
+    from kdump.kernels.columns import RecordBatches
+    from kdump.record.frames import Gap, Run
+    from kdump.storage.offsets import Released
+    from kdump.storage.source import Source
+
+# No record is smaller, and no codec makes 32 KiB of less than one byte.
+_SMALLEST_RECORD = 7
+RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
+
+_CODES = {
+    "crc-mismatch": "crc-mismatch",
+    "batch-too-small": "batch-too-small",
+    "length-too-small": "batch-length",
+    "cut-short": "batch-cut-short",
+    "short-tail": "torn-tail",
+    "zeros": "preallocated-tail",
+}
+
+# Reasons for which nothing is known to be wrong: what the user's own limits or libraries exclude.
+_NOT_LOOKED_AT = {
+    reasons.OVER_LIMIT: "over-decompress-limit",
+    reasons.CODEC_MISSING: "codec-missing",
+    reasons.INNER_CUT_SHORT: "inner-cut-short",
+}
+
+
+def at_place(code: str, place: Place, **members: object) -> Finding:
+    """Make a finding about a place in a segment."""
+    return finding(
+        code,
+        path=place.path,
+        topic=place.topic,
+        partition=place.partition,
+        segment=place.segment,
+        **members,  # type: ignore[arg-type]
+    )
+
+
+def first_offset(run: Run, row: int, limit: int) -> int:
+    """The offset of a batch's first record; a wrapper has to be opened for it (F18)."""
+    batches = run.batches
+    if not batches.flags_of(row) & c.WRAPPER:
+        return batches.base_offset(row)
+    for piece in read_batch(run.data, run.base, batches, row, limit=limit, max_records=1):
+        if piece.records.count:
+            return piece.records.offset(0)
+        break
+    return batches.last_offset(row)
+
+
+def gap_finding(
+    released: Released, place: Place, source: Source, *, active: bool, brief: bool = False
+) -> Finding:
+    """Say what a gap is, which offsets are lost at least and at most, and where to read on.
+
+    `brief` leaves out what takes long to find: a second opinion on a checksum, the flipped bit
+    that explains it.
+    """
+    gap, last_offset, next_offset, _, end = released
+    code = gap_code(gap, source, active=active)
+    if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
+        return at_place(
+            code,
+            place,
+            position=gap.position,
+            size_bytes=gap.size_bytes,
+            offset=last_offset + 1,
+            next_offset=next_offset,
+        )
+    words: list[str] = []
+    expected = actual = None
+    least = 0
+    if gap.header is not None:
+        behind = end if next_offset is None else next_offset
+        least = believable_count(gap.header, last_offset, behind)
+        if code == "crc-mismatch":
+            expected = gap.header.computed_crc(0)
+            actual = gap.header.crc(0)
+            sums = f"stored {actual:08x}, computed {expected:08x}."
+            words.append(sums if brief else _crc_words(gap))
+    if not words:
+        words.append(_words(code, gap))
+    most = _most_lost(released)
+    words.append(_loss_words(least, most, last_offset + 1, next_offset))
+    return at_place(
+        code,
+        place,
+        position=gap.position,
+        size_bytes=gap.size_bytes,
+        offset=last_offset + 1,
+        expected=expected,
+        actual=actual,
+        message=" ".join(words),
+        lost_at_least=least if most is None else min(least, most),
+        lost_at_most=most,
+        next_offset=next_offset,
+    )
+
+
+def counted_gap(code: str, released: Released, place: Place) -> Finding:
+    """Say where a gap is and no more, for one that is only counted."""
+    return at_place(
+        code,
+        place,
+        position=released.gap.position,
+        size_bytes=released.gap.size_bytes,
+        offset=released.last_offset + 1,
+        lost_at_least=0,
+        lost_at_most=_most_lost(released),
+        next_offset=released.next_offset,
+    )
+
+
+def _most_lost(released: Released) -> int | None:
+    """How many records a gap can have held; None where it is not known where offsets go on."""
+    gap, last_offset, next_offset, spared, _ = released
+    if next_offset is None:
+        return None
+    most = max(0, next_offset - last_offset - 1 - spared)
+    return most if gap.to_end else min(most, gap.size_bytes * RECORDS_A_BYTE)
+
+
+def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
+    """Name what a gap is."""
+    end = gap.position + gap.size_bytes
+    if any(low < end and high > gap.position for low, high in source.unreadable):
+        return "unreadable"
+    if gap.reason == "zeros" and not active:
+        return "zero-tail"
+    if not gap.to_end or gap.reason not in ("cut-short", "short-tail"):
+        return _CODES[gap.reason]
+    if source.shrank or (active and is_being_written(source)):
+        return "tail-being-written"
+    return "torn-tail"
+
+
+def _words(code: str, gap: Gap) -> str:
+    if code == "unreadable":
+        return "The device gave an I/O error for bytes in this range."
+    if code == "torn-tail":
+        return f"The last {gap.size_bytes:,} bytes are an entry that was not written to its end."
+    if code == "batch-length":
+        return "The length field is below the smallest message."
+    if code == "batch-cut-short":
+        return "The length field reaches beyond the file, yet valid batches follow."
+    return "The entry is shorter than its own header."
+
+
+def believable_count(header: RecordBatches, last_offset: int, behind: int) -> int:
+    """How many records a damaged header speaks of, if all it says fits its neighbours."""
+    base, last = header.base_offset(0), header.last_offset(0)
+    count = header.records_count(0)
+    if header.flags & (c.TOO_SMALL | c.MAGIC_UNKNOWN | c.DELTA_COUNT):
+        return 0
+    if header.flags & c.WRAPPER:
+        base, count = last, 1
+    size = header.size_bytes(0)
+    room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
+    fits = last_offset < base <= last < behind
+    return count if fits and 0 <= count <= min(last - base + 1, room) else 0
+
+
+def _loss_words(least: int, most: int | None, first: int, next_offset: int | None) -> str:
+    if most is None and not least:
+        return f"Nothing can be read from offset {first:,} on; what was there is not known."
+    if most is None:
+        records = "record" if least == 1 else "records"
+        return f"At least {least:,} {records} lost, from offset {first:,} on; nothing follows here."
+    assert next_offset is not None
+    if most == 0:
+        return f"No offset is missing before the next on disk, {next_offset:,}."
+    least = min(least, most)
+    count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    last = next_offset - 1
+    span = f"offset {first:,}" if first == last else f"offsets {first:,}-{last:,}"
+    records = "record" if most == 1 else "records"
+    return f"{count} {records} lost, {span}. The next on disk is {next_offset:,}."
+
+
+def _crc_words(gap: Gap) -> str:
+    """Give both sums, crcmod's opinion, and the one flipped bit that explains them, if one does."""
+    assert gap.header is not None
+    header = gap.header
+    stored, computed = header.crc(0), header.computed_crc(0)
+    modern = header.layout(0) == 2
+    start = CRC_START_V2 if modern else CRC_START_LEGACY
+    words = f"stored {stored:08x}, computed {computed:08x}"
+    size = header.size_bytes(0)
+    if len(gap.data) >= size > start:
+        from kdump.kernels.second_opinion import second_opinion
+
+        covered = memoryview(gap.data)[start:size]
+        second = second_opinion("crc-32c" if modern else "crc-32", covered)
+        if second == computed:
+            words += " (crcmod agrees)."
+        else:
+            words += f" (crcmod differs: {second:08x}; please report this)."
+    else:
+        words += " (too large for a second opinion)."
+    if gap.size_bytes != size:
+        return words  # the sum is of bytes that may not be the entry's
+    from kdump.record import bitflip
+
+    polynomial = bitflip.CRC32C_POLYNOMIAL if modern else bitflip.CRC32_POLYNOMIAL
+    flip = bitflip.find_flip(stored, computed, max(size - start, 0), polynomial)
+    if flip is None:
+        return words
+    if flip.position is None:
+        # The stored sum is big-endian: its lowest byte comes last.
+        at = gap.position + (CRC_POSITION_V2 if modern else CRC_POSITION_LEGACY)
+        byte, bit = at + 3 - flip.bit // 8, flip.bit % 8
+    else:
+        byte, bit = gap.position + start + flip.position, flip.bit
+    return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
+
+
+def flag_findings(
+    batches: RecordBatches,
+    place: Place,
+    last_offset: int,
+    next_base: int | None,
+    admitted: bytearray | None = None,
+) -> list[Finding]:
+    """Findings for rows with right checksums of which something else is wrong.
+
+    `last_offset` is that of the entry before; `admitted` marks the rows asked for, None: all.
+    """
+    found: list[Finding] = []
+    end = end_of(place.segment, next_base)
+    past_end = batches.last_offset(batches.count - 1) >= end
+    if not (past_end or batches.flags & (c.WRONG & ~(c.CRC_BAD | c.TOO_SMALL))):
+        return found
+    for row, flags in enumerate(batches.row_flags):
+        base = batches.base_offset(row)
+        last = batches.last_offset(row)
+        first = last if flags & c.WRAPPER else base
+        past_end = last >= end
+        if past_end or (last_offset < first and (first <= last or flags & c.DELTA_COUNT)):
+            # Above the entry before it: flagged for one further back that lies too high, or for
+            # a last offset delta below 0, which is told of by another code.
+            flags &= ~c.OFFSET_NOT_RISING
+        count = batches.records_count(row)
+        for wrong, code, expected, actual in (
+            (past_end, past_code(next_base), last_offset + 1, first),
+            (flags & c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
+            (flags & c.DELTA_COUNT, "batch-count", last - base + 1, count),
+            (
+                flags & c.CODEC_UNKNOWN,
+                "codec-unknown",
+                None,
+                batches.attributes(row) & 7,
+            ),
+            (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.magic(row)),
+        ):
+            if wrong and (admitted is None or admitted[row]):
+                found.append(
+                    at_place(
+                        code,
+                        place,
+                        position=batches.position(row),
+                        size_bytes=batches.size_bytes(row),
+                        offset=last if 0 <= last < end else last_offset + 1,
+                        expected=expected,
+                        actual=actual,
+                    )
+                )
+        if not past_end:
+            last_offset = max(first, last)
+    return found
+
+
+def past_code(next_base: int | None) -> str:
+    """What to call a batch that lies above all that its segment can hold."""
+    return "offset-past-range" if next_base is None else "offset-past-next"
+
+
+def decode_finding(
+    reason: int, detail: str, place: Place, batches: RecordBatches, row: int, decoded: int
+) -> Finding | None:
+    """Say why the records of a batch with a right checksum end before they should; None if not."""
+    if reason in (reasons.END, reasons.FULL):
+        return None
+    code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
+    word = reasons.NAMES.get(reason, str(reason))
+    message = None
+    count = batches.records_count(row)
+    if code == "records-undecodable":
+        message = f"Decoding stops after {decoded:,} records: {detail or word}."
+    elif detail:
+        message = detail
+    return at_place(
+        code,
+        place,
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        offset=batches.last_offset(row),
+        expected=count if count >= 0 else None,  # a wrapper's header does not say
+        actual=word,
+        message=message,
+    )

@@ -1,0 +1,284 @@
+"""The rows of the small files: index entries, producer states, checkpoints, properties.
+
+What is damaged stays visible. Slots of an index are rows up to where the written entries end; the
+preallocated zeros behind them are none. Old slots that a truncation left before those zeros are
+one note; a slot out of order anywhere else is one finding, and reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.errors import PathError
+from kdump.findings.finding import CATALOGUE, Finding, finding
+from kdump.findings.rows import Row
+from kdump.storage import checkpoints, places, producer_snapshot, properties
+from kdump.storage.names import DirectoryName, FileName, Kind, parse, parse_directory
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.producer_snapshot import ProducerSnapshot
+from kdump.storage.source import Source
+from kdump.storage.time_index import TimeIndex
+from kdump.storage.transaction_index import TransactionIndex
+
+if TYPE_CHECKING:
+    from kdump.storage.index import Extent, Index
+    from kdump.storage.problems import Problem
+
+TEXT_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
+
+# Members of an index row before what the slot holds: topic, partition, segment, slot.
+PLACE_MEMBERS = 4
+
+Item = Row | Finding
+
+
+class _File(NamedTuple):
+    """One small file: what its name and its directory's say, and its bytes."""
+
+    path: str
+    name: FileName
+    topic: str | None
+    partition: int | None
+    source: Source
+
+    @property
+    def base_offset(self) -> int:
+        assert self.name.base_offset is not None  # these kinds have it in the name
+        return self.name.base_offset
+
+    def row(self, row: str, **fields: object) -> Row:
+        return Row(row, {"topic": self.topic, "partition": self.partition, **fields})
+
+    def slot(self, row: str, slot: int, **fields: object) -> Row:
+        return self.row(row, segment=self.base_offset, slot=slot, **fields)
+
+    def find(
+        self,
+        code: str,
+        position: int | None = None,
+        size_bytes: int | None = None,
+        expected: object = None,
+        actual: object = None,
+        places: int = 1,
+        offset: int | None = None,
+    ) -> Finding:
+        """Make a finding of a problem's members."""
+        sentence = CATALOGUE[code].sentence
+        return finding(
+            code,
+            path=self.path,
+            message=None if places == 1 else f"{sentence.rstrip('.')}, in {places} places.",
+            topic=self.topic,
+            partition=self.partition,
+            segment=self.name.base_offset,
+            position=position,
+            size_bytes=size_bytes,
+            offset=offset,
+            expected=expected,
+            actual=actual,
+        )
+
+    def report(self, problems: Iterable[Problem]) -> Iterator[Finding]:
+        return (self.find(*problem) for problem in problems)
+
+
+def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
+    """Yield the rows of one small file, and what is wrong with it, in file order.
+
+    The name says what the file holds; a file of another kind is a `PathError`.
+    """
+    given = os.fspath(path)
+    name = parse(os.path.basename(given))
+    read = _READERS.get(name.kind)
+    if read is None:
+        raise PathError(given, "is no index, snapshot, checkpoint or properties file by its name")
+    place = _directory_of(given)
+    topic, partition = (place.topic, place.partition) if place else (None, None)
+    with Source(given) as source:
+        file = _File(given, name, topic, partition, source)
+        for item in read(file):
+            # Zeros stand where bytes could not be read: what they seem to break says nothing.
+            if not source.unreadable or isinstance(item, Row):
+                yield item
+        for start, end in source.unreadable:
+            yield file.find("unreadable", position=start, size_bytes=end - start)
+        if source.shrank:
+            yield file.find("file-shrank")
+
+
+def has_entries(name: str) -> bool:
+    """Whether `entries` reads files of that name."""
+    return parse(name).kind in _READERS
+
+
+def _directory_of(path: str) -> DirectoryName | None:
+    return parse_directory(os.path.basename(places.parent(path)))
+
+
+def _offset_index(file: _File) -> Iterator[Item]:
+    index = OffsetIndex(file.source, file.base_offset)
+
+    def rows(start: int, end: int) -> Iterator[Row]:
+        for slot, (offset, position) in index.slots(start, end):
+            yield file.slot("offset-index-entry", slot, offset=offset, position=position)
+
+    return _index(file, index, index.extent(), rows, "offset-index")
+
+
+def _time_index(file: _File) -> Iterator[Item]:
+    index = TimeIndex(file.source, file.base_offset)
+
+    def rows(start: int, end: int) -> Iterator[Row]:
+        for slot, (timestamp_ms, offset) in index.slots(start, end):
+            yield file.slot("time-index-entry", slot, timestamp_ms=timestamp_ms, offset=offset)
+
+    return _index(file, index, index.extent(), rows, "time-index")
+
+
+def _index(
+    file: _File,
+    index: Index,
+    extent: Extent,
+    rows: Callable[[int, int], Iterator[Row]],
+    code: str,
+) -> Iterator[Item]:
+    yield from rows(0, extent.end)
+    if extent.is_stale:
+        yield _stale(file, index, extent, f"{code}-stale")
+    elif not extent.is_sound:
+        yield _out_of_order(file, index, rows, extent, f"{code}-order")
+        yield from rows(extent.end, extent.used)
+    if index.trailing_bytes:
+        whole = index.size_bytes - index.trailing_bytes
+        yield file.find(f"{code}-size", whole, index.trailing_bytes, whole, index.size_bytes)
+
+
+def _stale(file: _File, index: Index, extent: Extent, code: str) -> Finding:
+    size = index.layout.size
+    stale = (extent.used - extent.end) * size
+    return file.find(code, extent.end * size, stale, extent.end, extent.used)
+
+
+def _out_of_order(
+    file: _File,
+    index: Index,
+    rows: Callable[[int, int], Iterator[Row]],
+    extent: Extent,
+    code: str,
+) -> Finding:
+    """Show the first slot out of order beside the one before it."""
+
+    def shown(slot: int) -> dict[str, object] | None:
+        row = next(rows(slot, slot + 1), None) if slot >= 0 else None
+        return None if row is None else dict(list(row.fields.items())[PLACE_MEMBERS:])
+
+    size = index.layout.size
+    expected, actual = {"above": shown(extent.end - 1)}, shown(extent.end)
+    offset = actual["offset"] if actual else None
+    return file.find(
+        code,
+        extent.end * size,
+        size,
+        expected,
+        actual,
+        places=max(1, extent.breaking),
+        offset=offset if isinstance(offset, int) else None,
+    )
+
+
+def _transaction_index(file: _File) -> Iterator[Item]:
+    index = TransactionIndex(file.source, file.base_offset)
+    for slot, transaction in index.slots():
+        yield file.slot(
+            "aborted-transaction",
+            slot,
+            producer_id=transaction.producer_id,
+            first_offset=transaction.first_offset,
+            last_offset=transaction.last_offset,
+            last_stable_offset=transaction.last_stable_offset,
+        )
+    yield from file.report(index.problems())
+
+
+def _producer_snapshot(file: _File) -> Iterator[Item]:
+    snapshot = ProducerSnapshot(file.source.whole(producer_snapshot.SIZE_LIMIT))
+    for state in snapshot:
+        open_since = state.current_txn_first_offset
+        yield file.row(
+            "producer-state",
+            offset=file.base_offset,
+            producer_id=state.producer_id,
+            producer_epoch=state.producer_epoch,
+            coordinator_epoch=state.coordinator_epoch,
+            last_offset=state.last_offset,
+            last_sequence=state.last_sequence,
+            last_timestamp_ms=state.last_timestamp_ms,
+            current_txn_first_offset=open_since if open_since >= 0 else None,
+        )
+    yield from file.report(snapshot.problems())
+
+
+def _leader_epochs(file: _File) -> Iterator[Item]:
+    found = checkpoints.parse_leader_epochs(file.source.whole(checkpoints.SIZE_LIMIT))
+    for epoch, start_offset in found.entries:
+        yield file.row("leader-epoch", epoch=epoch, start_offset=start_offset)
+    yield from file.report(found.problems)
+
+
+def _offset_checkpoint(file: _File) -> Iterator[Item]:
+    return _offset_rows(file, checkpoints.parse_offsets(file.source.whole(checkpoints.SIZE_LIMIT)))
+
+
+def _other_checkpoint(file: _File) -> Iterator[Item]:
+    """A checkpoint of a name we do not know: offsets if they read as such, else just fields."""
+    data = file.source.whole(checkpoints.SIZE_LIMIT)
+    offsets = checkpoints.parse_offsets(data)
+    if not offsets.problems:
+        yield from _offset_rows(file, offsets)
+        return
+    found = checkpoints.parse_other(data)
+    for name, *rest in found.entries:
+        yield _property(file, name, " ".join(rest))
+    yield from file.report(found.problems)
+
+
+def _offset_rows(
+    file: _File, found: checkpoints.Checkpoint[checkpoints.PartitionOffset]
+) -> Iterator[Item]:
+    for topic, partition, offset in found.entries:
+        members = {"file": file.path, "topic": topic, "partition": partition, "offset": offset}
+        yield Row("checkpoint-offset", members)
+    yield from file.report(found.problems)
+
+
+def _property(file: _File, name: str, value: str | None) -> Row:
+    return Row("property", {"file": file.path, "name": name, "value": value})
+
+
+def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:
+    def read(file: _File) -> Iterator[Item]:
+        found = parse_data(file.source.whole(TEXT_LIMIT))
+        for name, value in found.values.items():
+            yield _property(file, name, value)
+        yield from file.report(found.problems)
+
+    return read
+
+
+_Reader = Callable[[_File], Iterator[Item]]
+
+_READERS: dict[Kind, _Reader] = {
+    Kind.OFFSET_INDEX: _offset_index,
+    Kind.TIME_INDEX: _time_index,
+    Kind.TRANSACTION_INDEX: _transaction_index,
+    Kind.PRODUCER_SNAPSHOT: _producer_snapshot,
+    Kind.LEADER_EPOCHS: _leader_epochs,
+    Kind.OFFSET_CHECKPOINT: _offset_checkpoint,
+    Kind.OTHER_CHECKPOINT: _other_checkpoint,
+    Kind.META_PROPERTIES: _properties(properties.parse_meta_properties),
+    Kind.PARTITION_METADATA: _properties(properties.parse_partition_metadata),
+    Kind.QUORUM_STATE: _properties(properties.parse_quorum_state),
+    Kind.CLEAN_SHUTDOWN: _properties(properties.parse_clean_shutdown),
+}

@@ -1,0 +1,87 @@
+"""Batches whose leader epoch their neighbours contradict, as they come by in a dump.
+
+The field lies outside the checksum. Held against each other are batches that were read; `verify`
+also knows the whole partition and its checkpoint, and tells of more.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
+    from kdump.kernels.columns import RecordBatches
+
+_NONE = -1
+
+
+class _Batch(NamedTuple):
+    epoch: int
+    offset: int
+    position: int
+    size_bytes: int
+    shown: bool
+
+
+class EpochWatch:
+    """Follows the epochs of one segment's batches; a change waits for the batch behind it."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._before: _Batch | None = None
+        self._held: _Batch | None = None  # the first of its epoch, until there is a second
+        self._first: _Batch | None = None  # that of the log, where its epoch is above the next
+
+    def run(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
+        """Look at the epochs of some batches; most have the same."""
+        epochs = batches.leader_epochs
+        if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
+            return
+        for row, epoch in enumerate(epochs):
+            if epoch == _NONE or batches.layout(row) != 2:
+                continue
+            batch = _Batch(
+                epoch,
+                batches.base_offset(row),
+                batches.position(row),
+                batches.size_bytes(row),
+                admitted is None or bool(admitted[row]),
+            )
+            yield from self._next(batch)
+
+    def _next(self, batch: _Batch) -> Iterator[Finding]:
+        from kdump.engine.checks.leader_epochs import lies_apart
+
+        before, held = self._before, self._held
+        if held is None:
+            if before is None or batch.epoch != before.epoch:
+                self._held = batch
+            return
+        self._held = None
+        first, self._first = self._first, None
+        if batch.epoch == held.epoch:
+            if first is not None and first.shown:
+                yield self._odd(first, None, held)
+            self._before = held
+            return
+        if before is not None and lies_apart(held.epoch, before.epoch, batch.epoch):
+            if held.shown:
+                yield self._odd(held, before, batch)
+        else:
+            if before is None and held.epoch > batch.epoch:
+                self._first = held
+            self._before = before = held
+        if batch.epoch != (before.epoch if before is not None else _NONE):
+            self._held = batch
+
+    def _odd(self, batch: _Batch, before: _Batch | None, after: _Batch) -> Finding:
+        from kdump.engine.checks.leader_epochs import Span, odd_finding
+
+        def span(one: _Batch) -> Span:
+            place = self._place
+            return Span(one.epoch, one.offset, one.offset, 1, place, one.position, one.size_bytes)
+
+        return odd_finding(span(batch), None if before is None else span(before), span(after))

@@ -1,0 +1,162 @@
+"""Which batches and records of a chunk a user asked for."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.findings.rows import BatchRow
+from kdump.kernels import columns as c
+from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable
+
+    from kdump.findings.rows import Pre08Row
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
+
+_NO_TIMESTAMP = -1
+
+
+class Filters(NamedTuple):
+    """What is asked for. None means: no bound. `to_*` are exclusive."""
+
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    key: bytes | None = None
+    grep: re.Pattern[bytes] | None = None
+    producer_id: int | None = None
+    control: bool | None = None
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether some batches can be told from their headers to hold nothing asked for."""
+        return any(
+            bound is not None
+            for bound in (
+                self.from_offset, self.to_offset, self.from_time_ms, self.producer_id, self.control,
+            )
+        )  # fmt: skip
+
+    @property
+    def on_records(self) -> bool:
+        """Whether records have to be looked at one by one."""
+        return any(
+            bound is not None
+            for bound in (
+                self.from_offset, self.to_offset, self.from_time_ms, self.to_time_ms,
+                self.key, self.grep,
+            )
+        )  # fmt: skip
+
+    def admits_batch(self, batches: RecordBatches, row: int) -> bool:
+        """Whether a batch can hold a record that is asked for, as far as its header tells.
+
+        A wrapper's first offset is not in its header, so only its last one excludes it.
+        """
+        flags = batches.flags_of(row)
+        if self.control is not None and bool(flags & c.CONTROL) != self.control:
+            return False
+        if self.producer_id is not None and (
+            batches.layout(row) != 2 or batches.producer_id(row) != self.producer_id
+        ):
+            return False
+        if self.from_offset is not None and batches.last_offset(row) < self.from_offset:
+            return False
+        if (
+            self.to_offset is not None
+            and not flags & c.WRAPPER
+            and batches.base_offset(row) >= self.to_offset
+        ):
+            return False
+        return self.from_time_ms is None or self._reaches(batches, row, self.from_time_ms)
+
+    def _reaches(self, batches: RecordBatches, row: int, time_ms: int) -> bool:
+        """Whether a batch's greatest time reaches a bound; a wrapper of magic 0 cannot say."""
+        layout = batches.layout(row)
+        greatest = batches.max_timestamp(row)
+        if layout == 0:
+            return bool(batches.flags_of(row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
+        # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
+        return greatest >= time_ms or (layout == 1 and greatest == _NO_TIMESTAMP)
+
+    def admits_pre08(self, row: Pre08Row | BatchRow) -> bool:
+        """Whether a row of a `.kafka` file is asked for, its offset aside.
+
+        The format has no times, keys, producers or control records, so no such bound is met.
+        """
+        if self.producer_id is not None or self.control or self.from_time_ms is not None:
+            return False
+        if isinstance(row, BatchRow):
+            return True
+        if self.key is not None:
+            return False
+        return self.grep is None or (
+            row.value is not None and self.grep.search(row.value) is not None
+        )
+
+    def shown_headers(self, batches: RecordBatches) -> array[int] | None:
+        """Return the rows of headers asked for, None for all."""
+        if not self.on_batches and self.to_time_ms is None:
+            return None
+        to_time = self.to_time_ms
+        return array(
+            "q",
+            (
+                row
+                for row in range(batches.count)
+                if self.admits_batch(batches, row)
+                and (to_time is None or _first_time(batches, row) < to_time)
+            ),
+        )
+
+    def shown_records(
+        self, data: memoryview, records: DecodedRecords, admitted: bytearray | None
+    ) -> array[int] | None:
+        """Return the rows of records asked for, None for all.
+
+        `admitted` marks the batches that passed; None: all did.
+        """
+        rows: Iterable[int] = range(records.count)
+        if admitted is not None:
+            batch = records.batches
+            rows = [row for row in rows if admitted[batch[row]]]
+        if not self.on_records:
+            return None if admitted is None else array("q", rows)
+        for values, low, high in (
+            (records.offsets, self.from_offset, self.to_offset),
+            (records.timestamps, self.from_time_ms, self.to_time_ms),
+        ):
+            if low is None and high is None:
+                continue
+            if low is not None:
+                rows = [row for row in rows if values[row] >= low]
+            if high is not None:
+                rows = [row for row in rows if values[row] < high]
+        if self.key is not None or self.grep is not None:
+            rows = [row for row in rows if self._matches(data, records, row)]
+        return array("q", rows)
+
+    def _matches(self, data: memoryview, records: DecodedRecords, row: int) -> bool:
+        key = records.key(data, row)
+        if self.key is not None and key != self.key:
+            return False
+        if self.grep is None:
+            return True
+        if key is not None and self.grep.search(key):
+            return True
+        value = records.payload(data, row)
+        return value is not None and self.grep.search(value) is not None
+
+
+def _first_time(batches: RecordBatches, row: int) -> int:
+    """The time of a batch's first record, -1 where its header does not tell."""
+    attributes = batches.attributes(row)
+    if batches.layout(row) and attributes & TIMESTAMP_TYPE_BIT:
+        return batches.max_timestamp(row)
+    if batches.flags_of(row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
+        return _NO_TIMESTAMP
+    return batches.base_timestamp(row)

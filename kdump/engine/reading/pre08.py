@@ -1,0 +1,260 @@
+"""dump of `.kafka` files (0.6, 0.7): messages, entries, or their bytes under the glass.
+
+An offset is a byte position here: that of the segment and that in the file, added (F1). All
+messages of a wrapper share the offset where the wrapper starts (F4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.reading.damage import at_place
+from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
+from kdump.kernels import reasons
+from kdump.record import bitflip
+from kdump.record.layout import PRE08_SMALLEST
+from kdump.record.pre08 import Message, codec_name, messages
+from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
+
+if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
+    from kdump.record.pre08 import Entry
+    from kdump.storage.source import Source
+
+    Item = Pre08Row | BatchRow | HexText | Finding
+
+RECORDS, BATCHES, HEX = "records", "batches", "hex"
+_SHOWN_BYTES = 1 << 16  # of an entry too large to hold, under the glass
+
+_CODES = {
+    "crc-mismatch": "crc-mismatch",
+    "magic-unknown": "magic-unknown",
+    "length-too-small": "batch-length",
+    "cut-short": "batch-cut-short",
+    "short-tail": "torn-tail",
+    "zeros": "preallocated-tail",
+    "search-given-up": "search-given-up",
+}
+_NOT_LOOKED_AT = {
+    reasons.OVER_LIMIT: "over-decompress-limit",
+    reasons.CODEC_MISSING: "codec-missing",
+    reasons.CODEC_UNKNOWN: "codec-unknown",
+    reasons.INNER_CUT_SHORT: "inner-cut-short",
+}
+
+
+def pre08_items(
+    source: Source,
+    place: Place,
+    *,
+    mode: str,
+    limit: int,
+    from_offset: int | None = None,
+    to_offset: int | None = None,
+) -> Iterator[Item]:
+    """Yield what lies in a `.kafka` file, in order, and findings where something is wrong.
+
+    `mode` is `records`, `batches` or `hex`. `limit` bounds the plain text of a compressed entry,
+    and the largest entry held in memory, in bytes. Entries that start in
+    [`from_offset`, `to_offset`) are shown; there is no index, so what lies before is walked over.
+    A broken entry shows as its header, with `crc_valid` false, whatever the mode.
+    """
+    base = place.segment or 0
+    for item in Pre08Records(source, limit=limit).walk():
+        offset = base + item.position
+        if to_offset is not None and offset >= to_offset:
+            return
+        # A gap is told of where any of it lies in the range, an entry where it starts there.
+        reaches = offset if isinstance(item, Found) else offset + item.size_bytes - 1
+        if from_offset is not None and reaches < from_offset:
+            continue
+        if isinstance(item, Pre08Gap):
+            yield from _gap(item, source, place, mode)
+        elif mode == HEX:
+            yield HexText(place, item.position, _hex(item, source, limit))
+        elif mode == BATCHES:
+            yield _batch_row(item.entry, item.position, place)
+        else:
+            yield from pre08_rows(item, place, limit)
+
+
+def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
+    """Yield the messages of one sound entry, then why there are no more, if that is so."""
+    entry, position = found.entry, found.position
+    start = (place.segment or 0) + position
+    if found.data is None:
+        message = f"The entry of {found.size_bytes:,} bytes is too large to be held in memory."
+        yield _about("over-decompress-limit", place, found, message=message)
+        return
+    count = sums_wrong = 0
+    magics_unknown: set[int] = set()
+    codec = codec_name(entry.codec)
+    for item in messages(found.data, entry, limit, start - entry.position):
+        if not isinstance(item, Message):
+            reason, detail = item
+            yield _undecodable(reason, detail, count, place, found)
+            continue
+        count += 1
+        sums_wrong += not item.crc_valid
+        if item.magic not in (0, 1):
+            magics_unknown.add(item.magic)
+        yield Pre08Row(
+            place.topic,
+            place.partition,
+            place.segment,
+            position,
+            item.magic,
+            codec,
+            start,
+            None,  # timestamps, leaders and producers are of later formats
+            None,
+            None,
+            None,
+            None,
+            None,
+            transactional=False,
+            control=None,
+            key=None,
+            value=item.payload,
+            headers=(),
+            format="0.7" if item.magic else "0.6",
+            next_offset=item.next_offset,
+        )
+    if sums_wrong:
+        words = f"{sums_wrong:,} of {count:,} messages inside have a wrong checksum."
+        yield _about("inner-crc-mismatch", place, found, message=words)
+    if magics_unknown:
+        yield _about("magic-unknown", place, found, actual=min(magics_unknown))
+
+
+def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:
+    code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
+    word = reasons.NAMES[reason]
+    message = detail or None
+    if code == "records-undecodable":
+        message = f"Decoding stops after {count:,} records: {detail or word}."
+    return _about(code, place, found, actual=word, message=message)
+
+
+def _about(
+    code: str, place: Place, found: Found, *, actual: object = None, message: str | None = None
+) -> Finding:
+    return at_place(
+        code,
+        place,
+        position=found.position,
+        size_bytes=found.size_bytes,
+        offset=(place.segment or 0) + found.position,
+        actual=actual,
+        message=message,
+    )
+
+
+def _gap(gap: Pre08Gap, source: Source, place: Place, mode: str) -> Iterator[Item]:
+    """Show what can be shown of a gap, then say what it is."""
+    if mode == HEX:
+        yield HexText(place, gap.position, _gap_hex(gap, source))
+    elif gap.entry is not None:
+        yield _batch_row(gap.entry, gap.position, place)
+    yield pre08_gap_finding(gap, source, place)
+
+
+def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
+    """Say what a gap is, and where to read on."""
+    start = (place.segment or 0) + gap.position
+    end = gap.position + gap.size_bytes
+    code = _CODES[gap.reason]
+    if gap.to_end and gap.reason == "cut-short":
+        code = "torn-tail"
+    if any(low < end and high > gap.position for low, high in source.unreadable):
+        code = "unreadable"
+    expected: object = None
+    actual: object = None
+    message: str | None = None
+    if code == "crc-mismatch" and gap.entry is not None:
+        expected, actual = gap.entry.computed_crc, gap.entry.crc
+        message = _crc_words(gap, gap.entry)
+    elif code == "magic-unknown" and gap.entry is not None:
+        actual = gap.entry.magic
+    elif code == "batch-length":
+        expected = PRE08_SMALLEST
+        message = "The length field is below the smallest message."
+    elif code == "torn-tail":
+        message = f"The last {gap.size_bytes:,} bytes are an entry that was not written to its end."
+    elif code == "batch-cut-short":
+        message = "The length field reaches beyond the file, yet valid entries follow."
+    return at_place(
+        code,
+        place,
+        position=gap.position,
+        size_bytes=gap.size_bytes,
+        offset=start,
+        expected=expected,
+        actual=actual,
+        message=message,
+        next_offset=None if gap.to_end else start + gap.size_bytes,
+    )
+
+
+def _crc_words(gap: Pre08Gap, entry: Entry) -> str:
+    """Give both sums, and the one flipped bit that explains the difference, if one does."""
+    words = f"stored {entry.crc:08x}, computed {entry.computed_crc:08x}."
+    payload = gap.position + entry.payload - entry.position
+    size = gap.position + entry.size_bytes - payload
+    flip = bitflip.find_flip(entry.crc, entry.computed_crc, size, bitflip.CRC32_POLYNOMIAL)
+    if flip is None:
+        return words
+    if flip.position is None:  # in the stored sum, whose lowest byte comes last
+        byte, bit = payload - 1 - flip.bit // 8, flip.bit % 8
+    else:
+        byte, bit = payload + flip.position, flip.bit
+    return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
+
+
+def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:
+    offset = (place.segment or 0) + position
+    return BatchRow(
+        place.topic,
+        place.partition,
+        place.segment,
+        position,
+        entry.size_bytes,
+        entry.magic,
+        codec_name(entry.codec),
+        offset,
+        offset,
+        None if entry.codec else 1,
+        entry.crc,
+        entry.crc_valid,
+        timestamp_type=None,
+        base_timestamp_ms=None,
+        max_timestamp_ms=None,
+        leader_epoch=None,
+        producer_id=None,
+        producer_epoch=None,
+        base_sequence=None,
+        last_sequence=None,
+        transactional=False,
+        control=False,
+        delete_horizon_ms=None,
+    )
+
+
+def _hex(found: Found, source: Source, limit: int) -> tuple[str, ...]:
+    from kdump.engine.hex.dump import pre08_hex_lines
+
+    entry = found.entry
+    if found.data is None:
+        return pre08_hex_lines(source.read(found.position, _SHOWN_BYTES), found.position)
+    data = found.data[entry.position : entry.position + entry.size_bytes]
+    return pre08_hex_lines(data, found.position, limit=limit)
+
+
+def _gap_hex(gap: Pre08Gap, source: Source) -> tuple[str, ...]:
+    from kdump.engine.hex.dump import gap_hex_lines, pre08_hex_lines
+
+    data = source.read(gap.position, min(gap.size_bytes, _SHOWN_BYTES))
+    if gap.entry is not None:
+        return pre08_hex_lines(data, gap.position)
+    return gap_hex_lines(data, gap.position, gap.size_bytes, gap.reason)

@@ -1,0 +1,38 @@
+"""Attribute bits that no format has a meaning for: readers pass over them, whoever set them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.engine.reading.damage import at_place
+from kdump.kernels import columns as c
+from kdump.record.layout import MEANT_BITS
+
+if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
+    from kdump.kernels.columns import RecordBatches
+
+
+def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:
+    """Say that reserved attribute bits are set, of the first batch of `count` in a segment."""
+    attributes, layout = batches.attributes(row), batches.layout(row)
+    return at_place(
+        "attributes-reserved",
+        place,
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        offset=batches.last_offset(row),
+        expected=attributes & MEANT_BITS[layout],
+        actual=attributes,
+        message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
+        f"{attributes & ~MEANT_BITS[layout]:02x} mean nothing in this format"
+        + (f"; so in {count:,} batches of the segment." if count > 1 else "."),
+    )
+
+
+def reserved_rows(batches: RecordBatches) -> list[int]:
+    """The rows whose attributes have reserved bits."""
+    if not batches.flags & c.RESERVED:
+        return []
+    return [row for row, flags in enumerate(batches.row_flags) if flags & c.RESERVED]

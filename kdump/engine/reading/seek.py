@@ -1,0 +1,100 @@
+"""Where to start reading, and what to leave out: what an index says, once the log confirmed it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.record.frames import Run
+from kdump.storage import names
+from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.source import Source
+from kdump.storage.time_index import TimeIndex
+
+if TYPE_CHECKING:
+    from kdump.storage.targets import LogFile
+
+
+def start_position(source: Source, file: LogFile, offset: int) -> int:
+    """Return a position from which a walk meets every entry that reaches `offset`.
+
+    An index entry is a claim: it serves only when a valid entry starts at its position and lies at
+    or below the offset; offsets rise in a sound log, so nothing before it is missed. Else 0.
+    """
+    base = file.name.base_offset
+    if base is None or offset <= base:
+        return 0
+    path = os.path.join(
+        os.path.dirname(file.path),
+        names.file_name(Kind.OFFSET_INDEX, base),
+    )
+    try:
+        with Source(path) as index_source:
+            index = OffsetIndex(index_source, base)
+            end = index.logical_end(source.size)
+            low, high = 0, end
+            while low < high:
+                middle = (low + high) // 2
+                if index.entry(middle).offset <= offset:
+                    low = middle + 1
+                else:
+                    high = middle
+            # The entry found may name an offset inside a later batch than the one at its position
+            # (I9), so the header has the last word; the one before it is tried then.
+            for slot in range(low - 1, max(low - 3, -1), -1):
+                position = index.entry(slot).position
+                if _confirmed(source, position, offset):
+                    return position
+    except PathError:
+        return 0
+    return 0
+
+
+def _confirmed(source: Source, position: int, offset: int) -> bool:
+    header = FileRecords(source).valid_at(position, source.size, -1)
+    if header is None:
+        return False
+    if header.flags & c.WRAPPER:
+        return header.last_offset(0) < offset
+    return header.base_offset(0) <= offset
+
+
+def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
+    """Whether a closed segment's time index proves that no record in it reaches a time.
+
+    The last entry holds the segment's greatest timestamp (I16). It is believed when the index
+    rises from end to end, the log has a batch with just that time at that offset, and nothing from
+    that batch to the end of the log is later, or broken: an index that lost its last entries
+    fails the last test.
+    """
+    base = file.name.base_offset
+    if base is None or file.active or file.name.retired:
+        return False
+    path = os.path.join(
+        os.path.dirname(file.path),
+        names.file_name(Kind.TIME_INDEX, base),
+    )
+    try:
+        with Source(path) as index_source:
+            index = TimeIndex(index_source, base)
+            if not index.entries or index.trailing_bytes or not index.extent().is_sound:
+                return False
+            last = index.entry(index.entries - 1)
+    except PathError:
+        return False
+    if last.timestamp_ms >= time_ms or last.offset < base:
+        return False
+    found = False
+    for item in FileRecords(source).walk(start_position(source, file, last.offset)):
+        if not isinstance(item, Run) or item.batches.flags & c.WRONG:
+            return False
+        batches = item.batches
+        for last_offset, greatest in zip(batches.last_offsets, batches.max_timestamps, strict=True):
+            if greatest > last.timestamp_ms:
+                return False
+            found = found or (last_offset >= last.offset and greatest == last.timestamp_ms)
+    return found

@@ -1,0 +1,344 @@
+"""One log file as chunks of rows and findings: what dump shows of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.reading.damage import (
+    at_place,
+    decode_finding,
+    first_offset,
+    flag_findings,
+    gap_finding,
+)
+from kdump.engine.reading.epoch_watch import EpochWatch
+from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
+from kdump.findings.rows import BatchChunk, RecordChunk
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record import control
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap, Oversize, Run
+from kdump.storage.file_records import FileRecords
+from kdump.storage.offsets import Offsets, end_of
+
+if TYPE_CHECKING:
+    from kdump.broker.visibility import AbortFilter
+    from kdump.engine.reading.filters import Filters
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
+    from kdump.record.batch import Decoded
+    from kdump.storage.offsets import Released
+    from kdump.storage.source import Source
+
+    Item = RecordChunk | BatchChunk | Finding
+
+RECORDS_A_CHUNK = 8192
+_GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
+_FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
+
+
+class SegmentReader:
+    """Reads one file. `want_records` False gives headers only; `deep` opens wrappers to do so.
+
+    `base_offset` is that of the file's name (None: a snapshot), `next_base` the next segment's;
+    `limit` bounds the plain text of a batch in bytes.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        place: Place,
+        *,
+        filters: Filters,
+        want_records: bool,
+        limit: int,
+        next_base: int | None = None,
+        active: bool = False,
+        deep: bool = False,
+        aborted: AbortFilter | None = None,
+    ) -> None:
+        self._source = source
+        self._place = place
+        self._filters = filters
+        self._want_records = want_records
+        self._limit = limit
+        self._next_base = next_base
+        self._active = active
+        self._deep = deep
+        self._aborted = aborted
+        self._gaps = 0
+        first = 0 if place.segment is None else place.segment
+        self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
+        self._reserved_told = False
+        self._epochs = EpochWatch(place)
+
+    def items(self, position: int = 0) -> Iterator[Item]:
+        """Yield what is asked for, from a position at which an entry is known to start."""
+        self._source.advise_sequential()
+        for turn in range(_FOLLOW_TIMES):
+            tail = None
+            records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
+            for item in records.walk(position, last_offset=self._offsets.last):
+                if isinstance(item, Gap):
+                    torn = item.reason in ("cut-short", "short-tail")
+                    if item.to_end and (torn or self._source.shrank):
+                        tail = item
+                        break
+                    yield from self._gap(item)
+                elif isinstance(item, Run):
+                    if self._past(item):
+                        return
+                    yield from self._run(item)
+                    if self._reached_end(item):
+                        return
+                else:
+                    yield from self._oversize(item)
+            if tail is None or self._source.shrank:
+                break
+            last_turn = turn == _FOLLOW_TIMES - 1
+            if last_turn or not self._active or not self._source.is_growing():
+                yield from self._gap(tail)
+                break
+            # The size was taken in the midst of a broker's write; what it wrote since is read too.
+            position = tail.position
+            self._source.refresh()
+        yield from self._told(self._offsets.release(self._next_base))
+        if self._source.shrank:
+            yield at_place("file-shrank", self._place, position=self._source.status().st_size)
+
+    def _past(self, run: Run) -> bool:
+        """Whether this run and all behind it lie above the range; offsets rise from run to run.
+
+        A wrapper's first offset is not in its header, but it lies above the entry before it.
+        """
+        to_offset = self._filters.to_offset
+        if to_offset is None or self._offsets.holds:
+            return False
+        batches = run.batches
+        if batches.flags & c.OFFSET_NOT_RISING:
+            return False
+        first, last = batches.known_offset(0), batches.last_offset(0)
+        if not self._offsets.believes(first, last):
+            return False
+        wrapper = batches.flags_of(0) & c.WRAPPER
+        return (self._offsets.last + 1 if wrapper else first) >= to_offset
+
+    def _reached_end(self, run: Run) -> bool:
+        """Whether this run ends where the range does, so that what is wrong behind is no matter."""
+        to_offset = self._filters.to_offset
+        return (
+            to_offset is not None
+            and not run.batches.flags & c.OFFSET_NOT_RISING
+            and self._offsets.last + 1 >= to_offset
+        )
+
+    def _gap(self, gap: Gap) -> Iterator[Item]:
+        """Show a damaged entry's header at once; the finding waits for the next good offset."""
+        if gap.header is not None and self._shows_gap(gap.header):
+            yield BatchChunk(self._place, gap.header)
+        yield from self._told(self._offsets.hold(gap))
+
+    def _shows_gap(self, header: RecordBatches) -> bool:
+        """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
+        filters = self._filters
+        return filters.from_offset is None or self._offsets.last + 1 >= min(
+            filters.from_offset, header.last_offset(0)
+        )
+
+    def _told(self, released: Iterable[Released]) -> Iterator[Finding]:
+        from_offset = self._filters.from_offset
+        for one in released:
+            self._gaps += 1
+            following = one.next_offset
+            if from_offset is not None and following is not None and following <= from_offset:
+                continue  # what is lost lies before the range
+            yield gap_finding(
+                one,
+                self._place,
+                self._source,
+                active=self._active,
+                brief=self._gaps > _GAPS_IN_FULL,
+            )
+
+    def _run(self, run: Run) -> Iterator[Item]:
+        batches = run.batches
+        before = self._offsets.last
+        yield from self._told(
+            self._offsets.take(batches, lambda row: first_offset(run, row, self._limit))
+        )
+        admitted = self._admitted(run)
+        yield from flag_findings(batches, self._place, before, self._next_base, admitted)
+        yield from self._reserved(batches, admitted)
+        yield from self._epochs.run(batches, admitted)
+        if self._want_records:
+            yield from self._records(run, admitted)
+        else:
+            yield from self._headers(run, admitted)
+
+    def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
+        """Say once for a segment that attribute bits are set that mean nothing."""
+        for row in () if self._reserved_told else reserved_rows(batches):
+            if admitted is None or admitted[row]:
+                self._reserved_told = True
+                yield reserved_finding(batches, row, self._place)
+                return
+
+    def _admitted(self, run: Run) -> bytearray | None:
+        """Mark the batches that can hold something asked for; None: all."""
+        filters, batches = self._filters, run.batches
+        if not filters.on_batches and self._aborted is None:
+            return None
+        marks = bytearray(batches.count)
+        for row in range(batches.count):
+            skipped = self._aborted is not None and self._aborted.skips(run, row)
+            marks[row] = not skipped and filters.admits_batch(batches, row)
+        return None if all(marks) else marks
+
+    def _headers(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
+        batches = run.batches
+        if self._deep and batches.flags & c.WRAPPER:
+            yield from self._open_wrappers(run)
+        rows = self._filters.shown_headers(batches)
+        if admitted is not None and rows is not None:
+            rows = array("q", (row for row in rows if admitted[row]))
+        elif admitted is not None:
+            rows = array("q", (row for row in range(batches.count) if admitted[row]))
+        if rows is None or rows:
+            yield BatchChunk(self._place, batches, rows)
+
+    def _open_wrappers(self, run: Run) -> Iterator[Finding]:
+        """Fill in what only the inside of a wrapper tells: first offset and number of messages."""
+        batches = run.batches
+        for row, flags in enumerate(batches.row_flags):
+            if not flags & c.WRAPPER:
+                continue
+            count, first = 0, None
+            for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
+                if piece.records.count and first is None:
+                    first = piece.records.offset(0)
+                count += piece.records.count
+                told = decode_finding(piece.reason, piece.detail, self._place, batches, row, count)
+                if told is not None:
+                    yield told
+            if first is not None:
+                batches.put(row, base_offset=first, records_count=count)
+
+    def _records(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
+        """Decode a run: many plain batches in one kernel call, the others one by one."""
+        batches = run.batches
+        row = 0
+        while row < batches.count:
+            if admitted is not None:
+                row = admitted.find(1, row)
+                if row < 0:
+                    return
+            records, following, _, reason = kernels.decode_run(
+                run.data, run.base, batches, row, RECORDS_A_CHUNK
+            )
+            if records.count:
+                yield from self._chunk(run.data, batches, records, admitted)
+            if reason >= reasons.COUNT_NEGATIVE:
+                inside = _count_of(records, following)
+                if admitted is None or admitted[following]:
+                    told = decode_finding(reason, "", self._place, batches, following, inside)
+                    if told is not None:
+                        yield told
+                following += 1
+            elif reason != reasons.END and following == row:
+                # Compressed, control, or too many records for one chunk.
+                yield from self._one(run, row, admitted)
+                following += 1
+            row = following
+
+    def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
+        batches = run.batches
+        flags = batches.flags_of(row)
+        if admitted is not None and not admitted[row]:
+            return
+        decoded = 0
+        for piece in read_batch(
+            run.data, run.base, batches, row, limit=self._limit, max_records=RECORDS_A_CHUNK
+        ):
+            controls = controls_of(piece) if flags & c.CONTROL else None
+            if piece.records.count:
+                yield from self._chunk(piece.data, batches, piece.records, admitted, controls)
+            if flags & c.WRAPPER:
+                yield from self._inner_crcs(piece, batches, row)
+            if controls is not None:
+                yield from self._controls(controls, batches, row)
+            decoded += piece.records.count
+            told = decode_finding(piece.reason, piece.detail, self._place, batches, row, decoded)
+            if told is not None:
+                yield told
+
+    def _chunk(
+        self,
+        data: bytes | bytearray | memoryview,
+        batches: RecordBatches,
+        records: DecodedRecords,
+        admitted: bytearray | None,
+        controls: list[dict[str, object] | None] | None = None,
+    ) -> Iterator[RecordChunk]:
+        rows = self._filters.shown_records(memoryview(data), records, admitted)
+        if rows is None or rows:
+            chunk = RecordChunk(self._place, data, batches, records, rows, controls)
+            yield chunk
+            # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
+            chunk.data = b""
+
+    def _inner_crcs(self, piece: Decoded, batches: RecordBatches, row: int) -> Iterator[Finding]:
+        """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
+        for number, flags in enumerate(piece.records.row_flags):
+            if flags & c.INNER_CRC_BAD:
+                yield at_place(
+                    "inner-crc-mismatch",
+                    self._place,
+                    position=batches.position(row),
+                    size_bytes=batches.size_bytes(row),
+                    offset=piece.records.offset(number),
+                )
+
+    def _controls(
+        self, controls: list[dict[str, object] | None], batches: RecordBatches, row: int
+    ) -> Iterator[Finding]:
+        for said in controls:
+            if said is not None and "malformed" in said:
+                yield at_place(
+                    "control-record",
+                    self._place,
+                    position=batches.position(row),
+                    size_bytes=batches.size_bytes(row),
+                    offset=batches.last_offset(row),
+                    actual=said["malformed"],
+                )
+
+    def _oversize(self, item: Oversize) -> Iterator[Item]:
+        batches = item.batches
+        before = self._offsets.last
+        yield from self._told(self._offsets.take(batches))
+        yield from flag_findings(batches, self._place, before, self._next_base)
+        if self._filters.admits_batch(batches, 0):
+            yield BatchChunk(self._place, batches)
+            if self._want_records:
+                told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
+                if told is not None:
+                    yield told
+
+
+def _count_of(records: DecodedRecords, row: int) -> int:
+    """How many of the records belong to one batch; it is the last of them."""
+    return sum(1 for batch in records.batches if batch == row)
+
+
+def controls_of(piece: Decoded) -> list[dict[str, object] | None]:
+    """Say what each record of a control batch means."""
+    data, records = memoryview(piece.data), piece.records
+    return [
+        control.parse(records.key(data, row), records.payload(data, row))
+        for row in range(records.count)
+    ]

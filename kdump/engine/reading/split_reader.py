@@ -1,0 +1,154 @@
+"""Reading one split: what a worker does, whichever driver runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kdump.engine.dump import log_items
+from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.segment_reader import SegmentReader
+from kdump.engine.work.splits import Seam, range_of
+from kdump.errors import KdumpError, PathError, StoreError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
+from kdump.kernels import columns as c
+from kdump.record.frames import Gap, Run
+from kdump.storage import places
+from kdump.storage.file_records import FileRecords
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.dump import DumpOptions, Item
+    from kdump.engine.work.splits import Split
+
+
+class SplitReader:
+    """Yields what `dump` yields, of one split; `seam` then says how a piece was read."""
+
+    def __init__(self, split: Split, options: DumpOptions) -> None:
+        self._split = split
+        self._options = options
+        self.seam: Seam | None = None
+
+    def items(self) -> Iterator[Item | Finding | KdumpError]:
+        """Yield rows and findings, and an error for a file that cannot be read."""
+        if self._split.segment is None:
+            yield from self._whole()
+        else:
+            yield from self._piece()
+
+    def _whole(self) -> Iterator[Item | Finding | KdumpError]:
+        told: set[str] = set()
+        for item in log_items(self._split.target, self._options):
+            if isinstance(item, StoreError):
+                raise item  # a later attempt may have an answer
+            if isinstance(item, Finding) and item.code == "file-shrank":
+                told.add(item.path)
+            yield item
+        # A file cut short at the end of a batch since it was planned would look whole.
+        for file, planned in zip(self._split.target.files, self._split.sizes, strict=True):
+            try:
+                size = places.getsize(file.path)
+            except OSError:
+                continue  # said already
+            if size < planned and file.path not in told:
+                place = Place(file.topic, file.partition, file.name.base_offset, file.path)
+                yield at_place("file-shrank", place, position=size, expected=planned, actual=size)
+
+    def _piece(self) -> Iterator[Item | Finding]:
+        """Read a piece; anything but sound batches ends it, and the seam says so."""
+        self.seam = Seam(sound=False)
+        file = self._split.target.files[0]
+        place = Place(file.topic, file.partition, file.name.base_offset, file.path)
+        try:
+            with Source(file.path) as source:
+                if source.size != self._split.sizes[0]:
+                    return
+                options = self._options
+                if options.from_time_ms is not None:
+                    from kdump.engine.reading.seek import ends_before
+
+                    if ends_before(source, file, options.from_time_ms):
+                        self.seam = Seam()
+                        return
+                reach = range_of(source, self._split)
+                if reach is None:
+                    self.seam = Seam()
+                    return
+                reader = PieceReader(
+                    source,
+                    place,
+                    filters=options.filters,
+                    want_records=options.mode == "records",
+                    limit=options.decompress_limit,
+                    next_base=file.next_base,
+                    deep=options.deep,
+                )
+                yield from reader.piece(*reach)
+                self.seam = reader.seam
+        except PathError:
+            return  # whoever reads the whole log says it, once
+
+
+class PieceReader(SegmentReader):
+    """Reads sound batches of one log from a position to another; `seam` says how that went."""
+
+    seam = Seam(sound=False)
+
+    def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
+        """Yield what is asked for of the batches that start in [start, end)."""
+        self._source.advise_sequential()
+        stop, first = start, None
+        records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
+        for item in records.walk(start, last_offset=self._offsets.last):
+            if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
+                return
+            batches = item.batches
+            if batches.last_offset(batches.count - 1) >= self._offsets.end:
+                return
+            count = _starting_before(batches, end)
+            if not count:
+                break
+            if first is None:
+                first = _lowest(batches)
+            if isinstance(item, Run):
+                if self._past(item):
+                    return
+                run = item if count == batches.count else item._replace(batches=_cut(item, count))
+                yield from self._run(run)
+                if self._reached_end(run) and self._next_base != self._filters.to_offset:
+                    return
+            else:
+                yield from self._oversize(item)
+            stop = batches.position(count - 1) + batches.size_bytes(count - 1)
+            if count < batches.count:
+                break
+        if self._source.shrank or self._source.unreadable:
+            return
+        if first is not None:
+            self.seam = Seam(start, stop, first, self._offsets.last)
+
+
+def _starting_before(batches: c.RecordBatches, end: int) -> int:
+    """How many of the batches start before a position; they lie in order."""
+    from bisect import bisect_left
+
+    return bisect_left(batches.positions, end)
+
+
+def _lowest(batches: c.RecordBatches) -> int:
+    """The offset below which the entry before must lie for the first of these to rise."""
+    if batches.layout(0) == 2:
+        return batches.base_offset(0)
+    return batches.last_offset(0)
+
+
+def _cut(run: Run, count: int) -> c.RecordBatches:
+    """Return the first of a run's batches, with the flags of these alone."""
+    part = run.batches.slice(0, count)
+    flags = 0
+    for value in part.row_flags:
+        flags |= value
+    part.flags = flags
+    return part

@@ -1,0 +1,1 @@
+"""Running work: plans cut into splits, workers, pace and progress."""

@@ -1,0 +1,96 @@
+"""How fast the work may go, and how far it has come; both may be shared by several processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, MutableSequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kdump.storage.about import DirectoryFacts
+
+#: What may be read at once after a pause, in seconds of the rate.
+_BURST_SECONDS = 0.1
+#: No sleep is longer, so that progress is shown meanwhile.
+_NAP_SECONDS = 0.2
+
+
+class Throttle:
+    """Lets through so many bytes a second, over all who share it.
+
+    `free_at` holds one number, the moment on the monotonic clock from which the next bytes may be
+    read: in memory that several processes share, with a lock, they keep one rate together.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: int,
+        free_at: MutableSequence[float] | None = None,
+        lock: AbstractContextManager[object] | None = None,
+    ) -> None:
+        self._rate = bytes_per_second
+        self._free_at = [0.0] if free_at is None else free_at
+        self._lock = nullcontext() if lock is None else lock
+
+    def wait(self, size_bytes: int, tick: Callable[[], None]) -> None:
+        """Sleep until the bytes that were just read are paid for, ticking meanwhile."""
+        with self._lock:
+            now = time.monotonic()
+            until = max(now - _BURST_SECONDS, self._free_at[0]) + size_bytes / self._rate
+            self._free_at[0] = until
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _NAP_SECONDS))
+            tick()
+
+
+class Progress:
+    """How much is planned and done, and which partition is at hand.
+
+    `slots` has one counter of bytes for each worker, which only that worker adds to; `done_before`
+    is what was done before these workers began. `tick` is called often while the work goes on, by
+    the process that shows it.
+    """
+
+    def __init__(self) -> None:
+        self.planned_bytes = 0
+        self.planned_items = 0
+        self.items_done = 0
+        self.at: list[str] = []  # the paths being read
+        self.slots: MutableSequence[int] = [0]
+        self.done_before = 0
+        self.tick: Callable[[], None] = _nothing
+        self.findings: dict[str, int] = {}
+        self.directories: list[DirectoryFacts] = []
+
+    @property
+    def done_bytes(self) -> int:
+        """Bytes of logs read so far, by all workers."""
+        return self.done_before + sum(self.slots)
+
+
+class Pace:
+    """Called with the size of each read: counts it, keeps the rate and lets progress be shown."""
+
+    def __init__(
+        self,
+        slots: MutableSequence[int],
+        number: int,
+        throttle: Throttle | None,
+        tick: Callable[[], None],
+    ) -> None:
+        self._slots = slots
+        self._number = number
+        self._throttle = throttle
+        self._tick = tick
+
+    def __call__(self, size_bytes: int) -> None:
+        """Take note of a read."""
+        self._slots[self._number] += size_bytes
+        if self._throttle is not None:
+            self._throttle.wait(size_bytes, self._tick)
+        self._tick()
+
+
+def _nothing() -> None:
+    """Nobody is looking."""

@@ -1,0 +1,246 @@
+"""Plan, step, merge: work cut into items, each done by itself, put together in order.
+
+    plan     yields items: small, picklable, with the bytes each will read
+    step     does one item: a pure function of the item and the files, `step(item, pace)`
+    merge    takes the results in the order of the plan, whoever finished first
+
+This is the driver in process: `run` calls the step itself or keeps worker processes at it. What
+comes out is the same for any number of workers. A worker that dies (out of memory, killed) is an
+error of the item it had, and another takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from kdump.engine.work.pace import Pace, Progress, Throttle
+from kdump.errors import KdumpError, PathError
+from kdump.storage import places
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
+
+
+class Item(Protocol):
+    """What a plan yields; the driver needs no more than its name."""
+
+    @property
+    def path(self) -> str:
+        """What errors about the item name."""
+
+
+ItemType = TypeVar("ItemType", bound=Item)
+ResultType = TypeVar("ResultType")
+Step = Callable[[ItemType, Pace], ResultType]
+#: Results that wait for an earlier one; the workers pause when there are more.
+_AHEAD = 1024
+_TICK_SECONDS = 0.1
+
+
+def run(
+    items: Sequence[ItemType],
+    step: Step[ItemType, ResultType],
+    *,
+    jobs: int = 1,
+    bytes_per_second: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+    """Yield each item with its result, or with the error that ended it, in the plan's order."""
+    progress = progress or Progress()
+    jobs = min(jobs, len(items))
+    if jobs <= 1:
+        return _run_here(items, step, bytes_per_second, progress)
+    return _run_workers(items, step, jobs, bytes_per_second, progress)
+
+
+def _run_here(
+    items: Sequence[ItemType],
+    step: Step[ItemType, ResultType],
+    bytes_per_second: int | None,
+    progress: Progress,
+) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+    throttle = Throttle(bytes_per_second) if bytes_per_second else None
+    pace = Pace(progress.slots, 0, throttle, progress.tick)
+    for item in items:
+        progress.at = [item.path]
+        result: ResultType | KdumpError
+        try:
+            result = step(item, pace)
+        except KdumpError as error:
+            result = error
+        progress.items_done += 1
+        yield item, result
+
+
+class _Worker(NamedTuple):
+    process: BaseProcess
+    pipe: Connection
+    slot: int
+
+
+class WorkerError(RuntimeError):
+    """A mistake of ours in a worker process; the text is its traceback."""
+
+
+class _Failure(NamedTuple):
+    """An exception that is a mistake of ours, on its way to the process that can show it."""
+
+    traceback: str
+
+
+def _run_workers(
+    items: Sequence[ItemType],
+    step: Step[ItemType, ResultType],
+    jobs: int,
+    bytes_per_second: int | None,
+    progress: Progress,
+) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+    from multiprocessing import get_context
+
+    # A fork shares what is loaded and starts in a millisecond; elsewhere it is not safe, nor where
+    # a store's client has threads.
+    forks = sys.platform == "linux" and not places.is_any_store_open()
+    context: BaseContext = get_context("fork" if forks else "spawn")
+    pool = _Pool(context, step, jobs, bytes_per_second)
+    progress.slots = pool.slots
+    done: dict[int, ResultType | KdumpError] = {}
+    handed = 0
+    try:
+        for number, item in enumerate(items):
+            while number not in done:
+                while handed < min(len(items), number + _AHEAD) and pool.idle:
+                    pool.hand(handed, items[handed])
+                    handed += 1
+                progress.at = [items[busy].path for busy in sorted(pool.busy)]
+                done.update(pool.collect(items))
+                progress.items_done = number + len(done)
+                progress.tick()
+            yield item, done.pop(number)
+    finally:
+        pool.close()
+
+
+class _Pool:
+    """The worker processes, what each is at, and what they share."""
+
+    def __init__(
+        self,
+        context: BaseContext,
+        step: Callable[[Any, Pace], object],
+        jobs: int,
+        bytes_per_second: int | None,
+    ) -> None:
+        self.slots: Any = context.RawArray("q", jobs)
+        self._context = context
+        self._step = step
+        self._throttle = None
+        if bytes_per_second:
+            free_at: Any = context.RawArray("d", 1)
+            self._throttle = Throttle(bytes_per_second, free_at, context.Lock())
+        self.busy: dict[int, _Worker] = {}  # by the number of the item
+        self.idle: list[_Worker] = [self._start(slot) for slot in range(jobs)]
+
+    def _start(self, slot: int) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(  # type: ignore[attr-defined]
+            target=_work,
+            args=(theirs, self._step, self.slots, slot, self._throttle, os.getpid()),
+            daemon=True,
+        )
+        process.start()
+        theirs.close()
+        return _Worker(process, ours, slot)
+
+    def hand(self, number: int, item: object) -> None:
+        """Give an item to a worker that has none."""
+        worker = self.idle.pop()
+        self.busy[number] = worker
+        try:
+            worker.pipe.send(item)
+        except BrokenPipeError:
+            pass  # it died; `collect` says so
+
+    def collect(self, items: Sequence[Item]) -> dict[int, Any]:
+        """Wait a moment for results; give those that came, by number."""
+        from multiprocessing.connection import wait
+
+        ready = set(wait([worker.pipe for worker in self.busy.values()], _TICK_SECONDS))
+        came: dict[int, Any] = {}
+        for number, worker in list(self.busy.items()):
+            if worker.pipe not in ready:
+                continue
+            del self.busy[number]
+            try:
+                result = worker.pipe.recv()
+            except (EOFError, OSError):
+                came[number] = _death(worker, items[number].path)
+                self.idle.append(self._start(worker.slot))
+                continue
+            self.idle.append(worker)
+            if isinstance(result, _Failure):
+                raise WorkerError(f"in a worker process:\n{result.traceback}")
+            came[number] = result
+        return came
+
+    def close(self) -> None:
+        """End all workers, whatever they are at."""
+        workers = [*self.idle, *self.busy.values()]
+        for worker in workers:
+            worker.process.terminate()
+        for worker in workers:
+            worker.process.join()
+            worker.pipe.close()
+
+
+def _death(worker: _Worker, path: str) -> PathError:
+    worker.pipe.close()
+    worker.process.join()
+    code = worker.process.exitcode or 0
+    how = f"signal {-code}" if code < 0 else f"status {code}"
+    return PathError(path, f"the worker process that read it died ({how})")
+
+
+def _work(
+    pipe: Connection,
+    step: Callable[[Any, Pace], object],
+    slots: Any,
+    slot: int,
+    throttle: Throttle | None,
+    parent: int,
+) -> None:
+    """Do items until there are no more, or until nobody is left to take a result."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+
+    def leave_with_parent() -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    pace = Pace(slots, slot, throttle, leave_with_parent)
+    while True:
+        while not pipe.poll(1.0):
+            leave_with_parent()
+        try:
+            item = pipe.recv()
+        except (EOFError, OSError):
+            return
+        result: object
+        try:
+            result = step(item, pace)
+        except KdumpError as error:
+            result = error
+        except Exception:  # a mistake of ours must reach the person, from any process
+            import traceback
+
+            result = _Failure(traceback.format_exc())
+        pipe.send(result)

@@ -1,0 +1,92 @@
+"""Findings: one thing wrong, or worth knowing, at one place.
+
+Codes are stable words, listed in `catalogue.py`. Severity is decided there and nowhere else; a
+command only compares it with `--fail-on`. Both sides of a failed comparison stand in the finding.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.findings.catalogue import CATALOGUE, LOUDEST, Severity
+
+
+class Finding(NamedTuple):
+    """One thing wrong, or worth knowing, about `size_bytes` bytes from `position` on."""
+
+    code: str
+    severity: Severity
+    path: str
+    topic: str | None
+    partition: int | None
+    segment: int | None
+    position: int | None
+    size_bytes: int | None
+    offset: int | None
+    expected: object
+    actual: object
+    message: str
+    consequences: tuple[str, ...] = ()
+    lost_at_least: int | None = None  # records, where a range of the log cannot be read
+    lost_at_most: int | None = None
+    next_offset: int | None = None  # the first behind it that can be read from disk
+    served_from: int | None = None  # the first from which on a broker serves consumers again
+    skipped_by_seek: int | None = None  # sound records that a seek there passes over
+    served_by: str | None = None  # the version asked, "running" or "starting"; None: nobody was
+    more: int = 0  # so many others of its code were counted and are not told of one by one
+
+    @property
+    def urgency(self) -> tuple[int, bool]:
+        """How soon it is to be told, in rising order."""
+        return self.severity.rank, self.code in LOUDEST
+
+    def fields(self) -> dict[str, object]:
+        """The members of the JSON row, in order; how many more there are its message says."""
+        members = self._asdict()
+        del members["more"]
+        members["severity"] = self.severity.value
+        members["consequences"] = list(self.consequences)
+        return members
+
+
+def finding(
+    code: str,
+    *,
+    path: str,
+    message: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    segment: int | None = None,
+    position: int | None = None,
+    size_bytes: int | None = None,
+    offset: int | None = None,
+    expected: object = None,
+    actual: object = None,
+    consequences: tuple[str, ...] = (),
+    lost_at_least: int | None = None,
+    lost_at_most: int | None = None,
+    next_offset: int | None = None,
+) -> Finding:
+    """Make a finding of a code in the catalogue; the message defaults to the code's sentence."""
+    entry = CATALOGUE[code]
+    return Finding(
+        code,
+        entry.severity,
+        path,
+        topic,
+        partition,
+        segment,
+        position,
+        size_bytes,
+        offset,
+        expected,
+        actual,
+        message if message is not None else entry.sentence,
+        consequences,
+        lost_at_least,
+        lost_at_most,
+        next_offset,
+    )
+
+
+__all__ = ["CATALOGUE", "Finding", "Severity", "finding"]

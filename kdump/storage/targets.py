@@ -1,0 +1,305 @@
+"""From paths to files: what a command is asked to look at, in the order in which it does.
+
+A path is a file, a partition directory or a data directory. What a directory is, its content
+says before its name: `data-1` may be either.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
+from kdump.storage import names, places
+from kdump.storage.data_directories import spread
+from kdump.storage.local_log import LocalLog, looks_like_partition
+from kdump.storage.log_dir import LogDir
+from kdump.storage.names import Kind
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from kdump.storage.names import FileName
+
+#: Files that a whole partition does not stand for.
+_ONLY_NAMED = (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT)
+LOG_DIR_SETTINGS = ("log.dirs", "log.dir", "metadata.log.dir")
+
+
+class LogFile(NamedTuple):
+    """One file to read.
+
+    `next_base` is the base offset of the segment after it, if there is one; `active` says that it
+    is the newest of a partition, which a broker may be writing to.
+    """
+
+    path: str
+    name: FileName
+    topic: str | None
+    partition: int | None
+    next_base: int | None
+    active: bool
+
+
+class Target(NamedTuple):
+    """One partition, or what was named of it.
+
+    `log` is None for files that belong to no partition; `whole` says that all of the partition is
+    meant, not just a file of it.
+    """
+
+    topic: str | None
+    partition: int | None
+    path: str
+    log: LocalLog | None
+    files: tuple[LogFile, ...]
+    whole: bool
+
+    def log_dir(self) -> LogDir | None:
+        """The data directory around it, if it can be listed."""
+        if self.log is None:
+            return None
+        try:
+            return LogDir.open(places.parent(self.log.path))
+        except PathError:
+            return None
+
+
+class Selection(NamedTuple):
+    """What narrows a data directory."""
+
+    topic: str | None = None  # a glob
+    partition: int | None = None
+    retired: bool = False
+
+    def admits(self, topic: str | None, partition: int | None) -> bool:
+        """Whether a partition is asked for; one without a name is, unless a name is asked for."""
+        if self.topic is not None and not (topic and fnmatchcase(topic, self.topic)):
+            return False
+        return self.partition is None or partition == self.partition
+
+
+def resolve(
+    paths: Iterable[str],
+    selection: Selection,
+    server_properties: str | None = None,
+    *,
+    loose: bool = False,
+    listed: bool = True,
+) -> Iterator[Target | KdumpError]:
+    """Yield what lies under the paths, or an error for each path that cannot be read.
+
+    A broker's own settings name its data directories where there are no paths. Nothing is yielded
+    twice, however it is spelled, and nothing at all is an error too. `loose`: the files of a data
+    directory that belong to no partition are asked for as well. `listed`: the files of a partition
+    are asked for one by one.
+    """
+    found = failed = False
+    named = list(paths)
+    if server_properties is not None and not named:
+        named = data_directories(server_properties)
+    every = [each for path in named for each in spread(path)]
+    once = _Once(every, selection)
+    retired: list[str] = []
+    for path in every:
+        try:
+            for item in _one(path, selection, retired, loose=loose, listed=listed):
+                found |= isinstance(item, Target)
+                failed |= not isinstance(item, Target)
+                if not isinstance(item, Target) or once.is_new(item):
+                    yield item
+        except (PathError, StoreError) as error:
+            failed = True
+            yield error
+    if not found and not failed:
+        what = ", ".join(named)
+        yield NothingToDo(
+            f"no partition under {what}" + _narrowed(selection) + _retired_words(retired)
+        )
+
+
+class _Once:
+    """Tells what was seen before under another path or spelling of it."""
+
+    def __init__(self, paths: list[str], selection: Selection) -> None:
+        self._selection = selection
+        self._several = len(paths) > 1
+        self._seen: set[str] = set()
+        self._directories = set(map(places.real, paths)) if self._several else set()
+
+    def is_new(self, target: Target) -> bool:
+        """Say whether a target is to be looked at; a file is not, where its directory will be."""
+        if not self._several:
+            return True
+        place = places.real(target.path)
+        if place in self._seen or (not target.whole and self._comes_whole(target, place)):
+            return False
+        self._seen.add(place)
+        return True
+
+    def _comes_whole(self, target: Target, place: str) -> bool:
+        file = target.files[0].name
+        log = target.log
+        if log is None or file.kind in _ONLY_NAMED or (file.retired and not self._retired):
+            return False
+        directory = places.parent(place)
+        if not self._selection.admits(log.topic, log.partition):
+            return False
+        if directory in self._directories:
+            return True
+        is_live = log.name is not None and (log.name.retirement is None or self._retired)
+        return is_live and places.parent(directory) in self._directories
+
+    @property
+    def _retired(self) -> bool:
+        return self._selection.retired
+
+
+def data_directories(server_properties: str) -> list[str]:
+    """Return the data directories a broker's own settings name, each once."""
+    from kdump.storage.properties import java_properties
+
+    text = whole(server_properties, 1 << 20).decode("utf-8", "replace")
+    settings = dict(java_properties(text))
+    named = settings.get("log.dirs") or settings.get("log.dir") or ""
+    directories = [part.strip() for part in named.split(",")]
+    directories.append(settings.get("metadata.log.dir", "").strip())
+    unique = list(dict.fromkeys(filter(None, directories)))
+    if not unique:
+        raise PathError(server_properties, "names no data directory (log.dirs or log.dir)")
+    return unique
+
+
+def _narrowed(selection: Selection) -> str:
+    asked = []
+    if selection.topic is not None:
+        asked.append(f"topic {selection.topic!r}")
+    if selection.partition is not None:
+        asked.append(f"partition {selection.partition}")
+    return f" that matches {' and '.join(asked)}" if asked else ""
+
+
+def _retired_words(retired: list[str]) -> str:
+    """Say that there is something after all, and how to ask for it."""
+    if not retired:
+        return ""
+    more = f" and {len(retired) - 1:,} more" if len(retired) > 1 else ""
+    return f"; {retired[0]}{more} would be read with --retired"
+
+
+def _one(
+    path: str, selection: Selection, retired: list[str], *, loose: bool, listed: bool
+) -> Iterator[Target | KdumpError]:
+    """Yield what lies under one path; what is passed over as retired goes to a list."""
+    if not places.isdir(path):
+        yield _file(path)
+        return
+    try:
+        entries = places.listdir(path)
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    log = LocalLog(path, entries)
+    has_segments = looks_like_partition(entries)
+    if has_segments:
+        if selection.admits(log.topic, log.partition):
+            yield _partition(log, selection, listed=listed)
+        # A stray segment in a data directory must not hide the partitions in it.
+        if not any(map(names.parse_directory, entries)):
+            return
+    directory = LogDir.open(path)
+    yield from _unknown(directory, selection)
+    if not has_segments and not directory.partitions and log.name is not None:
+        yield _partition(log, selection, listed=listed)
+        return
+    if (
+        loose
+        and not has_segments
+        and directory.files
+        and selection.topic is None
+        and selection.partition is None
+    ):
+        yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
+    for name, at in directory.partitions:
+        if not selection.admits(name.topic, name.partition):
+            continue
+        if name.retirement is not None and not selection.retired:
+            retired.append(os.path.basename(at))
+            continue
+        try:
+            yield _partition(LocalLog.open(at), selection, listed=listed)
+        except PathError as error:
+            if places.lexists(at):
+                yield error  # else it vanished between listing and looking
+
+
+def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
+    """Tell of entries that cannot be told from partitions, where such a one is asked for."""
+    for name, error in directory.unknown:
+        if name is not None and name.retirement is not None and not selection.retired:
+            continue
+        if selection.admits(name and name.topic, name and name.partition):
+            yield error
+
+
+def _loose(files: list[str]) -> Iterator[LogFile]:
+    """The files of a data directory itself; its `.checkpoint` is no partition's log."""
+    for path in files:
+        name = names.parse(os.path.basename(path))
+        if name.kind not in (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT) and not name.retired:
+            yield LogFile(path, name, None, None, None, active=False)
+
+
+def _partition(log: LocalLog, selection: Selection, *, listed: bool) -> Target:
+    files: list[LogFile] = []
+    topic, partition = log.topic, log.partition
+    if not listed:
+        return Target(topic, partition, log.path, log, (), whole=True)
+    logs = log.logs
+    for number, segment in enumerate(log.segments):
+        at = logs.index(segment) if segment.log is not None else -1
+        following = logs[at + 1].base_offset if 0 <= at < len(logs) - 1 else None
+        active = number == len(log.segments) - 1
+        for path in segment.files.values():
+            name = names.parse(os.path.basename(path))
+            files.append(LogFile(path, name, topic, partition, following, active))
+    files.extend(
+        LogFile(path, name, topic, partition, None, active=False) for name, path in log.others
+    )
+    if selection.retired:
+        files.extend(
+            LogFile(path, name, topic, partition, None, active=False) for name, path in log.retired
+        )
+    return Target(topic, partition, log.path, log, tuple(files), whole=True)
+
+
+def _file(path: str) -> Target:
+    """Stand a single file in its partition: its name and its neighbours say where it belongs."""
+    try:
+        places.stat(path)
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    except ValueError as error:  # a null character
+        raise PathError(path, str(error)) from error
+    name = names.parse(os.path.basename(path))
+    parent = os.path.dirname(path) or "."
+    log: LocalLog | None = None
+    following: int | None = None
+    active = False
+    if name.kind in names.SEGMENT_KINDS or names.parse_directory(_name_of(parent)):
+        try:
+            log = LocalLog.open(parent)
+        except PathError:
+            log = None
+    if log is not None and name.base_offset is not None and not name.retired:
+        bases = [segment.base_offset for segment in log.logs]
+        following = min((base for base in bases if base > name.base_offset), default=None)
+        active = following is None
+    topic = log.topic if log else None
+    partition = log.partition if log else None
+    file = LogFile(path, name, topic, partition, following, active)
+    return Target(topic, partition, path, log, (file,), whole=False)
+
+
+def _name_of(directory: str) -> str:
+    return os.path.basename(places.absolute(directory))

@@ -1,0 +1,27 @@
+"""Commands on sample data, and what comes of them wherever it lies."""
+
+import re
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from kdump.cli import cli
+
+DATA = Path(__file__).parents[2] / "sample-data"
+COMMANDS = [
+    "verify --deep --format jsonl {}",
+    "verify --predict --format jsonl {}",
+    "dump --format jsonl {}",
+    "dump --entries --format jsonl {}",
+    "dump --visible --isolation read_committed --format jsonl {}",
+    "find-offset --format jsonl {} 5",
+    "find-time --format jsonl {} 1700050000000",
+]
+
+
+def answer(command: str, root: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(cli, command.format(root).split())
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    texts = (re.sub(r'"seconds":[0-9.e-]+', "", text) for text in (result.stdout, result.stderr))
+    stdout, stderr = (text.replace(root, "ROOT") for text in texts)
+    return result.exit_code, stdout, stderr
