@@ -126,7 +126,9 @@ class Worker:
         self._out = (self.directory / "out").open("wb")
         self._errors = (self.directory / "errors").open("wb")
         environment = os.environ | {
-            "PYTHONPATH": os.pathsep.join(filter(None, (str(TESTS), str(TESTS / "support"), os.environ.get("PYTHONPATH"))))
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, (str(TESTS), str(TESTS / "support"), os.environ.get("PYTHONPATH")))
+            )
         }
         self.process = subprocess.Popen(
             [sys.executable, "-m", "fuzz.campaign", "--work", str(self.directory)],

@@ -44,7 +44,6 @@ MOST_PACKED_BYTES = 512 << 20
 #: So many bytes of log may leave one. In fewer, batches are so small that reading is no more work;
 #: of more, not even common batches of 16 KiB could be packed, so that less is cut instead.
 _LEAST_SHARE, _MOST_SHARE = 64, 2048
-_LOOSE_SHARE = 256  # up to here there is room for what costs little to pack
 
 Driver = Callable[..., Iterator[tuple[Any, Any]]]
 
@@ -67,8 +66,7 @@ def read_in_pieces(
         return items
     planned = sum(split.size_bytes for _, split in splits)
     share = max(_LEAST_SHARE, -(-planned // most))
-    tight = share > _LOOSE_SHARE
-    pieces = [Piece(number, split, share, tight) for number, split in splits]
+    pieces = [Piece(number, split, share) for number, split in splits]
     walk = partial(walk_piece, deep=options.deep, limit=options.limit, settings=settings)
     kept = _Kept(most)
     results = driver(

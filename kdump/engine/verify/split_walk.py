@@ -36,13 +36,12 @@ _SOUND = c.COMPRESSED | c.TRANSACTIONAL | c.CONTROL  # flags of batches that a p
 class Piece(NamedTuple):
     """What one worker walks: part of a log, or some whole ones, of item number `item`.
 
-    `share` is how many bytes of log may leave one byte; `tight`: more work for less of them.
+    `share` is how many bytes of log may leave one byte.
     """
 
     item: int
     split: Split
     share: int
-    tight: bool
 
     @property
     def path(self) -> str:
@@ -69,8 +68,8 @@ def walk_piece(
         assert base is not None
         try:
             walk = _Walk(split, pace, used, limit=limit, deep=deep, settings=settings)
-            walked = walk.walk(Packer(tight=piece.tight))
-        except (KdumpError, OverflowError):
+            walked = walk.walk(Packer())
+        except KdumpError:
             walked = None  # whoever reads the whole log says why
         found.append(walked or Walked(base, Seam(sound=False)))
     return found

@@ -1,11 +1,12 @@
-"""What a walk over a sound piece of a log leaves: the headers of its batches, packed.
+"""The headers of a sound piece of a log, packed: what a walk over it leaves for the judge.
 
 Whoever reads a piece sends this to whoever judges the whole partition, who hands the checks the
 very runs that a walk over the log would: the same batches in each, since some checks look at a run
-at a time. No check of a sound log looks at bytes other than of control batches, or at checksums but
-of batches at sequence 0, which may be one sent twice; of others the checksum is left out, as 0.
+at a time. No check of a sound log looks at bytes other than of control batches.
 
-Headers are alike, and most fields follow from others: `_pack` writes what does not follow.
+Columns of headers are packed with zlib at its fastest: 12 to 20 bytes a batch, 0.6 microseconds.
+Writing differences, and only what does not follow from other columns, was tried: a fifth of the
+size, twice the time, and 130 lines; of 1 GiB of common batches of 16 KiB that saves 1 MiB.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from itertools import accumulate, chain
-from operator import add, or_, sub
+from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.scan import FEW, PLAIN
@@ -35,17 +35,9 @@ if TYPE_CHECKING:
 Identity = tuple[int, int, int]
 
 _ROWS_A_CHUNK = 1 << 14
-_HEAD = struct.Struct("=qq?")  # rows, position of the first, whether it is packed tightly
-_ALL = tuple(k for k in range(c.BATCH_WIDTH) if k not in (c.B_POSITION, c.B_CRC, c.B_COMPUTED_CRC))
-# Written as they are, as differences from row to row, and from another column. The counts of
-# records follow from the offsets, sequence numbers from these and the producer's batch before.
-_AS_IS = (
-    c.B_SIZE, c.B_MAGIC, c.B_ATTRIBUTES, c.B_LEADER_EPOCH, c.B_PRODUCER_ID, c.B_PRODUCER_EPOCH,
-    c.B_FLAGS, c.B_LAYOUT,
-)  # fmt: skip
-_RISING = (c.B_LAST_OFFSET, c.B_MAX_TIMESTAMP)
-_BELOW = ((c.B_BASE_OFFSET, c.B_LAST_OFFSET), (c.B_BASE_TIMESTAMP, c.B_MAX_TIMESTAMP))
-_SAME, _PLANES = b"\0", b"\1"
+_HEAD = struct.Struct("=q")  # rows
+#: Of a sound batch the computed checksum is the stored one.
+_PACKED = tuple(k for k in range(c.BATCH_WIDTH) if k != c.B_COMPUTED_CRC)
 
 
 class Walked(NamedTuple):
@@ -84,15 +76,10 @@ def fits(pieces: Sequence[Walked], identity: Identity | None = None) -> bool:
 
 
 class Packer:
-    """Takes up runs of sound batches; `size_bytes` is what they have become so far.
+    """Packs the headers of sound batches, run by run; `size_bytes` is what they have become."""
 
-    `tight`: some 6 bytes a batch instead of some 25, for several times the work. Raises
-    OverflowError for numbers so far apart that no difference can be kept.
-    """
-
-    def __init__(self, *, tight: bool = True) -> None:
+    def __init__(self) -> None:
         self.size_bytes = 0
-        self._tight = tight
         self._chunks: list[bytes] = []
         self._parts: list[RecordBatches] = []
         self._rows = 0
@@ -118,155 +105,29 @@ class Packer:
 
     def _flush(self) -> None:
         if self._parts:
-            chunk = _pack(RecordBatches.join(self._parts), bytes(self._control), self._tight)
+            chunk = _pack(RecordBatches.join(self._parts), bytes(self._control))
             self._chunks.append(chunk)
             self.size_bytes += len(chunk)
             self._parts, self._rows = [], 0
             self._control.clear()
 
 
-def _pack(batches: RecordBatches, control: bytes, tight: bool) -> bytes:
-    parts: list[bytes] = []
-    if tight:
-        _put_tightly(parts, batches)
-    else:
-        for k in _ALL:
-            _put(parts, batches.column(k))
-    sums = batches.crcs
-    rows = _firsts(batches.base_sequences)
-    parts += (array("I", (sums[row] for row in rows)).tobytes(), control)
-    data = b"".join(parts)
-    head = _HEAD.pack(batches.count, batches.position(0), tight)
-    return head + (zlib.compress(data, 1) if tight else data)
-
-
-def _put_tightly(parts: list[bytes], batches: RecordBatches) -> None:
-    for k in _AS_IS:
-        _put(parts, batches.column(k))
-    for k in _RISING:
-        column = batches.column(k)
-        _put(parts, map(sub, column, chain((0,), column)))
-    spans: array[int] = array("q")
-    for k, above in _BELOW:
-        differences = array("q", map(sub, batches.column(above), batches.column(k)))
-        spans = spans or differences
-        _put(parts, differences)
-    _put(parts, map(sub, batches.records_counts, spans))
-    _put_sequences(parts, batches, spans)
-
-
-def _put_sequences(parts: list[bytes], batches: RecordBatches, spans: array[int]) -> None:
-    """Write by how much each sequence number is not the one behind the producer's batch before."""
-    sequences, producer_ids = batches.base_sequences, batches.producer_ids
-    if _is_same(producer_ids):  # then they run as the offsets do
-        parts.append(_SAME)
-        _put(parts, map(sub, sequences, batches.base_offsets))
-        return
-    parts.append(_PLANES)
-    expected: dict[int, int] = {}
-    differences = array("q")
-    for producer_id, sequence, span in zip(producer_ids, sequences, spans, strict=True):
-        differences.append(sequence - expected.get(producer_id, 0))
-        expected[producer_id] = sequence + span + 1
-    _put(parts, differences)
-
-
-def _firsts(sequences: memoryview) -> Sequence[int]:
-    """Give the rows at sequence 0, whose checksums tell whether they are the same batch."""
-    if _is_same(sequences):
-        return () if len(sequences) and sequences[0] else range(len(sequences))
-    return [row for row, sequence in enumerate(sequences) if not sequence]
-
-
-def _is_same(column: memoryview) -> bool:
-    raw = column.tobytes()
-    return raw == raw[:8] * len(column)
-
-
-def _put(parts: list[bytes], column: Iterable[int]) -> None:
-    """Write a column as its bytes' planes, since most of them are all the same."""
-    raw = (column if isinstance(column, array) else array("q", column)).tobytes()
-    if raw == raw[:8] * (len(raw) // 8):
-        parts += (_SAME, raw[:8])
-        return
-    parts.append(_PLANES)
-    for k in range(8):
-        plane = raw[k::8]
-        parts += (_SAME, plane[:1]) if plane.count(plane[:1]) == len(plane) else (_PLANES, plane)
+def _pack(batches: RecordBatches, control: bytes) -> bytes:
+    columns = b"".join(bytes(batches.column(k)) for k in _PACKED)
+    return _HEAD.pack(batches.count) + zlib.compress(columns + control, 1)
 
 
 class _Chunk:
     """Reads what `_pack` wrote."""
 
     def __init__(self, packed: bytes) -> None:
-        self.rows, position, tight = _HEAD.unpack_from(packed)
-        self._data = zlib.decompress(packed[_HEAD.size :]) if tight else packed
-        self._at = 0 if tight else _HEAD.size
+        (rows,) = _HEAD.unpack_from(packed)
+        data = memoryview(zlib.decompress(packed[_HEAD.size :]))
         self.columns = [array("q") for _ in range(c.BATCH_WIDTH)]
-        if tight:
-            self._take_tight()
-        else:
-            for k in _ALL:
-                self.columns[k] = self._take()
-        columns = self.columns
-        starts = accumulate(columns[c.B_SIZE][:-1], initial=position)
-        columns[c.B_POSITION] = array("q", starts)
-        columns[c.B_CRC] = columns[c.B_COMPUTED_CRC] = self._sums(columns[c.B_BASE_SEQUENCE])
-        self.control = self._data[self._at :]
-
-    def _take_tight(self) -> None:
-        columns = self.columns
-        for k in _AS_IS:
-            columns[k] = self._take()
-        for k in _RISING:
-            columns[k] = array("q", accumulate(self._take()))
-        spans: array[int] = array("q")
-        for k, above in _BELOW:
-            differences = self._take()
-            spans = spans or differences
-            columns[k] = array("q", map(sub, columns[above], differences))
-        columns[c.B_RECORDS_COUNT] = array("q", map(add, self._take(), spans))
-        columns[c.B_BASE_SEQUENCE] = self._sequences(columns[c.B_PRODUCER_ID], spans)
-
-    def _sequences(self, producer_ids: array[int], spans: array[int]) -> array[int]:
-        if self._is_same():
-            return array("q", map(add, self._take(), self.columns[c.B_BASE_OFFSET]))
-        expected: dict[int, int] = {}
-        sequences = array("q")
-        for producer_id, difference, span in zip(producer_ids, self._take(), spans, strict=True):
-            sequence = difference + expected.get(producer_id, 0)
-            sequences.append(sequence)
-            expected[producer_id] = sequence + span + 1
-        return sequences
-
-    def _sums(self, sequences: array[int]) -> array[int]:
-        sums = array("q", bytes(8 * self.rows))
-        rows = _firsts(memoryview(sequences))
-        known = array("I")
-        known.frombytes(self._next(known.itemsize * len(rows)))
-        for row, one in zip(rows, known, strict=True):
-            sums[row] = one
-        return sums
-
-    def _take(self) -> array[int]:
-        column = array("q")
-        if self._is_same():
-            return self._bytes_to(column, self._next(8) * self.rows)
-        raw = bytearray(8 * self.rows)
-        for k in range(8):
-            raw[k::8] = self._next(1) * self.rows if self._is_same() else self._next(self.rows)
-        return self._bytes_to(column, raw)
-
-    def _bytes_to(self, column: array[int], raw: bytes | bytearray) -> array[int]:
-        column.frombytes(raw)
-        return column
-
-    def _is_same(self) -> bool:
-        return self._next(1) == _SAME
-
-    def _next(self, size: int) -> bytes:
-        self._at += size
-        return self._data[self._at - size : self._at]
+        for number, k in enumerate(_PACKED):
+            self.columns[k].frombytes(data[8 * rows * number : 8 * rows * (number + 1)])
+        self.columns[c.B_COMPUTED_CRC] = self.columns[c.B_CRC]
+        self.control = data[8 * rows * len(_PACKED) :]
 
 
 class _Rows:
