@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
+    from kdump.output.items import Item
     from kdump.output.progress import Written
-    from kdump.output.sink import Item, Sink
+    from kdump.output.sink import Sink
 
 
 class CompareResults(Results):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kdump.engine.dump import DumpOptions
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 _SHOWN = under("What is shown")
 _RANGES = under("Ranges")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.reindex.run import Item, ReindexOptions
+    from kdump.engine.reindex.options import Item, ReindexOptions
 
 _DONE = under("What is done")
 _RECOVERY = under("Whose recovery")
@@ -112,7 +112,8 @@ def reindex(
     """
     from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.results import Results, form_of
-    from kdump.engine.reindex.run import ReindexOptions, kinds_of
+    from kdump.engine.reindex.options import ReindexOptions
+    from kdump.engine.reindex.run import kinds_of
     from kdump.engine.reindex.run import reindex as items
     from kdump.output.terminal import is_terminal
     from kdump.output.writable import need_writable_directory

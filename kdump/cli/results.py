@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kdump.cli.asked import Writing
     from kdump.engine.work.pace import Progress
     from kdump.findings.finding import Finding
+    from kdump.output.items import Item
     from kdump.output.progress import Written
-    from kdump.output.sink import Item
     from kdump.output.target import OutputFile
 
 _BINARY_FORMS = ("parquet", "arrow")

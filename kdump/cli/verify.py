@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from click.core import Context
 
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
 
 _CHECKED = under("What is checked")
 _AMOUNT = under("How much at a time")
@@ -258,7 +258,7 @@ def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writi
 
 
 def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
 
     return VerifyOptions(
         topic=asked["topic"],

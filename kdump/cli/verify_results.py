@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from kdump.cli.asked import Writing
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
+    from kdump.output.items import Item
     from kdump.output.progress import Written
-    from kdump.output.sink import Item
     from kdump.output.verify_textfile import Place
 
 #: The state is written so often while a run goes on, so that a killed one loses little.

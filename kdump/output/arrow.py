@@ -14,7 +14,7 @@ from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, sc
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.
 #: Offsets in it are int32, so the second must stay well below 1 GiB; and it is held several times

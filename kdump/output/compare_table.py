@@ -19,7 +19,7 @@ from kdump.output.verify_words import seconds_text, wrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 _WIDEST = 100
 _INDENT = " " * 4

@@ -18,7 +18,7 @@ from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 _QUOTED = re.compile('[",\r\n]')
 #: What begins a formula in a spreadsheet, also written wide as in East Asian texts.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kdump.findings.rows import Place
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 _encoder: Callable[[object], str] | None = None
 

@@ -17,7 +17,7 @@ from kdump.output.large import cut_text, is_large, name_pieces, write_pieces
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
     #: A line without its end; that of a large record comes in pieces.
     Line = str | Iterator[str]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
     from kdump.engine.work.splits import Seam, Split
     from kdump.output.arrow import ArrowSink
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 #: Told by the directories a part lies in.
 _OF_THE_DIRECTORY = frozenset({"topic", "partition"})

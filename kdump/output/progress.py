@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kdump.engine.work.pace import Progress
     from kdump.findings.rows import Place
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 

@@ -10,8 +10,8 @@ from kdump.findings.rows import Row
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kdump.output.items import Item
     from kdump.output.messages import Messages
-    from kdump.output.sink import Item
 
 
 class ResetCsv:

@@ -12,19 +12,9 @@ from kdump.output.progress import Written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kdump.engine.kafka_text.dump import KafkaItem
-    from kdump.findings.rows import (
-        BatchRow,
-        HexText,
-        Pre08Row,
-        RecordChunk,
-        RecordRow,
-        Row,
-    )
+    from kdump.output.items import Item
     from kdump.output.messages import Messages
     from kdump.output.progress import Tally
-
-    Item = RecordChunk | BatchChunk | RecordRow | Pre08Row | BatchRow | Row | HexText | KafkaItem
 
 
 class Sink(Protocol):

@@ -29,7 +29,7 @@ from kdump.output.layout import Column, Layout, fit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from kdump.output.sink import Item
+    from kdump.output.items import Item
 
 #: Rows looked at before the first is drawn.
 _SAMPLE = 64

@@ -8,31 +8,17 @@ always handed out; the last piece says why decoding stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.layout import CODEC_MASK, CODEC_NAMES, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
+    from kdump.kernels.columns import RecordBatches
+from kdump.record.decoded import Decoded
 
 MAX_SEQUENCE = 0x7FFFFFFF
-
-
-class Decoded(NamedTuple):
-    """Some records of one entry.
-
-    `data` holds their bytes (the plain text, for a compressed entry); `stop` is the index in it
-    where decoding went wrong when `reason` is neither END nor FULL; `detail` is a codec's own
-    words.
-    """
-
-    data: bytes | bytearray | memoryview
-    records: DecodedRecords
-    reason: int
-    stop: int
-    detail: str
 
 
 def codec_name(attributes: int) -> str:
@@ -80,17 +66,4 @@ def read_batch(
     return legacy.read_plain(data, base, batches, index, max_records)
 
 
-def empty_piece(data: bytes | bytearray | memoryview, reason: int, detail: str = "") -> Decoded:
-    """Say that an entry gave no records, and why."""
-    return Decoded(data, c.DecodedRecords.empty(c.RECORD_WIDTH), reason, 0, detail)
-
-
-__all__ = [
-    "Decoded",
-    "codec_name",
-    "empty_piece",
-    "last_sequence",
-    "read_batch",
-    "reasons",
-    "timestamp_type_name",
-]
+__all__ = ["codec_name", "last_sequence", "read_batch", "reasons", "timestamp_type_name"]

@@ -12,7 +12,7 @@ from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.batch import Decoded
+    from kdump.record.decoded import Decoded
 
 Header = tuple[bytes, bytes | None]
 _MANY_HEADERS = 512
@@ -31,7 +31,7 @@ def read(
 
     A batch with codec bits but no records is never opened (F26, F27).
     """
-    from kdump.record.batch import Decoded, empty_piece
+    from kdump.record.decoded import Decoded, empty_piece
 
     position = start + BATCH_OVERHEAD_V2
     codec = batches.attributes(index) & CODEC_MASK

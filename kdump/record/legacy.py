@@ -12,7 +12,7 @@ from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1, ZS
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.batch import Decoded
+    from kdump.record.decoded import Decoded
 
 
 def read_plain(
@@ -23,7 +23,7 @@ def read_plain(
     max_records: int,
 ) -> Iterator[Decoded]:
     """Yield the one record of an entry that is not compressed."""
-    from kdump.record.batch import Decoded, empty_piece
+    from kdump.record.decoded import Decoded, empty_piece
 
     if batches.flags_of(index) & (c.CRC_BAD | c.TOO_SMALL):
         yield empty_piece(data, reasons.KEY_LENGTH)
@@ -65,7 +65,7 @@ def read_wrapper(
 
     A message inside that is compressed again ends it, as in brokers since 0.10 (F16).
     """
-    from kdump.record.batch import Decoded, empty_piece
+    from kdump.record.decoded import Decoded, empty_piece
 
     layout = batches.layout(index)
     first, last, reason = value_range(memoryview(data), start, end, layout)

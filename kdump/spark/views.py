@@ -16,7 +16,7 @@ from kdump.storage import places
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.plan import Item
+    from kdump.engine.verify.items import Item
 
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
@@ -74,7 +74,7 @@ def findings_of(items: Iterable[Item]) -> Iterator[Finding]:
 
 
 def _verify_options(options: DumpOptions) -> Any:
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
 
     return VerifyOptions(
         topic=options.topic,

@@ -167,7 +167,7 @@ def one_large_batch(data: Path) -> Path:
 
 def verify(root: Path, jobs: int, **driver: Any) -> None:
     """Verify a directory; anything but a sound one is a mistake of ours."""
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.run import verify as verified
     from kdump.findings.rows import Row
 

@@ -12,7 +12,8 @@ from corpus import corpus, names
 from reindexing import items_of
 
 from kdump.broker.settings import Settings
-from kdump.engine.verify.partition import VerifyOptions, verify_partition
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.partition import verify_partition
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.storage.targets import Selection, Target, resolve

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from corpus import shared
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 

@@ -17,7 +17,7 @@ import pytest
 from oracle import Oracle, oracle
 
 from kdump.engine.advice.advisor import advised
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.storage.file_records import DEFAULT_LIMIT

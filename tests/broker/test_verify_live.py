@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from corpus import shared
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.findings.finding import Finding, Severity

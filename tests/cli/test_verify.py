@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kdump.cli import cli
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.output.verify_remedy import command_for

@@ -9,7 +9,7 @@ from damage import flip
 
 from kdump.engine.predict.verdict import Totals, default_threads, verdict
 from kdump.engine.verify import predict
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row

@@ -9,7 +9,8 @@ import pytest
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.partition import BrokerError, PartitionView
-from kdump.engine.find.rows import FindOptions, offset_items
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.rows import offset_items
 from kdump.findings.rows import Row
 from kdump.storage.targets import Selection, Target, resolve
 

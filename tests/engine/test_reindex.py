@@ -14,7 +14,8 @@ import pytest
 from reindexing import items_of, rebuilt, rows_of
 
 from kdump.engine.reindex import refusals as reindex_refusals
-from kdump.engine.reindex.run import DEFAULT_ONLY, kinds_of
+from kdump.engine.reindex.options import DEFAULT_ONLY
+from kdump.engine.reindex.run import kinds_of
 from kdump.errors import NothingToDo, PathError, Refused
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row

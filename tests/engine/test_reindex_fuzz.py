@@ -15,7 +15,7 @@ from fuzz import cases
 from fuzz.seeds import all_seeds
 from reindexing import items_of
 
-from kdump.engine.reindex.run import DEFAULT_ONLY
+from kdump.engine.reindex.options import DEFAULT_ONLY
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

@@ -6,7 +6,9 @@ import pytest
 
 from kdump.broker.settings import Settings
 from kdump.engine.reading import scan
-from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.partition import verify_partition
+from kdump.engine.verify.results import Result
 from kdump.storage import file_records
 from kdump.storage.targets import Selection, Target, resolve
 

@@ -24,10 +24,12 @@ from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.background_source import CourteousSource
-from kdump.engine.reading.scan import PartitionScan, SegmentScan
+from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.verify import partition as verify
 from kdump.engine.verify import run as verify_run
-from kdump.engine.verify.partition import Result, VerifyOptions, verify_partition
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.partition import verify_partition
+from kdump.engine.verify.results import Result
 from kdump.findings.finding import Finding
 from kdump.record.frames import Run
 

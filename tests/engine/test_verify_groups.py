@@ -9,7 +9,7 @@ import builders
 import pytest
 from corpus import corpus
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.findings.finding import Finding

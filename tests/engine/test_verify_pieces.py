@@ -17,12 +17,13 @@ from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import Driver, verified
 
-from kdump.engine.reading.scan import _joined
+from kdump.engine.reading.header_columns import Packer, Walked, fits, replayed
+from kdump.engine.reading.joining import _joined
 from kdump.engine.verify import pieces as verify_pieces
-from kdump.engine.verify.partition import VerifyOptions
-from kdump.engine.verify.plan import Item, split_bytes_for
+from kdump.engine.verify.items import Item
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
-from kdump.engine.verify.walked import Packer, Walked, fits, replayed
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
 from kdump.engine.work.splits import Seam

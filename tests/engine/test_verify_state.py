@@ -10,7 +10,7 @@ import damage
 import pytest
 
 from kdump import __version__
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.findings.finding import Finding

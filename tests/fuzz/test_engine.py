@@ -20,10 +20,11 @@ from fuzz.seeds import all_seeds
 
 from kdump import kernels
 from kdump.engine.find import run as find
-from kdump.engine.reindex.run import ReindexOptions, reindex
+from kdump.engine.reindex.options import ReindexOptions
+from kdump.engine.reindex.run import reindex
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.usage.run import UsageOptions, usage
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"

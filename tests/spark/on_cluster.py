@@ -25,7 +25,7 @@ import pyspark
 from bulk import HERE, bulk_dumped
 from clusters import connect_server, packed_environment, python_without, standalone
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError

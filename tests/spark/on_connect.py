@@ -23,7 +23,7 @@ from reusing import PUSHDOWN, refusal, uses
 
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress
 from kdump.findings.rows import RecordChunk, Row

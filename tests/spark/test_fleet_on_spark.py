@@ -8,7 +8,7 @@ from corpus import corpus
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
 from kdump.engine.usage.run import UsageOptions, usage
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.rows import Row
 from kdump.spark.driver import items_on, splits_on

@@ -12,7 +12,7 @@ from corpus import corpus, files, names
 from dumped import Json, dumped
 
 from kdump import __version__
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.spark.schema import VIEWS, types_of

@@ -7,7 +7,7 @@ import pytest
 from bulk import HERE, left_in, two_partitions
 
 from kdump.engine.dump import DumpOptions
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

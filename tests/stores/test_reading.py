@@ -14,8 +14,8 @@ from kdump.broker.settings import read_settings
 from kdump.engine.dump import DumpOptions, dump
 from kdump.engine.find.run import FindOptions, find_offset
 from kdump.engine.reading.split_reader import SplitReader
-from kdump.engine.verify.partition import VerifyOptions
-from kdump.engine.verify.plan import Item
+from kdump.engine.verify.items import Item
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.plan import plan as plan_items
 from kdump.engine.verify.run import verify, verify_item
 from kdump.engine.work.pace import Pace

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import builders
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding

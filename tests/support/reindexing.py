@@ -4,7 +4,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
-from kdump.engine.reindex.run import ReindexOptions, reindex
+from kdump.engine.reindex.options import ReindexOptions
+from kdump.engine.reindex.run import reindex
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from kdump.engine.verify.partition import Result, VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.results import Result
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress

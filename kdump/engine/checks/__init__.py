@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.record.frames import Gap, Oversize, Run
 
 

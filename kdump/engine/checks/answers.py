@@ -23,7 +23,7 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
 
 NOTHING = "none"
 ERROR = "an error"

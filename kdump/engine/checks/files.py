@@ -21,7 +21,7 @@ from kdump.storage import names, places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.record.frames import Oversize, Run
     from kdump.storage.names import FileName
 

@@ -29,7 +29,7 @@ from kdump.storage.names import CLEAN_SHUTDOWN
 from kdump.storage.offsets import Offsets
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run

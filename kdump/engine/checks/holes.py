@@ -22,7 +22,7 @@ from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.findings.rows import Place
 
 # Compacted whatever the settings say.

@@ -30,7 +30,7 @@ from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Reported
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.record.frames import Gap, Oversize, Run
 

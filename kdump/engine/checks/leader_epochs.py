@@ -26,7 +26,7 @@ from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run

@@ -16,7 +16,7 @@ from kdump.record.layout import TIMESTAMP_TYPE_BIT
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run

@@ -24,7 +24,7 @@ from kdump.storage.offsets import MESSAGES_A_BYTE
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap

@@ -10,7 +10,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan
 
 
 def log_start(partition: PartitionScan) -> tuple[int, bool]:

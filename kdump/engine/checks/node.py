@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.data_directory import (
     check_data_directory,
@@ -22,14 +22,7 @@ from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-
-
-class Surveyed(NamedTuple):
-    """A data directory and what was found of its partitions; `whole`: of all of them."""
-
-    directory: LogDir
-    facts: Sequence[PartitionFacts]
-    whole: bool = True
+from kdump.engine.checks.member import Member, Surveyed
 
 
 def surveyed_under(
@@ -56,23 +49,6 @@ def surveyed_under(
             complete = {one.path for one in of_it} >= {at for _, at in directory.partitions}
             found[real] = Surveyed(directory, of_it, whole and complete)
     return list(found.values())
-
-
-class Member(NamedTuple):
-    """A data directory among those of its broker, with what its `meta.properties` say."""
-
-    surveyed: Surveyed
-    meta: dict[str, str]
-
-    @property
-    def path(self) -> str:
-        """The directory's path."""
-        return self.surveyed.directory.path
-
-    @property
-    def node_id(self) -> str | None:
-        """The broker, as the directory knows it."""
-        return self.meta.get("node.id", self.meta.get("broker.id"))
 
 
 def check_directories(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.index_file import IndexFile
     from kdump.engine.checks.proof import BadEntry, Proof
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.findings.finding import Finding
 
 

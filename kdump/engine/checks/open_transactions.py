@@ -21,7 +21,7 @@ from kdump.storage import lock, places
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.broker.transaction_text import abort_command, transaction_words
 
 _TOLD = 100

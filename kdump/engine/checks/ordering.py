@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.kernels.columns import RecordBatches
 
 

@@ -15,7 +15,7 @@ from kdump.storage import places
 from kdump.storage.pre08_records import Found, Pre08Records
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.storage.segment import LogSegment
 
 

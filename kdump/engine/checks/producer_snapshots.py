@@ -21,7 +21,7 @@ from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
-    from kdump.engine.reading.scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.storage.producer_snapshot import ProducerState
 
 

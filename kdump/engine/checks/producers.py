@@ -28,7 +28,7 @@ from kdump.engine.sequences.rules import COORDINATED, DUPLICATE, GAP, ahead, jud
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Event
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 

@@ -11,7 +11,7 @@ from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.checks.index_file import IndexFile
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.storage.names import Kind
 
 BAD_ENTRIES_KEPT = 1000

@@ -20,7 +20,7 @@ from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
     from kdump.engine.checks import Reported
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.frames import Oversize, Run

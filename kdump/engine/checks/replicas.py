@@ -21,7 +21,7 @@ from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
-    from kdump.engine.checks.node import Member
+    from kdump.engine.checks.member import Member
     from kdump.engine.checks.survey import PartitionFacts
 
 SETTLED_MS = 60_000

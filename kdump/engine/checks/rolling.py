@@ -21,7 +21,7 @@ from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import BatchHeader, RecordBatches
     from kdump.record.frames import Oversize, Run
 

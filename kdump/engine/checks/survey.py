@@ -16,7 +16,7 @@ from kdump.storage.names import Retirement
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.storage.problems import Problem
     from kdump.storage.properties import Properties
 

@@ -17,7 +17,7 @@ from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import PartitionScan
+    from kdump.engine.reading.partition_scan import PartitionScan
 
 
 class _Swap(NamedTuple):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks import Reported
     from kdump.engine.checks.answers import Answers
     from kdump.engine.checks.proof import Proof
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
 

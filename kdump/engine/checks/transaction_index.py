@@ -25,7 +25,7 @@ from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Ended, ProducerStates
-    from kdump.engine.reading.scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.storage.transaction_index import AbortedTransaction
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong

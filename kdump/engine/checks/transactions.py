@@ -12,7 +12,7 @@ from kdump.kernels import columns as c
 from kdump.record import control
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.record.frames import Run
 
 

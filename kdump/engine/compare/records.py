@@ -15,7 +15,7 @@ from kdump.record.default import headers_of
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Hole, Replica
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.batch import Decoded
+    from kdump.record.decoded import Decoded
 
 #: What records are compared by, in the order in which differences are named. Those behind the
 #: first three exist in magic 2 only, and are not held against an older format.

@@ -18,7 +18,7 @@ from kdump.storage.targets import LogFile
 if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView
     from kdump.engine.advice.landings import Way
-    from kdump.engine.find.rows import FindOptions
+    from kdump.engine.find.options import FindOptions
     from kdump.storage.segment import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")

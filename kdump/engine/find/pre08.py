@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.partition import Step
 from kdump.engine.find.damage import FIELDS
-from kdump.engine.find.rows import finished
+from kdump.engine.find.lookup_row import finished
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.find.rows import FindOptions
+    from kdump.engine.find.options import FindOptions
     from kdump.findings.rows import Row
     from kdump.storage.targets import Target
 

@@ -8,57 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.partition import BrokerError, PartitionView
-from kdump.broker.versions import NEWEST
 from kdump.engine.find.damage import way_past
 from kdump.findings.rows import Row
-from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
-    from kdump.broker.partition import Found, Step
-    from kdump.broker.versions import Version
+    from kdump.broker.partition import Found
     from kdump.findings.finding import Finding
-    from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.targets import Target
+from kdump.engine.find.lookup_row import entry_fields, finished
+from kdump.engine.find.options import FindOptions
 
 _FORMAT_WITH_TIME = (0, 10)
 _LATEST, _LOWEST_SPECIAL = -1, -5
 _STRICT_SPECIALS = (3, 0)  # before, a negative time without a meaning was taken as a time
-
-
-class FindOptions(NamedTuple):
-    """What is asked for; the names are those of the command line.
-
-    `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
-    moment of the question, one for all partitions: the old request compares it with file times.
-    """
-
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
-    server_properties: str | None = None
-    isolation: str = "read_uncommitted"
-    as_is: bool = False
-    message_format: Version | None = None
-    broker_version: Version = NEWEST
-    explain: bool = False
-    check: bool = False
-    list_offsets_version: int = 1
-    max_offsets: int = 1
-    now_ms: int | None = None
-    decompress_limit: int = DEFAULT_LIMIT
-
-    def view(self, target: Target) -> PartitionView:
-        """Look at a partition in the way asked for."""
-        return PartitionView(
-            target,
-            isolation=self.isolation,
-            as_is=self.as_is,
-            broker=self.broker_version,
-            limit=self.decompress_limit,
-        )
 
 
 def is_pre08(target: Target) -> bool:
@@ -247,22 +212,3 @@ def _refuse_time(target_ms: int, options: FindOptions) -> None:
         raise BrokerError(
             "UNSUPPORTED_FOR_MESSAGE_FORMAT: the topic's configured format has no timestamps"
         )
-
-
-def entry_fields(entry: OffsetPosition | None) -> dict[str, int] | None:
-    """An index entry as a member of a row."""
-    return None if entry is None else entry._asdict()
-
-
-def finished(
-    kind: str,
-    row: dict[str, object],
-    error: str | None,
-    steps: Iterable[Step],
-    options: FindOptions,
-) -> Row:
-    """Add what every lookup row ends with: the error, if any, and the steps, if asked for."""
-    row["error"] = error
-    if options.explain:
-        row["steps"] = [step.fields() for step in steps]
-    return Row(kind, row)

@@ -11,7 +11,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.find.rows import FindOptions, offset_items, time_items
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.rows import offset_items, time_items
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places

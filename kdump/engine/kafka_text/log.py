@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kdump.engine.kafka_text.pairs import Pairs
     from kdump.engine.reading.filters import Filters
     from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.batch import Decoded
+    from kdump.record.decoded import Decoded
     from kdump.storage.source import Source
 
 _RECORDS_A_CHUNK = 8192

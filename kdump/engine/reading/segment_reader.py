@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
     from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.batch import Decoded
+    from kdump.record.decoded import Decoded
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
 

@@ -20,7 +20,7 @@ from kdump.engine.reindex.rows import (
 from kdump.errors import Refused
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.run import ReindexOptions
+    from kdump.engine.reindex.options import ReindexOptions
     from kdump.findings.rows import Place, Row
     from kdump.storage.names import Kind
 

@@ -24,7 +24,7 @@ from kdump.storage.source import whole
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.run import Item, ReindexOptions
+    from kdump.engine.reindex.options import Item, ReindexOptions
     from kdump.storage.checkpoints import PartitionOffset
 
 _LEFT_OUT = {

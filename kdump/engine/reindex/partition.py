@@ -20,8 +20,8 @@ from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.broker.index_builder import Rules
+    from kdump.engine.reindex.options import Item, Job, ReindexOptions
     from kdump.engine.reindex.read import Reading
-    from kdump.engine.reindex.run import Item, Job, ReindexOptions
     from kdump.findings.rows import Row
     from kdump.storage.segment import LogSegment
 

@@ -11,60 +11,20 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.index_builder import Rules, Version
+from kdump.broker.index_builder import Rules
 from kdump.broker.settings import read_settings
 from kdump.engine.reindex.rows import WORDS
 from kdump.errors import KdumpError, PathError
-from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
+    from kdump.engine.reindex.options import Item
+from kdump.engine.reindex.options import Job, ReindexOptions
 
-    Item = Row | Finding | KdumpError
-
-DEFAULT_ONLY = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
-NEWEST: Version = (1 << 15,)  # above any there is: whose rules have not changed since
 _KIND_OF = {word: kind for kind, word in WORDS.items()}
-
-
-class ReindexOptions(NamedTuple):
-    """What is asked for; the names are those of the command line, sizes in bytes.
-
-    `every`: also files that are sound but not as recovery writes them.
-    """
-
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
-    server_properties: str | None = None
-    broker_version: Version = NEWEST
-    only: frozenset[Kind] = DEFAULT_ONLY
-    index_interval_bytes: int | None = None
-    max_index_bytes: int | None = None
-    every: bool = False
-    up_to_damage: bool = False
-    write: bool = False
-    out: str | None = None
-    undo: bool = False
-    decompress_limit: int = DEFAULT_LIMIT
-
-    @property
-    def changes(self) -> bool:
-        """Whether files beside the logs are changed."""
-        return self.write and self.out is None
-
-
-class Job(NamedTuple):
-    """One partition; `bases` are the segments asked for, None for all."""
-
-    target: Target
-    bases: frozenset[int] | None
-    kinds: frozenset[Kind]
 
 
 def kinds_of(words: str) -> frozenset[Kind]:
@@ -182,4 +142,4 @@ def _job(targets: list[Target], options: ReindexOptions) -> Job:
     return Job(whole, bases, asked - {Kind.LEADER_EPOCHS})
 
 
-__all__ = ["DEFAULT_ONLY", "Job", "ReindexOptions", "kinds_of", "reindex"]
+__all__ = ["kinds_of", "reindex"]

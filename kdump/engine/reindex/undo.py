@@ -14,7 +14,7 @@ from kdump.findings.rows import Place
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.run import Item, Job, ReindexOptions
+    from kdump.engine.reindex.options import Item, Job, ReindexOptions
     from kdump.storage.local_log import LocalLog
 
 

@@ -12,7 +12,8 @@ from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_order, out_of_order
-from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.scan import scan
 from kdump.engine.sequences.rules import (
     COORDINATED,
     DUPLICATE,
@@ -33,7 +34,7 @@ from kdump.record.batch import last_sequence
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.scan import SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.engine.work.pace import Pace
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding

@@ -12,8 +12,8 @@ from kdump.findings.rows import Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.partition import Result
-    from kdump.engine.verify.plan import Item
+    from kdump.engine.verify.items import Item
+    from kdump.engine.verify.results import Result
     from kdump.findings.finding import Finding
     from kdump.storage.about import DirectoryFacts
 

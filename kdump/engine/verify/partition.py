@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
@@ -24,74 +24,24 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.scan import scan
 from kdump.engine.verify.folding import fold
 from kdump.engine.verify.looks import Listing, listing_of, settled
-from kdump.errors import KdumpError
-from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.checks import Check, Reported
-    from kdump.engine.checks.survey import PartitionFacts
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.scan import LeaveOut
+    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.partition_scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut
-    from kdump.engine.verify.walked import Walked
     from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
-
-
-class VerifyOptions(NamedTuple):
-    """What is asked for; sizes in bytes."""
-
-    topic: str | None = None
-    partition: int | None = None
-    server_properties: str | None = None
-    deep: bool = False
-    quick: bool = False
-    limit: int = DEFAULT_LIMIT
-    jobs: int = 1
-    bytes_per_second: int | None = None
-    max_duration_s: float | None = None
-    subset: tuple[int, int] | None = None
-    recheck_s: float | None = None  # what a state says was seen longer ago is read again
-    predict: bool = False
-    broker_version: tuple[int, ...] | None = None  # None: the newest
-    recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
-    recovery_threads: int | None = None  # a data directory's; None: as the broker has it
-    summary_by: tuple[str, ...] = ()  # broker, topic, or both
-
-
-class Counts(NamedTuple):
-    """What was looked at; `not_checked` says what was not, and how much of it."""
-
-    segments: int = 0
-    batches: int = 0
-    records_count: int = 0
-    bytes: int = 0
-    not_checked: tuple[tuple[str, int], ...] = ()
-    tails: int = 0  # segments of which only indexes and tail were looked at
-
-
-class Result(NamedTuple):
-    """What one partition came to."""
-
-    findings: tuple[Finding, ...]
-    counts: Counts
-    errors: tuple[KdumpError, ...] = ()
-    verified: frozenset[int] = frozenset()  # base offsets of logs that were read to their end
-    facts: PartitionFacts | None = None  # for what is looked at when all results are in
-    recovery: Row | None = None  # what the next start would do
-    replayed: int = 0  # logs that others had read in pieces
-
-    @property
-    def was_looked_at(self) -> bool:
-        """Whether anything but an error came of it."""
-        return not self.errors or self.facts is not None or bool(self.findings)
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.results import Counts, Result
 
 
 def verify_partition(
@@ -215,4 +165,4 @@ def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> 
     )
 
 
-__all__ = ["Counts", "Result", "VerifyOptions", "checks_of", "verify_partition"]
+__all__ = ["checks_of", "verify_partition"]

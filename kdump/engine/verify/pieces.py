@@ -20,9 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.engine.reading.filters import Filters
+from kdump.engine.reading.header_columns import fits
 from kdump.engine.verify.plan import target_of
 from kdump.engine.verify.split_walk import Piece, walk_piece
-from kdump.engine.verify.walked import fits
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.splits import may_be_cut, parts
 from kdump.errors import KdumpError
@@ -31,9 +31,9 @@ from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.verify.partition import VerifyOptions
-    from kdump.engine.verify.plan import Item
-    from kdump.engine.verify.walked import Walked
+    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.verify.items import Item
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.work.splits import Split
     from kdump.storage.local_log import LocalLog
     from kdump.storage.targets import Target

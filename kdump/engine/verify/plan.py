@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
@@ -18,54 +18,22 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.state import VerifyState
-    from kdump.engine.verify.walked import Walked
     from kdump.findings.finding import Finding
-
-# Why a segment's log is not read.
-NOT_NAMED = "not-named"  # another file of the partition was
-VERIFIED_BEFORE = "segments_verified_before"
-OUTSIDE_SUBSET = "segments_outside_subset"
-OUT_OF_TIME = "segments_out_of_time"
-OUT_OF_TIME_BYTES = "bytes_out_of_time"
+from kdump.engine.verify.items import (
+    NOT_NAMED,
+    OUT_OF_TIME,
+    OUT_OF_TIME_BYTES,
+    OUTSIDE_SUBSET,
+    Item,
+    Skip,
+)
 
 #: Log bytes of a piece, at least and at most: some tenths of a second of work, and some seconds.
 _LEAST_SPLIT_BYTES = 256 << 20
 _MOST_SPLIT_BYTES = 1 << 30
 _PIECES_A_JOB = 4  # so that no worker is long idle at the end
-
-
-class Skip(NamedTuple):
-    """Why a segment is left out, and what is known of it from an earlier run."""
-
-    why: str
-    known: tuple[Finding, ...] = ()
-
-
-class Item(NamedTuple):
-    """One partition, or the file of it that was named.
-
-    `sizes` has the bytes of each log to be read, by base offset; `skips` says which others there
-    are and why they are left out. `identities` tell a segment's files from what they may become.
-    `verified_s` is when the one longest unseen was last verified; 0: never. `walked` has what is
-    left of logs that were read in pieces, by base offset.
-    """
-
-    path: str
-    topic: str | None
-    partition: int | None
-    whole: bool
-    sizes: dict[int, int]
-    skips: dict[int, Skip]
-    identities: dict[int, str]
-    verified_s: int = 0
-    walked: Mapping[int, Sequence[Walked]] = {}
-
-    @property
-    def bytes(self) -> int:
-        """What is to be read, in bytes of logs."""
-        return sum(self.sizes.values())
 
 
 def plan(

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 from kdump.broker.settings import read_settings
 from kdump.engine.checks.node import check_directories, surveyed_under
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.partition import Counts, Result, verify_partition
-from kdump.engine.verify.plan import (
-    OUT_OF_TIME,
-    OUT_OF_TIME_BYTES,
-    Item,
-    LeftOut,
-    plan,
-    split_bytes_for,
-    target_of,
-)
+from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.partition import verify_partition
+from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
+from kdump.engine.verify.results import Counts, Result
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError, StoreError
@@ -38,7 +32,7 @@ from kdump.storage.targets import Selection, data_directories
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.engine.verify.partition import VerifyOptions
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Pace

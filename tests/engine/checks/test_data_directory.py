@@ -6,7 +6,7 @@ import pytest
 from corpus import corpus, names
 from directories import CLUSTER, DataDirectory, codes, findings, identifier
 
-from kdump.engine.verify.partition import VerifyOptions
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
 

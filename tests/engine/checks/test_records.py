@@ -20,7 +20,8 @@ from segments import (
 from kdump.broker.settings import Settings
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.records import Records
-from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding, Severity
 
 COMPACTED = Settings(cleanup_policy="compact,delete", stated=frozenset({"cleanup_policy"}))

@@ -11,7 +11,8 @@ from directories import DataDirectory, codes, findings
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks import rolling
 from kdump.engine.checks.rolling import Incoming, Rolled, Rolling, Sealed, explain
-from kdump.engine.reading.scan import PartitionScan, scan
+from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.scan import scan
 from kdump.storage.targets import Selection, Target, resolve
 
 SETTINGS = Settings(segment_bytes=1000, segment_ms=500, index_size_max_bytes=80)

@@ -20,7 +20,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.scan import FEW, PLAIN
+from kdump.engine.reading.joining import FEW, PLAIN
 from kdump.engine.work.splits import stitched
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches

@@ -1,0 +1,46 @@
+"""What a lookup is asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.partition import PartitionView
+from kdump.broker.versions import NEWEST
+from kdump.storage.file_records import DEFAULT_LIMIT
+
+if TYPE_CHECKING:
+    from kdump.broker.versions import Version
+    from kdump.storage.targets import Target
+
+
+class FindOptions(NamedTuple):
+    """What is asked for; the names are those of the command line.
+
+    `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
+    moment of the question, one for all partitions: the old request compares it with file times.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    isolation: str = "read_uncommitted"
+    as_is: bool = False
+    message_format: Version | None = None
+    broker_version: Version = NEWEST
+    explain: bool = False
+    check: bool = False
+    list_offsets_version: int = 1
+    max_offsets: int = 1
+    now_ms: int | None = None
+    decompress_limit: int = DEFAULT_LIMIT
+
+    def view(self, target: Target) -> PartitionView:
+        """Look at a partition in the way asked for."""
+        return PartitionView(
+            target,
+            isolation=self.isolation,
+            as_is=self.as_is,
+            broker=self.broker_version,
+            limit=self.decompress_limit,
+        )

@@ -1,0 +1,58 @@
+"""What a rebuild is asked for, and one job of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.index_builder import Version
+from kdump.errors import KdumpError
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import Kind
+from kdump.storage.targets import Target
+
+if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Row
+
+    Item = Row | Finding | KdumpError
+
+
+DEFAULT_ONLY = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
+
+
+NEWEST: Version = (1 << 15,)  # above any there is: whose rules have not changed since
+
+
+class ReindexOptions(NamedTuple):
+    """What is asked for; the names are those of the command line, sizes in bytes.
+
+    `every`: also files that are sound but not as recovery writes them.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    broker_version: Version = NEWEST
+    only: frozenset[Kind] = DEFAULT_ONLY
+    index_interval_bytes: int | None = None
+    max_index_bytes: int | None = None
+    every: bool = False
+    up_to_damage: bool = False
+    write: bool = False
+    out: str | None = None
+    undo: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def changes(self) -> bool:
+        """Whether files beside the logs are changed."""
+        return self.write and self.out is None
+
+
+class Job(NamedTuple):
+    """One partition; `bases` are the segments asked for, None for all."""
+
+    target: Target
+    bases: frozenset[int] | None
+    kinds: frozenset[Kind]
