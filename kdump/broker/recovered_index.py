@@ -13,7 +13,8 @@ from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.log_reader import Broker
+    from kdump.broker.settings import Settings
     from kdump.kernels.columns import RecordBatches
 
 _TIME_INDEX = (0, 10, 1)
@@ -26,16 +27,17 @@ class InvalidOffsetError(RefusalError):
 class IndexBuild:
     """The indexes that a recovery builds, as far as building them can fail."""
 
-    def __init__(self, segment: Segment) -> None:
-        settings = segment.settings
-        self.base_offset = segment.base_offset
-        self.file_start = segment.start
+    def __init__(
+        self, base_offset: int, file_start: int, broker: Broker, settings: Settings
+    ) -> None:
+        self.base_offset = base_offset
+        self.file_start = file_start
         self.interval = settings.index_interval_bytes
-        self.last_position = segment.start
+        self.last_position = file_start
         self.slots = array("i")
         self.last_offset: int | None = None
         self.most = settings.index_size_max_bytes // 8
-        self.timed = segment.broker >= _TIME_INDEX
+        self.timed = broker >= _TIME_INDEX
         self.most_times = settings.index_size_max_bytes // 12 - 1
         self.times = 0
         self.time_slots = array("q") if segment.keeps_times else None

@@ -159,7 +159,7 @@ class Segment:
 
     def recover(self, producers: Producers | None) -> int:
         """Recover the segment (R2, R3); return how many bytes are cut."""
-        build = IndexBuild(self)
+        build = IndexBuild(self.base_offset, self.start, self.broker, self.settings)
         self.rebuilt = True
         self.index = OffsetIndex(b"", self.base_offset)
         with self.entries() as entries:

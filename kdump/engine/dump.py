@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kdump.findings.rows import BatchRow, Pre08Row
 
     Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
-
-LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT})
+from kdump.engine.reading.log_files import is_outside, logs_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,16 +146,6 @@ def unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
     )
 
 
-def logs_of(target: Target) -> list[LogFile]:
-    """Return the logs among a target's files; a metadata snapshot only where it was named."""
-    return [
-        file
-        for file in target.files
-        if file.name.kind in LOG_KINDS
-        and (not target.whole or file.name.kind is not Kind.METADATA_SNAPSHOT)
-    ]
-
-
 def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     """Yield what is asked for of a target's logs, in order."""
     files = logs_of(target)
@@ -204,16 +193,6 @@ def _within(filters: Filters, view: View) -> Filters:
     if view.end is not None:
         high = view.end if high is None else min(high, view.end)
     return filters._replace(from_offset=low, to_offset=high, control=False)
-
-
-def is_outside(file: LogFile, filters: Filters) -> bool:
-    """Whether a segment's name and its successor's prove that nothing asked for lies in it."""
-    if file.name.kind is not Kind.LOG or file.name.retired:
-        return False
-    low, base = filters.from_offset, file.name.base_offset
-    if low is not None and file.next_base is not None and file.next_base <= low:
-        return True
-    return filters.to_offset is not None and base is not None and base >= filters.to_offset
 
 
 def _log(

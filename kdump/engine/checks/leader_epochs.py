@@ -27,26 +27,12 @@ from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-    from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
     from kdump.storage.checkpoints import EpochStart
+from kdump.engine.reading.epoch_spans import _NONE, Span, lies_apart, odd_finding
 
 _SPANS_KEPT = 50_000  # a log of more changes than this is not checked
-_NONE = -1
-
-
-class Span(NamedTuple):
-    """Consecutive batches of one epoch: `position` and `size_bytes` are of the first."""
-
-    epoch: int
-    first_offset: int
-    last_offset: int
-    batches: int
-    place: Place
-    position: int
-    size_bytes: int
-    doubtful: bool = False  # among batches whose offsets are not in order
 
 
 class LeaderEpochs(Check):
@@ -286,36 +272,6 @@ def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Ch
     floor = checkpoint.floor(span.first_offset)
     neighbours = {one.epoch for one in (before, after) if one is not None}
     return floor is not None and floor.epoch in neighbours
-
-
-def lies_apart(epoch: int, before: int, after: int) -> bool:
-    """Whether the epoch of one batch is not between those around it, which do not fall."""
-    return before <= after and not before <= epoch <= after
-
-
-def odd_finding(span: Span, before: Span | None, after: Span | None) -> Finding:
-    """Say that a batch's epoch is not that of its place."""
-    neighbours = [
-        f"{one.epoch} {where}"
-        for one, where in ((before, "before"), (after, "behind"))
-        if one is not None
-    ]
-    beside = before or after
-    message = (
-        f"The batch at offset {span.first_offset:,} has leader epoch {span.epoch}, between "
-        f"{' and '.join(neighbours) or 'none'}. The field lies outside the checksum; the records "
-        "are whole."
-    )
-    return at_place(
-        "leader-epoch-odd",
-        span.place,
-        position=span.position,
-        size_bytes=span.size_bytes,
-        offset=span.first_offset,
-        expected=None if beside is None else beside.epoch,
-        actual=span.epoch,
-        message=message,
-    )
 
 
 def _falls(span: Span, before: Span) -> Suspect:

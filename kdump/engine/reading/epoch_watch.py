@@ -53,7 +53,7 @@ class EpochWatch:
             yield from self._next(batch)
 
     def _next(self, batch: _Batch) -> Iterator[Finding]:
-        from kdump.engine.checks.leader_epochs import lies_apart
+        from kdump.engine.reading.epoch_spans import lies_apart
 
         before, held = self._before, self._held
         if held is None:
@@ -78,7 +78,7 @@ class EpochWatch:
             self._held = batch
 
     def _odd(self, batch: _Batch, before: _Batch | None, after: _Batch) -> Finding:
-        from kdump.engine.checks.leader_epochs import Span, odd_finding
+        from kdump.engine.reading.epoch_spans import Span, odd_finding
 
         def span(one: _Batch) -> Span:
             place = self._place

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.dump import is_outside, logs_of
+from kdump.engine.reading.log_files import is_outside, logs_of
 from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
