@@ -28,7 +28,13 @@ class IndexBuild:
     """The indexes that a recovery builds, as far as building them can fail."""
 
     def __init__(
-        self, base_offset: int, file_start: int, broker: Broker, settings: Settings
+        self,
+        base_offset: int,
+        file_start: int,
+        broker: Broker,
+        settings: Settings,
+        *,
+        keeps_times: bool,
     ) -> None:
         self.base_offset = base_offset
         self.file_start = file_start
@@ -40,7 +46,7 @@ class IndexBuild:
         self.timed = broker >= _TIME_INDEX
         self.most_times = settings.index_size_max_bytes // 12 - 1
         self.times = 0
-        self.time_slots = array("q") if segment.keeps_times else None
+        self.time_slots = array("q") if keeps_times else None
         self.last_time = (-1, -1)
         self.largest = (-1, -1)
 

@@ -159,7 +159,9 @@ class Segment:
 
     def recover(self, producers: Producers | None) -> int:
         """Recover the segment (R2, R3); return how many bytes are cut."""
-        build = IndexBuild(self.base_offset, self.start, self.broker, self.settings)
+        build = IndexBuild(
+            self.base_offset, self.start, self.broker, self.settings, keeps_times=self.keeps_times
+        )
         self.rebuilt = True
         self.index = OffsetIndex(b"", self.base_offset)
         with self.entries() as entries:

@@ -38,7 +38,13 @@ def split(segment: Segment) -> list[Segment]:
                         raise UnknowableError(f"a segment that falls into over {_PARTS} parts")
                     piece = _piece(segment, entries, rows, row)
                     pieces.append(piece)
-                    build = IndexBuild(piece.base_offset, piece.start, piece.broker, piece.settings)
+                    build = IndexBuild(
+                        piece.base_offset,
+                        piece.start,
+                        piece.broker,
+                        piece.settings,
+                        keeps_times=piece.keeps_times,
+                    )
                 build.note_times(rows, row, row + 1)
                 if build.next_due(rows, row, row + 1) == row:
                     build.append(position, last)

@@ -24,6 +24,11 @@ _QUOTED = re.compile('[",\r\n]')
 #: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _GATHERED = 1 << 16  # characters written at once
+_at = RecordRow._fields.index
+# Members that all records of a batch share, and those of each record behind its offset and time.
+_PLACE = slice(_at("offset"))
+_SHARED = slice(_at("timestamp_type"), _at("sequence"))
+_OWN = slice(_at("sequence"), _at("headers"))
 
 
 class Delimited:
@@ -75,12 +80,13 @@ class Delimited:
                 self._flush(lines)
                 write_pieces(self._write, self._pieces(record))
                 continue
+            values: tuple[object, ...] = record
             if record.position != at:
                 at = record.position
-                head = ",".join(["record", *map(cell, record[:6])])
-                middle = ",".join(map(cell, record[8:12]))
+                head = ",".join(["record", *map(cell, values[_PLACE])])
+                middle = ",".join(map(cell, values[_SHARED]))
             timestamp = "" if record.timestamp_ms is None else record.timestamp_ms
-            rest = ",".join(map(cell, record[12:17]))
+            rest = ",".join(map(cell, values[_OWN]))
             headers = cell(headers_json(record.headers, self._mode)) if record.headers else "[]"
             lines.append(f"{head},{record.offset},{timestamp},{middle},{rest},{headers}\r\n")
             size += len(lines[-1])

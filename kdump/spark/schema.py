@@ -6,22 +6,30 @@ topic reads a directory. What Spark's source does not have follows, under the na
 
 from __future__ import annotations
 
-_RECORDS = """
-    key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
-    timestampType int, headers array<struct<key:string,value:binary>>,
-    segment bigint, position bigint, magic tinyint, codec string, timestamp_ms bigint,
-    timestamp_type string, leader_epoch int, producer_id bigint, producer_epoch smallint,
-    sequence int, transactional boolean, control string, format string, next_offset bigint,
-    path string
-"""
-_BATCHES = """
-    topic string, partition int, segment bigint, position bigint, size_bytes bigint, magic tinyint,
-    codec string, base_offset bigint, last_offset bigint, records_count int, crc bigint,
-    crc_valid boolean, timestamp_type string, base_timestamp_ms bigint, max_timestamp_ms bigint,
-    leader_epoch int, producer_id bigint, producer_epoch smallint, base_sequence int,
-    last_sequence int, transactional boolean, control boolean, delete_horizon_ms bigint,
-    path string
-"""
+from kdump.findings.schema import BATCH, PRE08, RECORD, types_of
+
+#: Types of rows -> types of Spark's SQL.
+_SQL = {
+    "dictionary": "string",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint32": "bigint",
+    "bool": "boolean",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+_AS_KAFKA = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+_MADE = {"timestamp": "timestamp", "timestampType": "int"}
 _FINDINGS = """
     code string, severity string, path string, topic string, partition int, segment bigint,
     position bigint, size_bytes bigint, offset bigint, expected string, actual string,
@@ -34,10 +42,25 @@ _INDEX_ENTRIES = """
     position bigint, timestamp_ms bigint, path string
 """
 
+
+def _records() -> str:
+    kinds = types_of((*RECORD, *PRE08))
+    names = (*_AS_KAFKA, *(name for name in kinds if name not in _AS_KAFKA))
+    return ", ".join(f"{name} {_MADE.get(name) or _sql(kinds[name])}" for name in names)
+
+
+def _sql(kind: str) -> str:
+    return _SQL.get(kind, kind)
+
+
+def _batches() -> str:
+    return ", ".join(f"{field.name} {_sql(field.type)}" for field in BATCH)
+
+
 #: View -> DDL.
 VIEWS = {
-    "records": " ".join(_RECORDS.split()),
-    "batches": " ".join(_BATCHES.split()),
+    "records": f"{_records()}, path string",
+    "batches": f"{_batches()}, path string",
     "findings": " ".join(_FINDINGS.split()),
     "index-entries": " ".join(_INDEX_ENTRIES.split()),
 }
@@ -46,7 +69,7 @@ VIEWS = {
 MADE_OF = {"timestamp": "timestamp_ms", "timestampType": "timestamp_type"}
 
 
-def types_of(view: str) -> dict[str, str]:
+def columns_of(view: str) -> dict[str, str]:
     """Return the columns of a view with their types, as Spark abbreviates them."""
     types = {}
     for column in VIEWS[view].split(", "):

@@ -24,7 +24,7 @@ from kdump.engine.reading.split_reader import SplitReader
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
 from kdump.errors import KdumpError, UsageError
 from kdump.spark.columns import finding_row, of_items, of_rows
-from kdump.spark.schema import VIEWS, types_of
+from kdump.spark.schema import VIEWS, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -191,7 +191,7 @@ class Reader(DataSourceReader):
 
 def _refuse_other_columns(view: str, schema: StructType) -> None:
     """Say which column of a user's schema the view does not have, or not with that type."""
-    known = types_of(view)
+    known = columns_of(view)
     for field in schema.fields:
         if field.name not in known:
             raise UsageError(f"view {view} has no column {field.name!r}, but {', '.join(known)}")

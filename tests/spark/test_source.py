@@ -15,7 +15,7 @@ from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
-from kdump.spark.schema import VIEWS, types_of
+from kdump.spark.schema import VIEWS, columns_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -117,7 +117,7 @@ def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: P
         ("headers", "array<struct<key:string,value:binary>>"),
     ]
     for view in VIEWS:
-        assert dict(read(spark, directory, view=view).dtypes) == types_of(view)
+        assert dict(read(spark, directory, view=view).dtypes) == columns_of(view)
 
 
 def test_schema_prunes(spark: Any, directory: Path) -> None:

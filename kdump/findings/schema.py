@@ -1,0 +1,81 @@
+"""One schema of rows: the members of each kind, their types, and since which format they say
+something.
+
+Arrow and Parquet columns, Spark's DDL, the order of CSV and of JSON follow from it; a test holds
+the named tuples, the kernel's text and the manual to it. Types are the narrowest that hold the
+format's own field; a member that may be null in JSON is null everywhere. Times stay integer
+milliseconds. A new member of a row is one line here, one in the named tuple that carries it, and
+one in each kernel.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Field(NamedTuple):
+    """One member of a row. `since`: the record format (magic) below which it is null."""
+
+    name: str
+    type: str  # a word of Arrow's, or: dictionary (a string of few values), headers
+    doc: str
+    since: int = 0
+
+
+_PLACE = (
+    Field("topic", "dictionary", "the topic, as the directory is named"),
+    Field("partition", "int32", "the partition's number, as the directory is named"),
+    Field("segment", "int64", "base offset of the segment, as the file is named"),
+)
+_PRODUCER = (
+    Field("leader_epoch", "int32", "leader epoch of the batch", 2),
+    Field("producer_id", "int64", "producer id, -1: none", 2),
+    Field("producer_epoch", "int16", "producer epoch, -1: none", 2),
+)
+
+RECORD = (
+    *_PLACE,
+    Field("position", "int64", "where the batch starts in the file"),
+    Field("magic", "int8", "format of the batch, as stored"),
+    Field("codec", "dictionary", "none, gzip, snappy, lz4 or zstd"),
+    Field("offset", "int64", "the record's offset"),
+    Field("timestamp_ms", "int64", "its time, -1: none", 1),
+    Field("timestamp_type", "dictionary", "CreateTime or LogAppendTime", 1),
+    *_PRODUCER,
+    Field("sequence", "int32", "its sequence number, -1: none", 2),
+    Field("transactional", "bool", "whether the batch belongs to a transaction"),
+    Field("control", "string", "what a control record says"),
+    Field("key", "binary", "the key"),
+    Field("value", "binary", "the value"),
+    Field("headers", "headers", "the headers, in order", 2),
+)
+PRE08 = (
+    Field("format", "dictionary", "0.6 or 0.7 in .kafka files"),
+    Field("next_offset", "int64", "the offset that a consumer of 0.7 reports"),
+)
+BATCH = (
+    *_PLACE,
+    Field("position", "int64", "where the batch starts in the file"),
+    Field("size_bytes", "int64", "its size, offset and length fields included"),
+    Field("magic", "int8", "its format, as stored"),
+    Field("codec", "dictionary", "none, gzip, snappy, lz4 or zstd"),
+    Field("base_offset", "int64", "offset of its first record; a wrapper's once opened"),
+    Field("last_offset", "int64", "offset of its last record"),
+    Field("records_count", "int32", "how many records it has; a wrapper's once opened"),
+    Field("crc", "uint32", "checksum as stored"),
+    Field("crc_valid", "bool", "whether it is right"),
+    Field("timestamp_type", "dictionary", "CreateTime or LogAppendTime", 1),
+    Field("base_timestamp_ms", "int64", "time of its first record", 1),
+    Field("max_timestamp_ms", "int64", "its largest time", 1),
+    *_PRODUCER,
+    Field("base_sequence", "int32", "sequence number of its first record, -1: none", 2),
+    Field("last_sequence", "int32", "sequence number of its last record, -1: none", 2),
+    Field("transactional", "bool", "whether it belongs to a transaction"),
+    Field("control", "bool", "whether it is a control batch"),
+    Field("delete_horizon_ms", "int64", "when its tombstones and markers may go", 2),
+)
+
+
+def types_of(fields: tuple[Field, ...]) -> dict[str, str]:
+    """Return the types of a row's members by their names, in order."""
+    return {field.name: field.type for field in fields}
