@@ -9,7 +9,7 @@ from kdump.errors import UsageError
 
 if TYPE_CHECKING:
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
 
 
 def dump_into_directory(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kdump.cli.asked import Engine, Writing
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
     from kdump.output.items import Item
@@ -118,7 +118,7 @@ def dump(
     from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.engines import refuse_without_spark
     from kdump.cli.results import Results, form_of
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
 
     results = None
     with wrong_usage():
@@ -189,7 +189,7 @@ def _items(
         from kdump.engine.kafka_text.dump import kafka_dump
 
         return kafka_dump(paths, options)
-    from kdump.engine.dump import dump as dump_items
+    from kdump.engine.dump.run import dump as dump_items
 
     return dump_items(paths, options)
 

@@ -21,7 +21,7 @@ from kdump.output.part_directory import PartDirectory
 from kdump.output.progress import Written
 
 if TYPE_CHECKING:
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
     from kdump.findings.finding import Finding
 
 Step = Callable[[Split, Pace], PartResult]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kdump.engine.dump import DumpOptions
-from kdump.engine.reading.split_reader import SplitReader
+from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_files import PartFiles, files_at
 
 if TYPE_CHECKING:
+    from kdump.engine.reading.split_edges import Seam
     from kdump.engine.work.pace import Pace
-    from kdump.engine.work.splits import Seam, Split
+    from kdump.engine.work.splits import Split
     from kdump.output.arrow import ArrowSink
     from kdump.output.items import Item
 

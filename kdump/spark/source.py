@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kdump import __version__
-from kdump.engine.dump import DumpOptions
-from kdump.engine.reading.split_reader import SplitReader
+from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
 from kdump.errors import KdumpError, UsageError
 from kdump.spark.columns import finding_row, of_items, of_rows

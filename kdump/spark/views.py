@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.dump import DumpOptions
 from kdump.engine.reading.entries import entries, has_entries
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding

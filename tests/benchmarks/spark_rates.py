@@ -180,7 +180,7 @@ def verify(root: Path, jobs: int, **driver: Any) -> None:
 
 def dump(root: Path, out: Path, driver: Any, **options: Any) -> None:
     """Dump a directory to Parquet, and remove it."""
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
     from kdump.output.bulk_dump import dump_parts
     from kdump.output.part_directory import PartDirectory
     from kdump.output.progress import Written

@@ -13,8 +13,8 @@ import pytest
 from corpus import corpus_to_let_go, names
 from oracle import oracle
 
-from kdump.engine.dump import DumpOptions
 from kdump.engine.kafka_text.dump import kafka_dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.output.kafka_text import KafkaText

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, files
 
-from kdump.engine.reading.pre08 import RECORDS, pre08_items
+from kdump.engine.dump.pre08 import RECORDS, pre08_items
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Pre08Row
 from kdump.storage.source import Source

@@ -6,9 +6,10 @@ from pathlib import Path
 import builders
 import pytest
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.kafka_text.log import ToolChunk
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.rows import RecordChunk
 
 

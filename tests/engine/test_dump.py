@@ -14,7 +14,8 @@ import pytest
 from corpus import corpus
 from dumped import Json, dumped
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding

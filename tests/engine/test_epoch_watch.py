@@ -6,7 +6,8 @@ import builders
 import pytest
 from producing import checked, data, write_log
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 
 

@@ -8,8 +8,8 @@ import pytest
 from builders import SNAPPY, gzip_bytes, pre08_message, pre08_wrapper
 from damage import flip_bit, put
 
-from kdump.engine.reading import pre08
-from kdump.engine.reading.pre08 import BATCHES, HEX, RECORDS, pre08_items
+from kdump.engine.dump import pre08
+from kdump.engine.dump.pre08 import BATCHES, HEX, RECORDS, pre08_items
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.storage.source import Source

@@ -7,7 +7,8 @@ import pytest
 from producing import codes
 from segments import START_MS, batch, batches, checked, write_partition
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 
 

@@ -15,7 +15,8 @@ import pytest
 from dumped import Json, dumped
 from holding import holding
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import BatchChunk
 from kdump.storage.source import Source

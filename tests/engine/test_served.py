@@ -8,9 +8,10 @@ import damage
 import pytest
 from directories import BATCH_BYTES, batches, identifier
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState

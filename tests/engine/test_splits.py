@@ -15,8 +15,9 @@ from dumped import dumped
 from oracle import oracle
 from splitting import read_split, read_splits, split_up
 
-from kdump.engine.dump import DumpOptions
-from kdump.engine.work.splits import Seam, plan, stitched
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.split_edges import Seam, stitched
+from kdump.engine.work.splits import plan
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 SIZES = (1, 64 << 10, 16 << 20, None)

@@ -19,11 +19,11 @@ from segments import (
 )
 
 from kdump.broker.settings import Settings
-from kdump.engine.checks import Check, Reported
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.check import Check, Reported
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.verify import partition as verify
 from kdump.engine.verify import run as verify_run

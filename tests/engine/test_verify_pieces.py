@@ -19,6 +19,7 @@ from verifying import Driver, verified
 
 from kdump.engine.reading.header_columns import Packer, Walked, fits, replayed
 from kdump.engine.reading.joining import _joined
+from kdump.engine.reading.split_edges import Seam
 from kdump.engine.verify import pieces as verify_pieces
 from kdump.engine.verify.items import Item
 from kdump.engine.verify.options import VerifyOptions
@@ -26,7 +27,6 @@ from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
-from kdump.engine.work.splits import Seam
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords

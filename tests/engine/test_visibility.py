@@ -10,7 +10,8 @@ import pytest
 from dumped import dumped
 
 from kdump.broker.visibility import View
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding, Severity
 from kdump.storage import names
 from kdump.storage.targets import Selection, Target, resolve

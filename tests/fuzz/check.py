@@ -32,9 +32,10 @@ from fuzz.cases import Case, Run  # noqa: TC002 - told apart at run time too
 from fuzz.seeds import LIMIT
 
 from kdump import kernels
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
 from kdump.engine.kafka_text.dump import kafka_dump
 from kdump.engine.kafka_text.log import framed
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.kernels import _pure, reasons

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 

@@ -6,8 +6,8 @@ import builders
 import damage
 import pytest
 
-from kdump.engine.dump import DumpOptions
 from kdump.engine.kafka_text.dump import kafka_dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.output.kafka_text import KafkaText, control_text

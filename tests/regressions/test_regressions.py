@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk
 

@@ -21,8 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from bulk import bulk_dumped, left_in
 from reusing import PUSHDOWN, refusal, uses
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
 from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from bulk import HERE, left_in, two_partitions
 
-from kdump.engine.dump import DumpOptions
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding

@@ -6,7 +6,7 @@ from typing import Any
 
 import builders
 
-from kdump.engine.dump import DumpOptions
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 from kdump.output.bulk_dump import Driver, dump_parts, in_process
 from kdump.output.part_directory import PartDirectory

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from kdump.engine.dump import DumpOptions, dump
+from kdump.engine.dump.run import dump
+from kdump.engine.reading.options import DumpOptions
 from kdump.findings.finding import Finding
 from kdump.kernels.columns import BYTES_HEX
 from kdump.output.jsonl import JsonLines

@@ -8,13 +8,13 @@ from pathlib import Path
 import builders
 
 from kdump.broker.settings import Settings
+from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.leader_epochs import LeaderEpochs
 from kdump.engine.checks.producers import Producers
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.verify.folding import fold
 from kdump.findings.finding import Finding
 from kdump.storage.targets import Selection, Target, resolve
 

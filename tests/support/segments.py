@@ -13,12 +13,12 @@ from typing import NamedTuple
 import builders
 
 from kdump.broker.settings import Settings
+from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.verify.folding import fold
 from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection, Target, resolve

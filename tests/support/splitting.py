@@ -5,9 +5,10 @@ from typing import Any
 
 from dumped import Json, json_lines
 
-from kdump.engine.dump import DumpOptions
-from kdump.engine.reading.split_reader import SplitReader
-from kdump.engine.work.splits import Seam, Split, plan, unfit
+from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.split_edges import Seam
+from kdump.engine.work.splits import Split, plan, unfit
 from kdump.findings.finding import Finding
 from kdump.kernels.columns import BYTES_HEX
 from kdump.output.jsonl import JsonLines

@@ -12,10 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, kept_out, status_of
 from kdump.engine.checks.holes import Covered, Seen, has_log, holes
 from kdump.engine.checks.swaps import swaps
+from kdump.engine.reading.check import Check
 from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.names import Kind

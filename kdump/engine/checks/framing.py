@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import FINDINGS_A_CODE, Check
 from kdump.engine.checks.log_end import LogEnd
+from kdump.engine.reading.check import FINDINGS_A_CODE, Check
 from kdump.engine.reading.damage import (
     at_place,
     counted_gap,

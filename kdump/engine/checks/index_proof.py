@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import Check, Suspect, Touches
 from kdump.engine.checks.answers import Answers
 from kdump.engine.checks.index_file import IndexFile
 from kdump.engine.checks.offset_index import offset_index_reports
 from kdump.engine.checks.proof import Proof
 from kdump.engine.checks.spacing import Spacing
 from kdump.engine.checks.time_index import TimeIndexes
+from kdump.engine.reading.check import Check, Suspect, Touches
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import finding
@@ -29,7 +29,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported
+    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.record.frames import Gap, Oversize, Run

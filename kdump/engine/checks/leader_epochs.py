@@ -14,9 +14,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start
 from kdump.engine.checks.ordering import in_order
+from kdump.engine.reading.check import Check, Reported, Suspect, Touches
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding

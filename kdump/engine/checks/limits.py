@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check
+from kdump.engine.reading.check import Check
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record.layout import TIMESTAMP_TYPE_BIT

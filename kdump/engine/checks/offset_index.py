@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import Suspect, Touches
 from kdump.engine.checks.answers import HARMLESS
 from kdump.engine.checks.proof import TRIES, astray_first
+from kdump.engine.reading.check import Suspect, Touches
 from kdump.findings.finding import finding
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported
     from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.index_file import IndexFile
     from kdump.engine.checks.proof import BadEntry, Proof
+    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.findings.finding import Finding
 

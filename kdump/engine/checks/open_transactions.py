@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Reported, Suspect, Touches
+from kdump.engine.reading.check import Reported, Suspect, Touches
 from kdump.engine.reading.damage import at_place
 from kdump.findings.moments import span_text
 from kdump.storage import lock, places

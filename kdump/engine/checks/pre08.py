@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from kdump.engine.dump.pre08 import pre08_gap_finding, pre08_rows
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.pre08 import pre08_gap_finding, pre08_rows
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import Suspect, Touches
+from kdump.engine.reading.check import Suspect, Touches
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import places

@@ -17,14 +17,14 @@ from kdump.broker.producer_state import (
     Unjoined,
     Unreadable,
 )
-from kdump.engine.checks import Check, Reported, Suspect, Touches
 from kdump.engine.checks.log_start import log_start, trimmed_to
 from kdump.engine.checks.open_transactions import open_transactions
 from kdump.engine.checks.ordering import in_order, out_of_order
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
+from kdump.engine.reading.check import Check, Reported, Suspect, Touches
 from kdump.engine.reading.damage import at_place
-from kdump.engine.sequences.rules import COORDINATED, DUPLICATE, GAP, ahead, judge
+from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Event

@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.checks import Check, Suspect, Touches
+from kdump.engine.reading.check import Check, Suspect, Touches
 from kdump.engine.reading.damage import at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported
+    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import DecodedRecords, RecordBatches

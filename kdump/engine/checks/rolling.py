@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check
+from kdump.engine.reading.check import Check
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.storage import names, places

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Check
 from kdump.engine.checks.access import FileStatus, status_of
+from kdump.engine.reading.check import Check
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.storage import names, places, properties

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Suspect
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
+from kdump.engine.reading.check import Suspect
 from kdump.errors import PathError
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported
     from kdump.engine.checks.answers import Answers
     from kdump.engine.checks.proof import Proof
+    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks import Suspect, Touches
+from kdump.engine.reading.check import Suspect, Touches
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, finding
 from kdump.storage import names, places

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
-from kdump.engine.checks import Check, Reported, Suspect, Touches
+from kdump.engine.reading.check import Check, Reported, Suspect, Touches
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.record import control

@@ -28,7 +28,7 @@ from kdump.storage.targets import Target, resolve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.engine.dump import DumpOptions
+    from kdump.engine.reading.options import DumpOptions
     from kdump.storage.names import FileName
 
 LOG_KINDS = frozenset({Kind.LOG, Kind.METADATA_SNAPSHOT})

@@ -21,14 +21,14 @@ from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.joining import FEW, PLAIN
-from kdump.engine.work.splits import stitched
+from kdump.engine.reading.split_edges import stitched
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES
 
 if TYPE_CHECKING:
-    from kdump.engine.work.splits import Seam
+    from kdump.engine.reading.split_edges import Seam
     from kdump.storage.source import Source
 
 #: Inode, size and time of modification: what tells a file from what it may become.

@@ -19,7 +19,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Check, Reported
+    from kdump.engine.reading.check import Check, Reported
     from kdump.engine.reading.header_columns import Walked
     from kdump.record.frames import Oversize
     from kdump.storage.source import Source

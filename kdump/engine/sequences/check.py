@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.producer_events import Unjoined
 from kdump.broker.producer_state import ProducerStates, no_producers
-from kdump.engine.checks import Check, Reported
+from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_order, out_of_order
+from kdump.engine.reading.check import Check, Reported
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.sequences.rules import (
+from kdump.engine.reading.sequence_rules import (
     COORDINATED,
     DUPLICATE,
     EXPIRED,
@@ -27,7 +28,6 @@ from kdump.engine.sequences.rules import (
     judge,
     repeated,
 )
-from kdump.engine.verify.folding import fold
 from kdump.findings.finding import CATALOGUE
 from kdump.findings.rows import Row
 from kdump.record.batch import last_sequence

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kdump.engine.reading.split_edges import stitched
 from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
-from kdump.engine.work.splits import Split, plan, stitched
+from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.engine.dump import DumpOptions
-from kdump.engine.reading.split_reader import SplitReader
+from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
@@ -20,8 +20,9 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from kdump.engine.reading.split_edges import Seam
     from kdump.engine.work.pace import Pace
-    from kdump.engine.work.splits import Seam, Split
+    from kdump.engine.work.splits import Split
 
 #: Keys longer than this are held as their start, size and digest.
 LONGEST_KEY = 512

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
+from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.leader_epochs import LeaderEpochs
@@ -26,14 +27,13 @@ from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.verify.folding import fold
 from kdump.engine.verify.looks import Listing, listing_of, settled
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.checks import Check, Reported
     from kdump.engine.reading.background_source import Pace
+    from kdump.engine.reading.check import Check, Reported
     from kdump.engine.reading.header_columns import Walked
     from kdump.engine.reading.partition_scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut

@@ -13,7 +13,8 @@ from kdump.engine.checks.records import Records
 from kdump.engine.reading.background_source import CourteousSource
 from kdump.engine.reading.header_columns import Packer, Walked, identity_of
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-from kdump.engine.work.splits import Seam, Split, range_of
+from kdump.engine.reading.split_edges import Seam
+from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.log_files import is_outside, logs_of
@@ -33,9 +33,10 @@ from kdump.storage.source import Source
 from kdump.storage.targets import resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.dump import DumpOptions
     from kdump.engine.reading.filters import Filters
+    from kdump.engine.reading.options import DumpOptions
     from kdump.storage.targets import LogFile, Target
+from kdump.engine.reading.split_edges import Seam, stitched
 
 #: Log bytes of one split. A gigabyte of log is decoded in some seconds; less than a second of work
 #: would not be worth a task of Spark.
@@ -76,20 +77,6 @@ class Split(NamedTuple):
     def uncut(self) -> Split:
         """Return the split that reads the whole log of which this is the first piece."""
         return self._replace(start=0, end=None, segment=None)
-
-
-class Seam(NamedTuple):
-    """How a piece of a log was read: from `start` to `stop`, offsets `first` to `last`.
-
-    `start` is None for a piece in whose range no batch starts, or that need not be read.
-    Not `sound`: it met something that only a reader of the whole log can judge.
-    """
-
-    start: int | None = None
-    stop: int = 0
-    first: int = 0
-    last: int = -1
-    sound: bool = True
 
 
 def plan(
@@ -253,20 +240,6 @@ def range_of(source: Source, split: Split) -> tuple[int, int] | None:
         if step < _INDEX_INTERVAL:
             break  # cuts at batches are not regular
     return start, source.size
-
-
-def stitched(seams: Sequence[Seam], size_bytes: int) -> bool:
-    """Whether the pieces of a log, in order, are what an uncut read would have met."""
-    if not all(seam.sound for seam in seams):
-        return False
-    read = [seam for seam in seams if seam.start is not None]
-    if not read:
-        return True  # all of them passed the log over
-    if read[0].start != 0 or read[-1].stop != size_bytes:
-        return False
-    return all(
-        before.stop == after.start and before.last < after.first for before, after in pairwise(read)
-    )
 
 
 def unfit(splits: Sequence[Split], seams: Mapping[int, Seam | None]) -> list[list[Split]]:

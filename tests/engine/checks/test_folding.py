@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from kdump.engine.checks import Reported, Suspect, Touches
-from kdump.engine.verify.folding import FINDINGS_A_CODE, fold
+from kdump.engine.checks.folding import FINDINGS_A_CODE, fold
+from kdump.engine.reading.check import Reported, Suspect, Touches
 from kdump.findings.finding import Finding, finding
 
 LOG, INDEX = "t-0/00000000000000000000.log", "t-0/00000000000000000000.index"

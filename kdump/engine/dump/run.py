@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import Advisor
@@ -14,65 +13,17 @@ from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, Row
 from kdump.storage import places
-from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.targets import LogFile, Selection, Target, resolve
+from kdump.storage.targets import LogFile, Target, resolve
 
 if TYPE_CHECKING:
-    import re
-
     from kdump.broker.visibility import View
     from kdump.findings.rows import BatchRow, Pre08Row
 
     Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
 from kdump.engine.reading.log_files import is_outside, logs_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpOptions:
-    """What is asked for; the names are those of the command line.
-
-    `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
-    """
-
-    mode: str = "records"
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
-    server_properties: str | None = None
-    from_offset: int | None = None
-    to_offset: int | None = None
-    from_time_ms: int | None = None
-    to_time_ms: int | None = None
-    limit: int | None = None
-    key: bytes | None = None
-    grep: re.Pattern[bytes] | None = None
-    producer_id: int | None = None
-    visible: bool = False
-    isolation: str = "read_uncommitted"
-    control: bool | None = None
-    deep: bool = False
-    decompress_limit: int = DEFAULT_LIMIT
-
-    @property
-    def selection(self) -> Selection:
-        """What narrows a data directory."""
-        return Selection(self.topic, self.partition, self.retired)
-
-    @property
-    def filters(self) -> Filters:
-        """What narrows a log."""
-        return Filters(
-            from_offset=self.from_offset,
-            to_offset=self.to_offset,
-            from_time_ms=self.from_time_ms,
-            to_time_ms=self.to_time_ms,
-            key=self.key,
-            grep=self.grep,
-            producer_id=self.producer_id,
-            control=self.control,
-        )
+from kdump.engine.reading.options import DumpOptions
 
 
 def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
@@ -200,7 +151,7 @@ def _log(
 ) -> Iterator[Item | Finding]:
     place = Place(file.topic, file.partition, file.name.base_offset, file.path)
     if file.name.kind is Kind.PRE08_LOG:
-        from kdump.engine.reading.pre08 import pre08_items
+        from kdump.engine.dump.pre08 import pre08_items
 
         for item in pre08_items(
             source,

@@ -14,12 +14,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import FINDINGS_A_CODE, Suspect
+from kdump.engine.reading.check import FINDINGS_A_CODE, Suspect
 from kdump.findings.catalogue import Severity
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
-    from kdump.engine.checks import Reported, Touches
+    from kdump.engine.reading.check import Reported, Touches
     from kdump.findings.finding import Finding
 
 _CONSEQUENCES = 20

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.dump import log_items
+from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.segment_reader import SegmentReader
-from kdump.engine.work.splits import Seam, range_of
+from kdump.engine.reading.split_edges import Seam
+from kdump.engine.work.splits import range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -19,7 +20,8 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.dump import DumpOptions, Item
+    from kdump.engine.dump.run import Item
+    from kdump.engine.reading.options import DumpOptions
     from kdump.engine.work.splits import Split
 
 

@@ -1,0 +1,1 @@
+"""`dump`: records, headers, entries or annotated bytes, of any range."""

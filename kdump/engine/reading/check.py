@@ -1,0 +1,106 @@
+"""Checks: small objects fed from one scan of a partition, in log order.
+
+The scan (`engine/scan.py`) walks each segment once and hands every check the same events:
+
+    begin(segment)          a segment's log is about to be read
+    run(segment, run)       sound batches as columns; flags tell which break a shallow rule
+    oversize(segment, one)  one sound batch that is too large to be held
+    gap(segment, gap)       bytes that hold no usable batch
+    finish(segment)         the segment's log has been read to its end
+    skip(segment)           the segment was not read (--state, --subset, --max-duration): what a
+                            check carried over from earlier segments is not known any more
+    end()                   all segments are done
+
+A check yields findings, or suspects: findings with what of the log they rest on. Where that lies
+in a range that another finding has already declared bad, the suspect only follows from it, and
+`fold` makes it a consequence there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.findings.finding import Finding
+
+if TYPE_CHECKING:
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.record.frames import Gap, Oversize, Run
+
+
+#: So many of a partition are told of one by one; what comes on top is counted.
+FINDINGS_A_CODE = 1000
+
+
+class Touches(NamedTuple):
+    """What of a log a finding rests on: positions [position, end_position) of one segment's log,
+    offsets [offset, end_offset) of the partition, or both; None where it says nothing. `also`:
+    what else it rests on.
+    """
+
+    segment: int | None = None
+    position: int | None = None
+    end_position: int | None = None
+    offset: int | None = None
+    end_offset: int | None = None
+    also: Touches | None = None
+
+
+class Suspect(NamedTuple):
+    """A finding that counts only if what it rests on is not itself found bad."""
+
+    finding: Finding
+    touches: Touches
+
+
+Reported = Finding | Suspect
+
+
+class Check:
+    """Does nothing; a check overrides what it needs. `partition` is what the scan knows of all.
+
+    `reads_snapshots`: it is handed metadata snapshots too, behind all segments, as segments whose
+    place has no segment number. `reads_tails`: with --quick it is handed the end of each log, from
+    the last good index entry on; other checks are told to skip the segment. `reads_records`: it
+    wants all bytes of a run; of a sound log that was read in pieces by others it is given by `add`
+    what it came to there. `not_checked` says what a check left out, and how much of it.
+    """
+
+    reads_snapshots = False
+    reads_tails = False
+    reads_records = False
+
+    def __init__(self, partition: PartitionScan) -> None:
+        self.partition = partition
+        self.not_checked: dict[str, int] = {}
+
+    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Take up a segment."""
+        return ()
+
+    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+        """Look at consecutive sound batches; `segment.last_offset` is that of the one before."""
+        return ()
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+        """Look at the header of a batch whose bytes are not at hand."""
+        return ()
+
+    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+        """Look at bytes that hold no usable batch."""
+        return ()
+
+    def add(self, sums: Sequence[int]) -> None:
+        """Take up what the records of a piece of this segment came to."""
+
+    def finish(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Look back at a segment that was read to its end."""
+        return ()
+
+    def skip(self, segment: SegmentScan) -> Iterable[Reported]:
+        """Forget what was carried over: this segment is not read."""
+        return ()
+
+    def end(self) -> Iterable[Reported]:
+        """Look back at the whole partition."""
+        return ()

@@ -1,0 +1,64 @@
+"""What of partitions is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kdump.engine.reading.filters import Filters
+from kdump.findings.rows import BatchChunk, HexText, RecordChunk, Row
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import Selection
+
+if TYPE_CHECKING:
+    import re
+
+    from kdump.findings.rows import BatchRow, Pre08Row
+
+    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """What is asked for; the names are those of the command line.
+
+    `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
+    """
+
+    mode: str = "records"
+    topic: str | None = None
+    partition: int | None = None
+    retired: bool = False
+    server_properties: str | None = None
+    from_offset: int | None = None
+    to_offset: int | None = None
+    from_time_ms: int | None = None
+    to_time_ms: int | None = None
+    limit: int | None = None
+    key: bytes | None = None
+    grep: re.Pattern[bytes] | None = None
+    producer_id: int | None = None
+    visible: bool = False
+    isolation: str = "read_uncommitted"
+    control: bool | None = None
+    deep: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def selection(self) -> Selection:
+        """What narrows a data directory."""
+        return Selection(self.topic, self.partition, self.retired)
+
+    @property
+    def filters(self) -> Filters:
+        """What narrows a log."""
+        return Filters(
+            from_offset=self.from_offset,
+            to_offset=self.to_offset,
+            from_time_ms=self.from_time_ms,
+            to_time_ms=self.to_time_ms,
+            key=self.key,
+            grep=self.grep,
+            producer_id=self.producer_id,
+            control=self.control,
+        )
