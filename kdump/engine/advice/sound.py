@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
+from kdump.storage.names import parse
+from kdump.storage.offsets import end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from kdump.kernels.columns import RecordBatches
 
 
 class Hole(NamedTuple):
@@ -78,12 +80,14 @@ class Sound:
 def sound_batches(
     path: str, position: int, lowest: int, *, next_base: int | None, limit: int
 ) -> Iterator[Sound | Hole]:
-    """Walk a log from a position on, as dump does, and leave out what lies below `lowest` at first.
+    """Walk a log from a position on, as dump does.
 
-    Offsets of such batches cannot be right, and nobody is sent there.
+    Batches are left out whose offsets cannot be right, since nobody is sent there: those below
+    `lowest`, above what the segment can hold, and above the batch that follows.
     """
     held: Sound | None = None
     before = lowest - 1
+    end = end_of(parse(os.path.basename(path)).base_offset, next_base)
     with Source(path) as source:
         records = FileRecords(source, limit=limit, next_base=next_base)
         for item in records.walk(position, last_offset=before):
@@ -93,14 +97,21 @@ def sound_batches(
                 held = None
             if isinstance(item, Gap):
                 yield Hole(item.position + item.size_bytes)
-            elif (batches := _from_offset(item.batches, lowest)).count:
+            elif (batches := _believed(item.batches, lowest, end)).count:
                 held = Sound(path, batches, before, limit)
                 before = held.lasts[-1]
     if held is not None:
         yield held
 
 
-def _from_offset(batches: RecordBatches, lowest: int) -> RecordBatches:
+def _believed(batches: RecordBatches, lowest: int, end: int) -> RecordBatches:
     lasts = batches.last_offsets
-    start = next((row for row, last in enumerate(lasts) if last >= lowest), batches.count)
-    return batches.slice(start, batches.count) if start else batches
+    if not batches.flags & c.OFFSET_NOT_RISING and lasts[0] >= lowest and lasts[-1] < end:
+        return batches
+    firsts = [batches.known_offset(row) for row in range(1, batches.count)]
+    kept = [
+        batches.row(row)
+        for row, (last, following) in enumerate(zip(lasts, [*firsts, end], strict=True))
+        if lowest <= last < min(end, max(following, lowest + 1))
+    ]
+    return RecordBatches.from_rows(c.BATCH_WIDTH, kept, batches.flags)
