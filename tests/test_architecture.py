@@ -4,6 +4,7 @@ Read with ast from the files, so that imports inside functions count too.
 """
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,20 +20,40 @@ LAYERS: dict[str, tuple[str, str]] = {
     "record": ("errors kernels", "lz4 snappy zstandard isal"),
     "stores": ("errors", "pyarrow fsspec"),
     "storage": ("errors kernels record stores", ""),
+    "findings": ("errors kernels record storage", ""),
+    "broker": ("errors findings kernels record storage", ""),
     "writing": ("", ""),
-    "engine": ("errors kernels record storage writing", ""),
-    "output": ("errors kernels engine stores writing", "rich pyarrow"),
-    "spark": ("errors engine output storage", "pyspark pyarrow"),
-    "cli": ("errors engine output spark stores", "click"),
+    "engine": ("broker errors findings kernels record storage writing", ""),
+    "output": ("broker errors findings kernels engine storage stores writing", "rich pyarrow"),
+    "spark": ("broker errors findings engine output storage", "pyspark pyarrow"),
+    "cli": ("errors findings engine output spark storage stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),
+}
+# Rooms of engine: those that each may import besides itself. The rest are commands, which no other
+# room imports but for what stands here.
+ROOMS: dict[str, str] = {
+    "reading": "",
+    "work": "reading",
+    "advice": "",
+    "hex": "reading",
+    "dump": "advice hex reading work",
+    "checks": "dump reading",
+    "predict": "checks reading",
+    "compare": "reading work",
+    "find": "advice reading work",
+    "kafka_text": "reading",
+    "reindex": "checks reading",
+    "sequences": "checks reading work",
+    "usage": "dump reading work",
+    "verify": "advice checks predict reading work",
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.
 LATE = set("crc32c crcmod fsspec isal lz4 pyarrow pyspark rich snappy zstandard".split())
 
-READ_ONLY = ("kernels", "record", "stores", "storage", "engine")
-WRITER = "engine/replace.py"
+READ_ONLY = ("kernels", "record", "stores", "storage", "findings", "broker", "engine")
+WRITER = "engine/reindex/replace.py"
 # Calls that change a file or a directory, by the last part of their name.
 WRITES = set(
     "chmod chown fchmod fchown ftruncate hardlink_to lchmod lchown link makedirs mkdir mkfifo mknod"
@@ -98,6 +119,55 @@ def test_imports_follow_the_table(name: str) -> None:
         else:
             target, allowed = top, packages | sys.stdlib_module_names
         assert target in allowed, f"kdump/{name}:{line}: {layer} may not import {module}"
+
+
+@each_module
+def test_rooms_of_the_engine_follow_the_table(name: str) -> None:
+    parts = name.split("/")
+    if parts[0] != "engine" or len(parts) < 3:
+        return
+    allowed = {parts[1], *ROOMS[parts[1]].split()}
+    for module, line in imports(MODULES[name]):
+        target = module.split(".")
+        if target[:2] == ["kdump", "engine"] and len(target) > 2:
+            assert target[2] in allowed, f"kdump/{name}:{line}: {parts[1]} may not import {module}"
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    """Those inside functions and under TYPE_CHECKING count too."""
+    names = {module_of(name): name for name in MODULES}
+    waiting = {
+        module: {target for target in targets(MODULES[name], names) if target != module}
+        for module, name in names.items()
+    }
+    while free := {module for module, needs in waiting.items() if not needs}:
+        waiting = {module: needs - free for module, needs in waiting.items() if module not in free}
+    assert not waiting, f"in a circle, or above one: {sorted(waiting)}"
+
+
+def module_of(name: str) -> str:
+    return "kdump." + name.removesuffix(".py").replace("/", ".").removesuffix(".__init__")
+
+
+def targets(tree: ast.AST, known: dict[str, str]) -> Iterator[str]:
+    """Name the modules that a module imports; `from package import module` is one of them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                target = whole if whole in known else str(node.module)
+                if target in known:
+                    yield target
+
+
+@each_module
+def test_columns_are_named(name: str) -> None:
+    """Outside the kernels and record/ no column is told by its number."""
+    if layer_of(name) in ("kernels", "record") or name == "engine/reading/header_columns.py":
+        return
+    for node in ast.walk(MODULES[name]):
+        word = getattr(node, "attr", getattr(node, "id", ""))
+        assert not re.fullmatch("[BR]_[A-Z_]+", str(word)), f"kdump/{name}:{node.lineno}: {word}"
 
 
 @each_module
