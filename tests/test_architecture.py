@@ -70,6 +70,8 @@ FILE_NAMES = set(
     " log-start-offset-checkpoint cleaner-offset-checkpoint".split()
 )
 
+ARROW_COMPARES = set("equal not_equal less less_equal greater greater_equal".split())
+
 MODULES = {
     str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
     for path in sorted(PACKAGE.rglob("*.py"))
@@ -168,6 +170,81 @@ def test_columns_are_named(name: str) -> None:
     for node in ast.walk(MODULES[name]):
         word = getattr(node, "attr", getattr(node, "id", ""))
         assert not re.fullmatch("[BR]_[A-Z_]+", str(word)), f"kdump/{name}:{node.lineno}: {word}"
+
+
+def formats_compared(tree: ast.AST) -> Iterator[int]:
+    """Give the lines that compare what is named layout, magic or the like with a number.
+
+    A name such as MAGIC_V2 is a number too; what is called, subscripted or an attribute goes by
+    its own name, so that `batches.layout(row)`, `rows.layouts[0]` and `one.magic` count. A bare
+    truth test of a layout is a comparison with 0.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(map(is_a_format, sides)) and any(map(is_a_number, sides)):
+                yield node.lineno
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ARROW_COMPARES:
+            if any(map(is_a_format, node.args)) and any(map(is_a_number, node.args)):
+                yield node.lineno
+        elif isinstance(node, ast.IfExp | ast.If | ast.BoolOp | ast.UnaryOp):
+            tests = getattr(node, "values", None) or [getattr(node, "test", None)]
+            tests += [node.operand] if isinstance(node, ast.UnaryOp) else []
+            if any(is_a_format(test) for test in tests if test is not None):
+                yield node.lineno
+
+
+def is_a_format(node: ast.AST) -> bool:
+    """Whether it is a layout or a magic, or arithmetic with one."""
+    if isinstance(node, ast.Call):
+        within = node.args if getattr(node.func, "id", "") in ("max", "min", "int", "bool") else ()
+        return any(map(is_a_format, (node.func, *within)))
+    if isinstance(node, ast.Subscript):
+        return is_a_format(node.value)
+    if isinstance(node, ast.BinOp):
+        return is_a_format(node.left) or is_a_format(node.right)
+    word = getattr(node, "attr", getattr(node, "id", ""))
+    return (
+        re.fullmatch("((own|wrapper)_)?(layout|magic)s?|INNER_MAGIC_SHIFT", str(word)) is not None
+    )
+
+
+def is_a_number(node: ast.AST) -> bool:
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(is_a_number, node.elts))
+    if isinstance(node, ast.UnaryOp):
+        return is_a_number(node.operand)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, int)
+    word = getattr(node, "attr", getattr(node, "id", ""))
+    return re.fullmatch(r"_?(MAGIC_)?V\d", str(word)) is not None
+
+
+@each_module
+def test_formats_are_asked_not_compared(name: str) -> None:
+    """Outside the kernels and record/ what a format has is read from the table of formats."""
+    if layer_of(name) not in ("kernels", "record"):
+        lines = list(formats_compared(MODULES[name]))
+        assert not lines, f"kdump/{name}:{lines}: ask kernels/layout.py what the format has"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "batches.layout(row) == 2",
+        "max(rows.layouts, default=0) < 2",
+        "1 < one.magic",
+        "item.magic not in (0, 1)",
+        "layout != MAGIC_V2",
+        "x if layout else y",
+        "not batches.layout(0)",
+        "batches.layout(row) and attributes & BIT",
+        "flags >> c.INNER_MAGIC_SHIFT & 3 == 1",
+        "pc.equal(layouts, 2)",
+    ],
+)
+def test_a_compared_format_is_seen(text: str) -> None:
+    assert list(formats_compared(ast.parse(text)))
 
 
 @each_module

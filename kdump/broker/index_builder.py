@@ -19,6 +19,7 @@ from kdump.record.layout import CODEC_MASK
 from kdump.record.legacy import value_range
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,7 +164,7 @@ class IndexBuilder:
         """Count the rows up to the first whose magic the broker does not take."""
         if batches.flags & c.MAGIC_UNKNOWN and self.rules.broker >= _STRICT_MAGIC:
             for row in range(batches.count):
-                if batches.magic(row) >= 2 and batches.layout(row) < 2:
+                if batches.is_mislabelled(row):
                     self._stop_before(batches, row, "the batch fails its checksum", "cut")
                     return row
         return batches.count
@@ -205,7 +206,7 @@ class IndexBuilder:
         batches = item.batches
         if not (self.states.open or batches.flags & (c.TRANSACTIONAL | c.CONTROL)):
             return usable  # no transaction begins or ends here, and that is all that is asked
-        stop = (1 << 63) - 1 if usable == batches.count else batches.base_offset(usable)
+        stop = OFFSET_MAX if usable == batches.count else batches.base_offset(usable)
         for event in self.states.replay(item, 0, stop):
             if isinstance(event, Ended):
                 if not event.committed and len(self.abort_markers) <= _ABORTED_MOST:
@@ -261,13 +262,14 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     batches = item.batches
     start = batches.position(row) - item.base
     layout = batches.layout(row)
+    wrong = batches.format(row).lz4_header_wrong
     codec = batches.attributes(row) & CODEC_MASK
     with memoryview(item.data) as view:
         first, end, reason = value_range(view, start, start + batches.size_bytes(row), layout)
         if reason:
             return None
         with view[first:end] as packed:
-            plain = compression.decompress(codec, packed, limit, broken_lz4_header=layout == 0)
+            plain = compression.decompress(codec, packed, limit, broken_lz4_header=wrong)
     if plain.data is None or plain.reason:
         return None
     wrapper_offset = batches.last_offset(row)

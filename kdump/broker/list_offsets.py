@@ -187,7 +187,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
                 continue
             where = batches.position(row)
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
-            if batches.layout(row) == 0:
+            if not batches.has_timestamps(row):
                 return answer  # magic 0 has no times
             for record, timestamp in best.records(where, streaming=True):
                 if timestamp == largest:
@@ -225,7 +225,7 @@ def list_offsets_v0(
 
 def _epoch_of(batches: c.RecordBatches, row: int) -> int | None:
     epoch = batches.leader_epoch(row)
-    return epoch if epoch >= 0 and batches.layout(row) == 2 else None
+    return epoch if epoch >= 0 and batches.has_leader_epoch(row) else None
 
 
 def _epochs(view: PartitionView) -> list[tuple[int, int]]:

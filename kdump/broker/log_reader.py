@@ -16,7 +16,13 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.deep import opened
 from kdump.record.frames import Oversize, Run
-from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE
+from kdump.record.layout import (
+    BATCH_OVERHEAD_V2,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAX_INT32,
+    SMALLEST_MESSAGE,
+)
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 
 if TYPE_CHECKING:
@@ -34,12 +40,9 @@ _NO_OVERFLOW = (1, 1, 1)  # the end of an entry is compared without a sum that c
 
 BLOCK_BYTES = 1 << 18
 _ROWS = 4096
-_INT32_MAX = (1 << 31) - 1
 _HEAP_BYTES = 1 << 30  # of a broker started with the scripts that come with it
-_V2_HEADER_BYTES = 61
 _V2_HEAD = struct.Struct(">q15xi")  # base offset, last offset delta
 _ENTRY = struct.Struct(">qi")  # offset, size
-_UP_TO_MAGIC = 17
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
 _UNREADABLE = (
     reasons.INNER_SIZE,
@@ -170,7 +173,7 @@ class Entries:
         old = self.broker < NEW_FORMAT
         if not (rows.flags & (c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN) or too_large or old):
             return -1
-        if old and not too_large and not rows.flags and max(rows.layouts, default=0) < 2:
+        if old and not too_large and not rows.flags and all(map(rows.is_legacy, range(rows.count))):
             return -1
         for number, flags in enumerate(rows.row_flags):
             if too_large and rows.size_bytes(number) - LOG_OVERHEAD > message_max_bytes:
@@ -188,7 +191,7 @@ class Entries:
             return False
         if self.broker < NEW_FORMAT:
             return row.is_legacy
-        return not row.is_legacy or row.magic < 2
+        return not row.is_mislabelled
 
     def as_is(self, position: int) -> Iterator[RecordBatches]:
         """Yield headers from `position` to the end, no sum checked.
@@ -206,7 +209,7 @@ class Entries:
                     raise RefusalError("KafkaException: a batch header cut off by the file end")
             last = rows.count - 1
             self.stop = rows.position(last) + rows.size_bytes(last)
-            self.bytes_read += _V2_HEADER_BYTES * rows.count
+            self.bytes_read += BATCH_OVERHEAD_V2 * rows.count
             yield rows
         self._raise_ending(self.stop)
 
@@ -216,11 +219,11 @@ class Entries:
         Returns the first row of which the file holds too little for that, -1 for none.
         """
         for number, flags in enumerate(rows.row_flags):
-            if not flags & c.TOO_SMALL or rows.layout(number) != 2:
+            if not flags & c.TOO_SMALL or rows.is_legacy(number):
                 continue
             position = rows.position(number)
-            head = self.source.read(position, min(_V2_HEADER_BYTES, self.end - position))
-            if len(head) < _V2_HEADER_BYTES:
+            head = self.source.read(position, min(BATCH_OVERHEAD_V2, self.end - position))
+            if len(head) < BATCH_OVERHEAD_V2:
                 return number
             base, delta = _V2_HEAD.unpack_from(head)
             rows.put(number, last_offset=base + delta)
@@ -243,7 +246,7 @@ class Entries:
             if hungry and size >= SMALLEST_MESSAGE:
                 raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes asked for one entry")
             return
-        if left <= (_UP_TO_MAGIC if self.broker >= NEW_FORMAT else LOG_OVERHEAD):
+        if left <= (HEADER_SIZE_UP_TO_MAGIC if self.broker >= NEW_FORMAT else LOG_OVERHEAD):
             return
         if size < SMALLEST_MESSAGE:
             raise CorruptRecordError(
@@ -253,7 +256,7 @@ class Entries:
         self._mind_wrapping(position, size)
 
     def _wraps(self, position: int, size: int) -> bool:
-        return position - self.start + LOG_OVERHEAD + size > _INT32_MAX
+        return position - self.start + LOG_OVERHEAD + size > MAX_INT32
 
     def _mind_wrapping(self, position: int, size: int) -> None:
         """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""

@@ -33,7 +33,7 @@ def records_of(run: Run, *, limit: int, streaming: bool) -> Iterator[tuple[int, 
     if flags & c.WRAPPER:
         yield from _messages(run, limit)
         return
-    if batches.layout(0) != 2:
+    if batches.is_legacy(0):
         yield batches.last_offset(0), batches.max_timestamp(0)
         return
     if flags & c.COMPRESSED and not streaming:

@@ -30,10 +30,9 @@ from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.storage.believed import MAX_OFFSET
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
-from kdump.storage.names import Kind
+from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.time_index import TimestampOffset
 
@@ -214,7 +213,7 @@ class PartitionView:
     def bound(self) -> int:
         """The offset from which on nothing is handed out; `as_is` no log end is worked out."""
         if self.as_is:
-            return MAX_OFFSET if self.high_watermark is None else self.high_watermark
+            return OFFSET_MAX if self.high_watermark is None else self.high_watermark
         return self.visible_end
 
     def is_empty_at_start(self) -> bool:

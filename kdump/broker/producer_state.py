@@ -32,6 +32,7 @@ from kdump.record.batch import MAX_SEQUENCE
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN
+from kdump.storage.names import OFFSET_MAX
 from kdump.storage.producer_snapshot import ProducerState
 
 if TYPE_CHECKING:
@@ -41,7 +42,6 @@ PRODUCERS_KEPT = 200_000
 _OTHERS_KEPT = 8
 _FOLLOWED = 64  # of so few producers the kernel is given all before each run
 _NO_PRODUCER = array("q", [-1]) * BATCHES_A_RUN
-_MAX_OFFSET = (1 << 63) - 1
 _NOT_PLAIN = c.CONTROL | c.TRANSACTIONAL
 
 
@@ -166,7 +166,7 @@ class ProducerStates:
             producer.first_offset = first
             if first >= 0:
                 opened.append((first, entry.producer_id))
-                producer.joined_from = _MAX_OFFSET
+                producer.joined_from = OFFSET_MAX
                 self._unstamped.append(producer)
         self.open.update((producer_id, first) for first, producer_id in sorted(opened))
 
@@ -185,7 +185,7 @@ class ProducerStates:
         """The offset up to which everything is decided, `end` if no transaction is open (L7)."""
         return next(iter(self.open.values()), end)
 
-    def replay(self, item: Run | Oversize, start: int = 0, stop: int = _MAX_OFFSET) -> list[Event]:
+    def replay(self, item: Run | Oversize, start: int = 0, stop: int = OFFSET_MAX) -> list[Event]:
         """Take up the batches of a run that end in [start, stop), and say what happened.
 
         An entry too large to be held is a data batch: no marker is. Where the state at `stop` is
@@ -195,7 +195,7 @@ class ProducerStates:
         if self.overflowed or not batches.count:
             return []
         low, high = 0, batches.count
-        if start > 0 or stop < _MAX_OFFSET:
+        if start > 0 or stop < OFFSET_MAX:
             # Of legacy wrappers the last offset alone is known; they have no producers.
             lasts = batches.last_offsets
             low, high = bisect_left(lasts, start), bisect_left(lasts, stop)

@@ -130,7 +130,7 @@ class Producers:
                 kind = flags[number] & (c.CONTROL | c.TRANSACTIONAL)
                 if (kind == c.TRANSACTIONAL) == (ids[number] in self.open) and not kind & c.CONTROL:
                     continue  # goes on with the transaction, or without one
-                if ids[number] >= 0 and rows.layout(number) == 2:
+                if ids[number] >= 0 and rows.has_producer_fields(number):
                     self._recover_one(entries, rows, number)
         self.end_offset = rows.last_offset(stop - 1) + 1
 
@@ -164,7 +164,7 @@ class Producers:
             if max(columns.producer_ids) < 0:
                 continue
             for number, producer in enumerate(columns.producer_ids):
-                if producer < 0 or columns.layout(number) != 2:
+                if producer < 0 or not columns.has_producer_fields(number):
                     continue
                 first = loaded.get(producer, self.open.get(producer, -1))
                 first, done = _append(entries, columns, number, first, started)

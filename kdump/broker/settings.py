@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kdump.record.layout import MAX_INT64
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
 
 _HOUR_MS = 3_600_000
-_UNLIMITED = (1 << 63) - 1
+_UNLIMITED = MAX_INT64
 
 
 class Settings(NamedTuple):

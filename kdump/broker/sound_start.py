@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
@@ -55,19 +56,13 @@ def written_slots(index: Index) -> int:
     only the last slots are looked at for that.
     """
     empty = (0, 0)
-    low, high = 0, index.entries
-    while low < high:
-        middle = (low + high) // 2
-        if index.raw(middle) == empty:
-            high = middle
-        else:
-            low = middle + 1
-    if low * index.layout.size <= _PROVED_BYTES:
-        return min(low, index.rising_end())
-    start = low - _PROVED_SLOTS
+    end = bisect_left(range(index.entries), True, key=lambda slot: index.raw(slot) == empty)
+    if end * index.layout.size <= _PROVED_BYTES:
+        return min(end, index.rising_end())
+    start = end - _PROVED_SLOTS
     key, value = index.raw(start)
-    for slot, next_key, next_value in index.pairs(start + 1, low):
+    for slot, next_key, next_value in index.pairs(start + 1, end):
         if next_key <= key or not index.value_rises(value, next_value):
             return slot
         key, value = next_key, next_value
-    return low
+    return end

@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
+from kdump.record.layout import MAX_INT64
 from kdump.storage import names
 from kdump.storage.names import Retirement
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.storage.log_dir import LogDir
 
 _RECOVERY_POINTS = (0, 8, 1)
-_LAST_SEGMENT_ONLY = (1 << 63) - 1
+_LAST_SEGMENT_ONLY = MAX_INT64
 _CHECKPOINTS_FORGIVEN = (0, 9)
 _LOG_STARTS = (0, 11)
 

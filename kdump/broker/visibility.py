@@ -206,7 +206,7 @@ class AbortFilter:
         """Whether the batch in this row holds aborted data. Call for each batch, in order."""
         batches = run.batches
         producer = batches.producer_id(row)
-        if batches.layout(row) != 2 or producer < 0:
+        if not batches.has_producer_fields(row) or producer < 0:
             return False
         last = batches.last_offset(row)
         while self._waiting and self._waiting[-1].first_offset <= last:

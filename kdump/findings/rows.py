@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.kernels import columns as c
 from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
 from kdump.record.default import headers_of
+from kdump.record.layout import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, message_format
 
 if TYPE_CHECKING:
     from array import array
@@ -164,13 +165,15 @@ class RecordChunk:
             if at != seen:
                 seen = at
                 batch = self.batches.header(at)
-                layout, attributes = batch.layout, batch.attributes
-                modern = layout == 2
+                attributes, read = batch.attributes, batch.format
+                transactional = bool(attributes & read.meant_bits & TRANSACTIONAL_BIT)
+                producing = read.has_producer_fields
                 base_sequence = batch.base_sequence
                 wrapper = batch.flags & c.WRAPPER
                 codec = codec_name(attributes)
             # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
-            timed = flags >> c.INNER_MAGIC_SHIFT & 3 == 1 if wrapper else layout > 0
+            own = message_format(flags >> c.INNER_MAGIC_SHIFT & 3) if wrapper else read
+            timed = own.has_timestamps
             yield RecordRow(
                 place.topic,
                 place.partition,
@@ -181,11 +184,11 @@ class RecordChunk:
                 offset,
                 timestamp if timed else None,
                 timestamp_type_name(1, attributes) if timed else None,
-                batch.leader_epoch if modern else None,
-                batch.producer_id if modern else None,
-                batch.producer_epoch if modern else None,
-                last_sequence(base_sequence, offset - batch.base_offset) if modern else None,
-                modern and bool(attributes & 0x10),
+                batch.leader_epoch if read.has_leader_epoch else None,
+                batch.producer_id if producing else None,
+                batch.producer_epoch if producing else None,
+                last_sequence(base_sequence, offset - batch.base_offset) if producing else None,
+                transactional,
                 self.controls[number] if self.controls is not None else None,
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
@@ -216,10 +219,10 @@ class BatchChunk:
 
 def batch_row(place: Place, batch: BatchHeader) -> BatchRow:
     """Make the `batch` row of one row of batch columns."""
-    layout, attributes, flags = batch.layout, batch.attributes, batch.flags
-    modern = layout == 2
+    attributes, flags, read = batch.attributes, batch.flags, batch.format
+    meant, producing = attributes & read.meant_bits, read.has_producer_fields
     wrapper = bool(flags & c.WRAPPER) and batch.records_count < 0
-    horizon = modern and bool(attributes & 0x40)
+    horizon = bool(meant & DELETE_HORIZON_BIT)
     base_timestamp = batch.base_timestamp
     return BatchRow(
         place.topic,
@@ -234,17 +237,17 @@ def batch_row(place: Place, batch: BatchHeader) -> BatchRow:
         None if wrapper else batch.records_count,
         batch.crc,
         not flags & c.CRC_BAD,
-        timestamp_type_name(layout, attributes),
-        None if horizon or not layout else base_timestamp,
-        batch.max_timestamp if layout else None,
-        batch.leader_epoch if modern else None,
-        batch.producer_id if modern else None,
-        batch.producer_epoch if modern else None,
-        batch.base_sequence if modern else None,
+        timestamp_type_name(batch.layout, attributes),
+        None if horizon or not read.has_timestamps else base_timestamp,
+        batch.max_timestamp if read.has_timestamps else None,
+        batch.leader_epoch if read.has_leader_epoch else None,
+        batch.producer_id if producing else None,
+        batch.producer_epoch if producing else None,
+        batch.base_sequence if producing else None,
         last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset)
-        if modern
+        if producing
         else None,
-        modern and bool(attributes & 0x10),
-        modern and bool(attributes & 0x20),
+        bool(meant & TRANSACTIONAL_BIT),
+        bool(meant & CONTROL_BIT),
         base_timestamp if horizon else None,
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from array import array
 from typing import NamedTuple
 
+from kdump.kernels.layout import DELETE_HORIZON_BIT, FORMATS, Format, format_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,6 +206,16 @@ def _cell(k: int) -> Callable[[Columns, int], int]:
     return read
 
 
+def _has(member: str) -> Callable[[Columns, int], bool]:
+    """Make the method that says whether the format of row `i` has something; `i` not checked."""
+    has = tuple(bool(getattr(each, member)) for each in FORMATS)
+
+    def read(self: Columns, i: int) -> bool:
+        return has[self.block[B_LAYOUT * self.stride + i]]
+
+    return read
+
+
 class _Column:
     """A whole column, as a view of int64 without a copy."""
 
@@ -239,9 +251,19 @@ class BatchHeader(NamedTuple):
     layout: int
 
     @property
+    def format(self) -> Format:
+        """The format it was read in."""
+        return FORMATS[self.layout]
+
+    @property
     def is_legacy(self) -> bool:
         """Whether it is a message of magic 0 or 1, wrapper or not."""
-        return self.layout < 2
+        return self.format.is_legacy
+
+    @property
+    def is_mislabelled(self) -> bool:
+        """Whether it is a message under the magic of a batch: 0.8 and 0.9 stored such (F9)."""
+        return self.is_legacy and not format_of(self.magic).is_legacy
 
 
 class RecordBatches(Columns):
@@ -270,13 +292,26 @@ class RecordBatches(Columns):
     flags_of, row_flags = _cell(B_FLAGS), _Column(B_FLAGS)
     layout, layouts = _cell(B_LAYOUT), _Column(B_LAYOUT)
 
+    is_legacy = _has("is_legacy")
+    has_timestamps = _has("has_timestamps")
+    has_leader_epoch = _has("has_leader_epoch")
+    has_producer_fields = _has("has_producer_fields")
+
     def header(self, i: int) -> BatchHeader:
         """Return row `i` with its names."""
         return BatchHeader._make(self.row(i))
 
-    def is_legacy(self, i: int) -> bool:
-        """Whether the entry is a message of magic 0 or 1, wrapper or not."""
-        return self.block[B_LAYOUT * self.stride + i] < 2
+    def format(self, i: int) -> Format:
+        """The format the entry was read in."""
+        return FORMATS[self.layout(i)]
+
+    def is_mislabelled(self, i: int) -> bool:
+        """Whether it is a message under the magic of a batch: 0.8 and 0.9 stored such (F9)."""
+        return self.is_legacy(i) and not format_of(self.magic(i)).is_legacy
+
+    def has_delete_horizon(self, i: int) -> bool:
+        """Whether a delete horizon stands in place of the base timestamp (F21)."""
+        return bool(self.attributes(i) & self.format(i).meant_bits & DELETE_HORIZON_BIT)
 
     def is_wrapper(self, i: int) -> bool:
         """Whether the entry is a compressed message that holds messages (F12)."""

@@ -17,6 +17,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import BatchHeader
 from kdump.kernels.gathered import Gathered
+from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
 
@@ -269,18 +270,26 @@ class RecordColumns:
         return pa.ListArray.from_buffers(kind, self.count, [None, lists], children=[pairs])
 
 
+def has(layouts: Array, member: str) -> Array:
+    """Say of each entry whether its format has something, by the name in the table of formats."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.take(pa.array([bool(getattr(each, member)) for each in FORMATS]), layouts)
+
+
 def codecs(attributes: Array) -> Array:
     """Name the codec in each attributes field."""
     return _named(attributes, 0, 7, _CODECS)
 
 
-def timestamp_types(attributes: Array, layouts: Array) -> Array:
-    """Name the timestamp type in each attributes field; magic 0 has none."""
+def timestamp_types(attributes: Array, timed: Array) -> Array:
+    """Name the timestamp type in each attributes field, where the format has one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     named = _named(attributes, 3, 1, _TIMESTAMP_TYPES)
-    return pc.if_else(pc.equal(layouts, 0), pa.scalar(None, named.type), named)
+    return pc.if_else(timed, named, pa.scalar(None, named.type))
 
 
 def _named(attributes: Array, shift: int, mask: int, words: tuple[str, ...]) -> Array:

@@ -156,7 +156,7 @@ class GatheredBatches:
 
         of = self._batches.arrays()
         layouts, attributes, flags = of["layout"], of["attributes"], of["flags"]
-        modern, timed = pc.equal(layouts, 2), pc.not_equal(layouts, 0)
+        modern, timed = ac.has(layouts, "has_producer_fields"), ac.has(layouts, "has_timestamps")
         horizon = pc.and_(modern, ac.bit(attributes, 6))
         closed = pc.and_(
             pc.not_equal(pc.bit_wise_and(flags, c.WRAPPER), 0), pc.less(of["records_count"], 0)
@@ -173,7 +173,7 @@ class GatheredBatches:
             "records_count": ac.only_where(opened, of["records_count"]),
             "crc": of["crc"],
             "crc_valid": pc.equal(pc.bit_wise_and(flags, c.CRC_BAD), 0),
-            "timestamp_type": ac.timestamp_types(attributes, layouts),
+            "timestamp_type": ac.timestamp_types(attributes, timed),
             "base_timestamp_ms": ac.only_where(pc.and_(timed, pc.invert(horizon)), base_time),
             "max_timestamp_ms": ac.only_where(timed, of["max_timestamp"]),
             "leader_epoch": ac.only_where(modern, of["leader_epoch"]),

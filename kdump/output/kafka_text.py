@@ -181,7 +181,7 @@ def _legacy_crcs(chunk: RecordChunk) -> list[tuple[int, bool]]:
     """Return the stored checksum of each v0 or v1 message and whether it is right."""
     batches, records = chunk.batches, chunk.records
     of = records.batches
-    if not records.count or all(layout == 2 for layout in batches.layouts[of[0] : of[-1] + 1]):
+    if not records.count or not any(map(batches.is_legacy, range(of[0], of[-1] + 1))):
         return []
     data = memoryview(chunk.data)
     crcs = []

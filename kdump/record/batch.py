@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.layout import CODEC_MASK, CODEC_NAMES, TIMESTAMP_TYPE_BIT
+from kdump.record.layout import CODEC_MASK, CODEC_NAMES, MAX_INT32, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
 from kdump.record.decoded import Decoded
 
-MAX_SEQUENCE = 0x7FFFFFFF
+MAX_SEQUENCE = MAX_INT32
 
 
 def codec_name(attributes: int) -> str:
@@ -59,7 +59,7 @@ def read_batch(
     flags = batches.flags_of(index)
     start = batches.position(index) - base
     end = start + batches.size_bytes(index)
-    if batches.layout(index) == 2:
+    if not batches.is_legacy(index):
         return default.read(data, start, end, batches, index, limit, max_records)
     if flags & c.WRAPPER:
         return legacy.read_wrapper(data, start, end, batches, index, limit, max_records)

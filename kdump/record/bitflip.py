@@ -15,8 +15,11 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
+from kdump.record.layout import CRC32, CRC32C
+
 CRC32_POLYNOMIAL = 0xEDB88320  # both reflected: the lowest bit is the highest power
 CRC32C_POLYNOMIAL = 0x82F63B78
+POLYNOMIALS = {CRC32: CRC32_POLYNOMIAL, CRC32C: CRC32C_POLYNOMIAL}
 _GIANT = 4096  # bits; a power of two
 
 

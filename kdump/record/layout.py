@@ -1,26 +1,71 @@
-"""Every binary table and constant of log entries. Index and checkpoint files: `storage.layout`."""
+"""Every binary table of log entries. Index and checkpoint files: `storage.layout`.
+
+The formats themselves, and the constants that the kernels need too, are in `kernels.layout`.
+"""
 
 from __future__ import annotations
 
 import struct
 
-LOG_OVERHEAD = 12  # offset and size, in front of every entry since 0.8 (F6)
-HEADER_SIZE_UP_TO_MAGIC = 17
-SMALLEST_MESSAGE = 14  # RECORD_OVERHEAD_V0: no size field of a sound entry is smaller (F7, S6)
-BATCH_OVERHEAD_V2 = 61
-CRC_START_V2 = 21  # CRC-32C covers from here to the end (F20)
-CRC_START_LEGACY = 16  # CRC-32 covers from the magic byte to the end (F7)
-CRC_POSITION_V2 = 17
-CRC_POSITION_LEGACY = 12
+from kdump.kernels.layout import (
+    BATCH_OVERHEAD_V2,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC32,
+    CRC32C,
+    CRC_START_LEGACY,
+    DELETE_HORIZON_BIT,
+    FORMATS,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MAGIC_V2,
+    MAX_INT32,
+    MAX_INT64,
+    SMALLEST_MESSAGE,
+    SMALLEST_RECORD,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    Format,
+    format_of,
+    message_format,
+)
 
-MAGIC_V0, MAGIC_V1, MAGIC_V2 = 0, 1, 2
+__all__ = [
+    "BATCH_HEADER_V2",
+    "BATCH_OVERHEAD_V2",
+    "CODEC_MASK",
+    "CODEC_NAMES",
+    "CONTROL_BIT",
+    "CRC32",
+    "CRC32C",
+    "CRC_START_LEGACY",
+    "DELETE_HORIZON_BIT",
+    "ENTRY_HEADER_V0",
+    "ENTRY_HEADER_V1",
+    "FORMATS",
+    "GZIP",
+    "HEADER_SIZE_UP_TO_MAGIC",
+    "LOG_OVERHEAD",
+    "LZ4",
+    "MAGIC_V2",
+    "MAX_INT32",
+    "MAX_INT64",
+    "NONE",
+    "PRE08_CODEC_MASK",
+    "PRE08_LENGTH",
+    "PRE08_SMALLEST",
+    "SMALLEST_MESSAGE",
+    "SMALLEST_RECORD",
+    "SNAPPY",
+    "TIMESTAMP_TYPE_BIT",
+    "TRANSACTIONAL_BIT",
+    "ZSTD",
+    "Format",
+    "format_of",
+    "int64",
+    "message_format",
+]
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
-CONTROL_BIT = 0x20
-DELETE_HORIZON_BIT = 0x40
-MEANT_BITS = (0x07, 0x0F, 0x7F)  # attribute bits with a meaning, by magic; the others are reserved
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -33,7 +78,7 @@ ENTRY_HEADER_V0 = struct.Struct(
     "b"  # 17 attributes
     "i"  # 18 key length, negative for null
 )
-assert ENTRY_HEADER_V0.size == 22
+assert ENTRY_HEADER_V0.size == FORMATS[0].header_size
 
 ENTRY_HEADER_V1 = struct.Struct(
     ">"
@@ -45,7 +90,7 @@ ENTRY_HEADER_V1 = struct.Struct(
     "q"  # 18 timestamp, milliseconds, -1 for none
     "i"  # 26 key length, negative for null
 )
-assert ENTRY_HEADER_V1.size == 30
+assert ENTRY_HEADER_V1.size == FORMATS[1].header_size
 
 BATCH_HEADER_V2 = struct.Struct(
     ">"
@@ -63,7 +108,7 @@ BATCH_HEADER_V2 = struct.Struct(
     "i"  # 53 baseSequence
     "i"  # 57 recordsCount
 )
-assert BATCH_HEADER_V2.size == BATCH_OVERHEAD_V2
+assert BATCH_HEADER_V2.size == FORMATS[2].header_size
 
 PRE08_LENGTH = struct.Struct(">i")  # counts everything after itself
 PRE08_SMALLEST = 5  # magic and crc: Message.MinHeaderSize of 0.6 and 0.7 (F2)

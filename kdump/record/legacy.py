@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.layout import CODEC_MASK, ENTRY_HEADER_V0, ENTRY_HEADER_V1, ZSTD
+from kdump.record.layout import CODEC_MASK, FORMATS, ZSTD
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
@@ -36,7 +36,7 @@ def read_plain(
 
 def value_range(data: memoryview, start: int, end: int, layout: int) -> tuple[int, int, int]:
     """Find the value of the entry in `data[start:end]`: (first byte, byte behind it, reason)."""
-    at = start + (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
+    at = start + FORMATS[layout].header_size - 4
     if at + 4 > end:
         return 0, 0, reasons.KEY_LENGTH
     key_size = int.from_bytes(data[at : at + 4], "big", signed=True)
@@ -79,7 +79,10 @@ def read_wrapper(
     from kdump.record import compression
 
     plain = compression.decompress(
-        codec, memoryview(data)[first:last], limit, broken_lz4_header=layout == 0
+        codec,
+        memoryview(data)[first:last],
+        limit,
+        broken_lz4_header=FORMATS[layout].lz4_header_wrong,
     )
     if plain.data is None:
         yield empty_piece(b"", plain.reason, plain.detail)

@@ -67,10 +67,20 @@ class Message(NamedTuple):
     crc_valid: bool
     next_offset: int
 
+    @property
+    def known_magic(self) -> bool:
+        """Whether brokers of the time could read it (F2)."""
+        return self.magic in _MAGICS
+
 
 def signed_byte(value: int) -> int:
     """Read a magic byte as Java does."""
     return value - 256 if value > 127 else value
+
+
+def attributes_size(magic: int) -> int:
+    """Count the bytes of attributes behind the magic: 0.6 had none."""
+    return int(magic != _MAGIC_OF_06)
 
 
 def codec_name(codec: int) -> str:

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.record.layout import CRC_START_LEGACY, CRC_START_V2, LOG_OVERHEAD, SMALLEST_MESSAGE
-from kdump.storage.believed import MAX_OFFSET, Bounds
+from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
+from kdump.storage.believed import Bounds
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
@@ -107,7 +108,7 @@ class AfterDamage:
             low = entry.last
         if low + 1 < behind:
             # One that reaches beyond the claimed end may go on behind the offset there.
-            between = Bounds(low, bounds.high, MAX_OFFSET, -1)
+            between = Bounds(low, bounds.high, OFFSET_MAX, -1)
             found = self._find(position + 1, limit, between, window, (claimed, behind))
             if found >= 0:
                 claimed = found
@@ -201,9 +202,9 @@ class AfterDamage:
     def check(self, header: RecordBatches) -> None:
         """Look at the sum of an entry of which there is the header."""
         position, size = header.position(0), header.size_bytes(0)
-        modern = header.layout(0) == 2
-        start = position + (CRC_START_V2 if modern else CRC_START_LEGACY)
-        computed = self._sums.of(start, max(position + size, start), modern=modern)
+        read = header.format(0)
+        start = position + read.crc_start
+        computed = self._sums.of(start, max(position + size, start), read.crc_kind)
         header.put(0, computed_crc=computed)
         if computed != header.crc(0):
             header.put(0, flags=header.flags_of(0) | c.CRC_BAD)
@@ -271,13 +272,10 @@ class AfterDamage:
     def _is_right(self, position: int, end: int, window: Window) -> bool:
         """Look at the sum of an entry whose header is at hand."""
         at = position - window.base
-        modern = window.data[at + 16] == 2
-        stored = int.from_bytes(window.data[at + 17 : at + 21], "big")
-        start = position + CRC_START_V2
-        if not modern:
-            stored = int.from_bytes(window.data[at + 12 : at + 16], "big")
-            start = position + CRC_START_LEGACY
-        return self._sums.of(start, end, modern=modern) == stored
+        read = format_of(window.data[at + 16])
+        at += read.crc_position
+        stored = int.from_bytes(window.data[at : at + 4], "big")
+        return self._sums.of(position + read.crc_start, end, read.crc_kind) == stored
 
     def _is_vain(self, position: int, low: int, high: int) -> bool:
         """Whether nothing that is believed at once follows, or was looked for too often."""

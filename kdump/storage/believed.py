@@ -11,11 +11,11 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
 
-MAX_OFFSET = (1 << 63) - 1
 _RELATIVE = 1 << 31  # so many offsets an index of a segment can name
 _RECENT = 16  # so many entries in a row are not all wrong the same way
 _JOINED = 2
@@ -114,7 +114,7 @@ class Believed:
         low = min([offset for offset in lasts if offset < cap] or lasts)
         if joined and last < cap:
             low = last
-        next_base = self._next_base if low + 1 < self._next_base else MAX_OFFSET
+        next_base = self._next_base if low + 1 < self._next_base else OFFSET_MAX
         reach = max(low + 1, 0)
         if self._base is not None and low + 1 < self._base + _RELATIVE:
             reach = self._base

@@ -21,7 +21,8 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import names
 from kdump.storage.after_damage import BROKEN, AfterDamage, Window, header_at
-from kdump.storage.believed import MAX_OFFSET, Believed
+from kdump.storage.believed import Believed
+from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class FileRecords:
     ) -> None:
         self.source = source
         self.limit = max(limit, BLOCK_BYTES)
-        self.next_base = MAX_OFFSET if next_base is None else next_base
+        self.next_base = OFFSET_MAX if next_base is None else next_base
         self.stopped_by = reasons.END
         self._sums = Sums(source)
 

@@ -17,8 +17,9 @@ from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
 
-OFFSET_MAX = 2**63 - 1
-INT32_MAX = 2**31 - 1
+from kdump.record.layout import MAX_INT32, MAX_INT64
+
+OFFSET_MAX = MAX_INT64
 TOPIC_SIZE_MAX = 249
 DIRECTORY_SIZE_MAX = 255  # names ending -delete and -stray are cut to it (R11)
 
@@ -149,7 +150,7 @@ def parse(name: str) -> FileName:
             kind = _EXTENSIONS[extension]
             return FileName(name, kind, base_offset, suffix, None, remote_id, canonical)
     elif found := _METADATA_SNAPSHOT.match(stem):
-        end_offset, epoch = _number(found[1], OFFSET_MAX), _number(found[2], INT32_MAX)
+        end_offset, epoch = _number(found[1], OFFSET_MAX), _number(found[2], MAX_INT32)
         if end_offset is not None and epoch is not None:
             canonical = len(found[1]) == 20 and len(found[2]) == 10
             return FileName(
@@ -245,7 +246,7 @@ def parse_directory(name: str) -> DirectoryName | None:
     topic, _, digits = name.rpartition("-")
     if not topic or not digits.isascii() or not digits.isdigit():
         return None
-    partition = _number(digits, INT32_MAX)
+    partition = _number(digits, MAX_INT32)
     if partition is None:
         return None
     canonical = digits == str(partition) and (unique is None or _HEX_ID.match(unique) is not None)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import reasons
 from kdump.record.layout import PRE08_LENGTH, PRE08_SMALLEST
-from kdump.record.pre08 import Entry, read_entry, signed_byte
+from kdump.record.pre08 import Entry, attributes_size, read_entry, signed_byte
 
 if TYPE_CHECKING:
     from kdump.storage.source import Source
@@ -123,10 +123,11 @@ class Pre08Records:
         """Sum an entry too large to hold, piece by piece."""
         head = memoryview(self.source.read(position, _HEADER_BYTES)).tobytes().ljust(_HEADER_BYTES)
         magic = signed_byte(head[4])
-        crc_at = 6 if magic else 5
+        attributes = head[5 : 5 + attributes_size(magic)]
+        crc_at = 5 + len(attributes)
         crc = int.from_bytes(head[crc_at : crc_at + 4], "big")
         computed = self._sum(position + crc_at + 4, position + size)
-        return Entry(0, size, magic, head[5] if magic else 0, crc, computed, crc_at + 4)
+        return Entry(0, size, magic, attributes[0] if attributes else 0, crc, computed, crc_at + 4)
 
     def _sum(self, start: int, end: int) -> int:
         crc = 0
@@ -177,7 +178,7 @@ class Pre08Records:
                 return False
             if not entry.known_magic or entry.attributes > _HIGHEST_CODEC:
                 return False
-            overhead = _SMALLEST_ENTRY + (1 if entry.magic else 0)
+            overhead = _SMALLEST_ENTRY + attributes_size(entry.magic)
             if entry.size_bytes - overhead >= _WEAK_BYTES:
                 return True
             position += entry.size_bytes

@@ -11,8 +11,11 @@ from array import array
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.record.layout import CRC32, CRC32C
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kdump.storage.source import Source
 
 _STEP = 4096
@@ -22,18 +25,20 @@ _FREE_BYTES = 16 << 20
 
 
 class Sums:
-    """Sums of ranges of one file, CRC-32C where `modern`, else CRC-32."""
+    """Sums of ranges of one file."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._modern = _Running(source, modern=True)
-        self._legacy = _Running(source, modern=False)
+        self._running = {
+            CRC32: _Running(source, kernels.crc32, kernels.crc32_joined),
+            CRC32C: _Running(source, kernels.crc32c, kernels.crc32c_joined),
+        }
         # What is summed directly, which is faster for a few, comes to no more than the file.
         self._direct = source.size + _FREE_BYTES
 
-    def of(self, start: int, end: int, *, modern: bool) -> int:
+    def of(self, start: int, end: int, kind: str) -> int:
         """Return the sum of [start, end); where the file is shorter by now, any number."""
-        running = self._modern if modern else self._legacy
+        running = self._running[kind]
         if end - start > self._direct or running.reaches(start, end):
             return running.of(start, end)
         self._direct -= end - start
@@ -41,10 +46,12 @@ class Sums:
 
 
 class _Running:
-    def __init__(self, source: Source, *, modern: bool) -> None:
+    def __init__(
+        self, source: Source, crc: Callable[..., int], joined: Callable[[int, int, int], int]
+    ) -> None:
         self._source = source
-        self._sum = kernels.crc32c if modern else kernels.crc32
-        self._joined = kernels.crc32c_joined if modern else kernels.crc32_joined
+        self._sum = crc
+        self._joined = joined
         self._first = 0  # number of the first mark
         self._marks = array("I", [0])
 

@@ -18,7 +18,7 @@ from producing import TIME
 from verifying import Driver, verified
 
 from kdump.engine.reading.header_columns import Packer, Walked, fits, replayed
-from kdump.engine.reading.joining import _joined
+from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import Seam
 from kdump.engine.verify import pieces as verify_pieces
 from kdump.engine.verify.items import Item
@@ -147,7 +147,7 @@ def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> N
             assert isinstance(one, Run)
             wanted.append(plain(one))
             controls.append(control_of(one))
-        joined = [plain(one) for one in _joined(walk()) if isinstance(one, Run)]
+        together = [plain(one) for one in joined(walk()) if isinstance(one, Run)]
         at = starts(path)
         cuts = [0, *sorted(rng.sample(at[1:], 5)), source.size]
         pieces = []
@@ -159,7 +159,7 @@ def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> N
             pieces.append(Walked(0, Seam(), chunks=packer.chunks()))
     assert [plain(one) for one in replayed(pieces)] == wanted
     assert [control_of(one) for one in replayed(pieces)] == controls
-    assert [plain(one) for one in replayed(pieces, joined=True)] == joined
+    assert [plain(one) for one in replayed(pieces, joined=True)] == together
     assert any(controls)
 
 

@@ -106,19 +106,15 @@ class Landings:
             self.served = None
         if first.start == self._fails:
             return
-        low, high = 0, len(points) - 1
-        if self._lands(sound, first):
-            high = 0
-        elif first is last or not self._lands(sound, last):
-            return
-        while low < high:
-            middle = (low + high) // 2
-            if self._lands(sound, points[middle]):
-                high = middle
-            else:
-                low = middle + 1
+        lowest = 0
+        if not self._lands(sound, first):
+            if first is last or not self._lands(sound, last):
+                return
+            lowest = bisect_left(
+                points, True, 0, len(points) - 1, key=lambda point: self._lands(sound, point)
+            )
         self._gets_past = first.start
-        self._found(sound, points[low])
+        self._found(sound, points[lowest])
 
     def _lands(self, sound: Sound, point: _Point) -> bool:
         if not self._left:

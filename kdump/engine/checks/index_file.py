@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -87,14 +88,8 @@ class IndexFile:
 
     def around(self, slot: int) -> list[tuple[int, int]]:
         """The entries of `slots` before and behind an odd slot of the file."""
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if self.slot(middle) < slot:
-                low = middle + 1
-            else:
-                high = middle
-        return [self.entry(number) for number in (low - 1, low) if 0 <= number < len(self)]
+        behind = bisect_left(range(len(self)), slot, key=self.slot)
+        return [self.entry(number) for number in (behind - 1, behind) if 0 <= number < len(self)]
 
     def _sort_out(self, data: bytes, rising: int) -> bytes:
         """Keep what rises; a slot that the next one contradicts is the odd one of the two."""

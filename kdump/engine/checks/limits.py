@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
 
-_DELETE_HORIZON_BIT = 0x40
-
 
 class _Tally:
     """The first place of something, the worst value, and how often there was any."""
@@ -157,9 +155,8 @@ class Limits(Check):
 
 def _is_create_time(batches: RecordBatches, row: int) -> bool:
     """Whether the header's times are the producer's; a delete horizon is no record's (F21)."""
-    if batches.layout(row) == 0:
+    if not batches.has_timestamps(row):
         return False
-    attributes = batches.attributes(row)
-    if attributes & TIMESTAMP_TYPE_BIT or batches.flags_of(row) & c.CONTROL:
+    if batches.attributes(row) & TIMESTAMP_TYPE_BIT or batches.flags_of(row) & c.CONTROL:
         return False
-    return not (batches.layout(row) == 2 and attributes & _DELETE_HORIZON_BIT)
+    return not batches.has_delete_horizon(row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -213,14 +214,8 @@ class _Reports:
         """Where a right scan for an offset may start: the last proved entry at or below it."""
         index = self._index
         relative = target - self._segment.base_offset
-        low, high = 0, min(self._proof.proved_offsets, len(index))
-        while low < high:
-            middle = (low + high) // 2
-            if index.entry(middle)[0] <= relative:
-                low = middle + 1
-            else:
-                high = middle
-        number = low - 1
+        numbers = range(min(self._proof.proved_offsets, len(index)))
+        number = bisect(numbers, relative, key=lambda number: index.entry(number)[0]) - 1
         while number >= 0 and number in self.known_bad:
             number -= 1
         return index.entry(number)[1] if number >= 0 else 0

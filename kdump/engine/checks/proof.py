@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -127,14 +128,9 @@ class Proof:
         """How many entries of the offset index lie within the log."""
         if not self.quick or self.offsets is None:
             return self.state[0]
-        low, high = 0, len(self.offsets)
-        while low < high:
-            middle = (low + high) // 2
-            if self.offsets.entry(middle)[1] < self.segment.end_position:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+        entry = self.offsets.entry
+        numbers = range(len(self.offsets))
+        return bisect_left(numbers, self.segment.end_position, key=lambda number: entry(number)[1])
 
     @property
     def proved_times(self) -> int:

@@ -70,7 +70,7 @@ def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Fi
                 released = offsets.hold(item)
             else:
                 released = offsets.take(item.batches)
-                legacy |= item.batches.layout(0) < 2
+                legacy |= item.batches.is_legacy(0)
             for gap in released:
                 yield gap_finding(gap, place, source, active=False)
         for gap in offsets.release(None):

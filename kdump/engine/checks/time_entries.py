@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -162,15 +163,10 @@ class TimeEntries:
         if entry.why != c.STARTS_LATE or offsets is None:
             return False
         relative = self._file.entry(entry.number)[1]
-        low, high = 0, len(offsets)
-        while low < high:
-            middle = (low + high) // 2
-            if offsets.entry(middle)[0] <= relative:
-                low = middle + 1
-            else:
-                high = middle
+        numbers = range(len(offsets))
+        used = bisect(numbers, relative, key=lambda number: offsets.entry(number)[0]) - 1
         of_offsets = (c.NO_BATCH, c.PASSES_OVER, c.BELOW_BATCH)
-        return any(at.number == low - 1 and at.why in of_offsets for at in self._proof.bad)
+        return any(at.number == used and at.why in of_offsets for at in self._proof.bad)
 
     def _stale(self, first: int) -> Reported:
         file = self._file

@@ -11,6 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import last_sequence, read_batch
 from kdump.record.default import headers_of
+from kdump.record.layout import format_of
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Hole, Replica
@@ -44,6 +45,11 @@ class Record(NamedTuple):
     values: tuple[object, ...]
 
     @property
+    def is_legacy(self) -> bool:
+        """Whether it is of a format before record batches."""
+        return format_of(self.magic).is_legacy
+
+    @property
     def key(self) -> bytes | None:
         """Its key."""
         key = self.values[0]
@@ -73,7 +79,7 @@ def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
     """Name the fields in which two records of the same offset differ."""
     if one.values == other.values:
         return ()
-    count = len(FIELDS) if one.magic > 1 < other.magic else _IN_EVERY_FORMAT
+    count = len(FIELDS) if not (one.is_legacy or other.is_legacy) else _IN_EVERY_FORMAT
     converted = one.magic != other.magic
     return tuple(
         name
@@ -109,7 +115,7 @@ def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
 
 
 def _piece(entry: Entry, batches: RecordBatches, piece: Decoded) -> Iterator[Record]:
-    modern = batches.layout(0) == 2
+    modern = not batches.is_legacy(0)
     data = memoryview(piece.data)
     base, sequence = batches.base_offset(0), batches.base_sequence(0)
     producer = batches.producer_id(0), batches.producer_epoch(0)

@@ -6,20 +6,21 @@ say, and between them the places at which nothing can be used. Nothing is decomp
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import CourteousSource
 from kdump.engine.reading.damage import at_place, gap_finding, past_code
+from kdump.engine.reading.joining import joined
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
-from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
+from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source, whole
@@ -142,20 +143,21 @@ class Replica:
         self, source: CourteousSource, place: Place, last: int, following: int | None
     ) -> Iterator[Block | Hole]:
         records = FileRecords(source, limit=self.limit, next_base=following)
-        items = _joined(records.walk(last_offset=last))
+        walked = (_in_short(item) for item in records.walk(last_offset=last))
+        items = joined(walked, lambda _: True)  # the bytes are read again where they are wanted
         held = next(items, None)
         while held is not None:
             after = next(items, None)
             if isinstance(held, Gap):
                 offsets = Offsets(last, end_of(place.segment, following))
                 released = list(offsets.hold(held))
-                if isinstance(after, RecordBatches):
-                    released += offsets.take(after)
+                if after is not None and not isinstance(after, Gap):
+                    released += offsets.take(after.batches)
                 released += offsets.release(None)
                 told = gap_finding(released[0], place, source, active=following is None)
                 yield Hole(place, told, held.header)
             else:
-                for item in _believed(held, place, last, _first_of(after), following):
+                for item in _believed(held.batches, place, last, _first_of(after), following):
                     if isinstance(item, Block):
                         last = item.batches.last_offset(item.batches.count - 1)
                     yield item
@@ -214,30 +216,13 @@ class Replica:
 
 _LOG_START = names.LOG_START_CHECKPOINT
 _HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
-
-
-def _joined(items: Iterable[Run | Oversize | Gap]) -> Iterator[RecordBatches | Gap]:
-    """Join the headers of many blocks of the file; their bytes are read again where wanted."""
-    parts: list[RecordBatches] = []
-    count = 0
-    for item in items:
-        if isinstance(item, Gap):
-            if parts:
-                yield RecordBatches.join(parts)
-                parts, count = [], 0
-            yield item._replace(data=item.data[:_KEPT_OF_GAP])
-            continue
-        if parts and count + item.batches.count > BATCHES_A_RUN:
-            yield RecordBatches.join(parts)
-            parts, count = [], 0
-        parts.append(item.batches)
-        count += item.batches.count
-    if parts:
-        yield RecordBatches.join(parts)
-
-
 #: Bytes of a damaged batch that are searched for the one flipped bit.
 _KEPT_OF_GAP = 4 << 20
+
+
+def _in_short(item: Run | Oversize | Gap) -> Run | Oversize | Gap:
+    """Let go of most of a gap's bytes: it waits for what follows."""
+    return item._replace(data=item.data[:_KEPT_OF_GAP]) if isinstance(item, Gap) else item
 
 
 def first_offset(batches: RecordBatches, row: int, last_offset: int) -> int:
@@ -247,9 +232,9 @@ def first_offset(batches: RecordBatches, row: int, last_offset: int) -> int:
     return batches.base_offset(row)
 
 
-def _first_of(item: RecordBatches | Gap | None) -> int | None:
+def _first_of(item: Run | Oversize | Gap | None) -> int | None:
     """The first offset of what follows, as far as it says one."""
-    return item.known_offset(0) if isinstance(item, RecordBatches) else None
+    return None if item is None or isinstance(item, Gap) else item.batches.known_offset(0)
 
 
 def _believed(

@@ -14,7 +14,7 @@ from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.kernels import reasons
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
-from kdump.record.pre08 import Message, codec_name, messages
+from kdump.record.pre08 import Message, attributes_size, codec_name, messages
 from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
             continue
         count += 1
         sums_wrong += not item.crc_valid
-        if item.magic not in (0, 1):
+        if not item.known_magic:
             magics_unknown.add(item.magic)
         yield Pre08Row(
             place.topic,
@@ -118,7 +118,7 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
             key=None,
             value=item.payload,
             headers=(),
-            format="0.7" if item.magic else "0.6",
+            format="0.7" if attributes_size(item.magic) else "0.6",
             next_offset=item.next_offset,
         )
     if sums_wrong:

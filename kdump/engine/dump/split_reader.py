@@ -141,9 +141,7 @@ def _starting_before(batches: c.RecordBatches, end: int) -> int:
 
 def _lowest(batches: c.RecordBatches) -> int:
     """The offset below which the entry before must lie for the first of these to rise."""
-    if batches.layout(0) == 2:
-        return batches.base_offset(0)
-    return batches.last_offset(0)
+    return batches.last_offset(0) if batches.is_legacy(0) else batches.base_offset(0)
 
 
 def _cut(run: Run, count: int) -> c.RecordBatches:

@@ -13,8 +13,8 @@ from kdump.broker.visibility import AbortFilter
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record.batch import read_batch
-from kdump.storage.believed import MAX_OFFSET
 from kdump.storage.file_records import FileRecords
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
@@ -129,7 +129,7 @@ def _unreachable(
 
 def _end(view: PartitionView) -> int:
     """The first offset no consumer is handed, as far as no index is asked."""
-    return MAX_OFFSET if view.high_watermark is None else view.high_watermark
+    return OFFSET_MAX if view.high_watermark is None else view.high_watermark
 
 
 def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
@@ -168,7 +168,7 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
 def _has_own_offsets(run: Run, row: int) -> bool:
     """Whether an entry's messages may lie above its own offset: a wrapper of magic 0 (F15)."""
     wrapper = run.batches.flags_of(row) & c.WRAPPER
-    return bool(wrapper) and run.batches.layout(row) == 0
+    return bool(wrapper) and not run.batches.format(row).relative_offsets
 
 
 def _first_at(view: PartitionView, target_ms: int) -> Hit | None:

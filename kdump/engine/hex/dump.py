@@ -21,10 +21,6 @@ from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
     CODEC_MASK,
     CONTROL_BIT,
-    CRC_POSITION_LEGACY,
-    CRC_POSITION_V2,
-    CRC_START_LEGACY,
-    CRC_START_V2,
     DELETE_HORIZON_BIT,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
@@ -34,7 +30,6 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader, RecordBatches
 
 DEFAULT_LIMIT = 64 << 20
-_KNOWN_ATTRIBUTES_V2 = 0x7F
 _NOT_ABOVE = "✗ not above the offsets before"
 _NO_MAGIC = "✗ no version has it"
 
@@ -132,7 +127,7 @@ def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None
             shown = str(value)
         lines.field(at, raw, name, shown, _batch_remark(lines, name, values, row))
         if name == "crc":
-            _flipped(lines, row, CRC_START_V2, CRC_POSITION_V2, bitflip.CRC32C_POLYNOMIAL)
+            _flipped(lines, row)
         at += size
     codec = values["attributes"] & CODEC_MASK
     if not codec:
@@ -159,7 +154,7 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHea
     if name == "magic":
         return _NO_MAGIC if flags & c.MAGIC_UNKNOWN else ""
     if name == "crc":
-        return _crc_remark(lines, row, CRC_START_V2)
+        return _crc_remark(lines, row)
     if name == "attributes":
         return _attributes_words(value & 0xFFFF, row)
     if name == "lastOffsetDelta":
@@ -189,13 +184,13 @@ def _attributes_words(attributes: int, row: BatchHeader) -> str:
     ):
         if attributes & bit:
             words.append(word)
-    if attributes & ~_KNOWN_ATTRIBUTES_V2:
-        words.append(f"unused bits {attributes & ~_KNOWN_ATTRIBUTES_V2:04x}")
+    if unused := attributes & ~row.format.meant_bits:
+        words.append(f"unused bits {unused:04x}")
     return ", ".join(words)
 
 
-def _crc_remark(lines: Lines, row: BatchHeader, start: int) -> str:
-    over = f"over {lines.at(start)}…{lines.at(row.size_bytes)}"
+def _crc_remark(lines: Lines, row: BatchHeader) -> str:
+    over = f"over {lines.at(row.format.crc_start)}…{lines.at(row.size_bytes)}"
     if row.flags & c.CRC_BAD:
         if row.flags & c.TOO_SMALL:
             return "✗ the entry is smaller than its header"
@@ -203,18 +198,18 @@ def _crc_remark(lines: Lines, row: BatchHeader, start: int) -> str:
     return f"✓ {over}"
 
 
-def _flipped(
-    lines: Lines, row: BatchHeader, start: int, crc_position: int, polynomial: int
-) -> None:
+def _flipped(lines: Lines, row: BatchHeader) -> None:
     """Name the one flipped bit that explains a wrong sum, if one does."""
+    start = row.format.crc_start
     covered = row.size_bytes - start
     if not row.flags & c.CRC_BAD or row.flags & c.TOO_SMALL or covered <= 0:
         return
+    polynomial = bitflip.POLYNOMIALS[row.format.crc_kind]
     flip = bitflip.find_flip(row.crc, row.computed_crc, covered, polynomial)
     if flip is None:
         return
     if flip.position is None:  # the stored sum's lowest byte comes last
-        at, bit = crc_position + 3 - flip.bit // 8, flip.bit % 8
+        at, bit = row.format.crc_position + 3 - flip.bit // 8, flip.bit % 8
     else:
         at, bit = start + flip.position, flip.bit
     lines.text(f"✗ one flipped bit explains it: {lines.at(at)} bit {bit}")
@@ -222,18 +217,17 @@ def _flipped(
 
 def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None:
     """Write a v0 or v1 entry, and what is inside if it is a wrapper."""
-    layout = row.layout
     value = message(
         lines,
         view,
         0,
         len(view),
-        layout=layout,
+        read=row.format,
         offset_remark=_NOT_ABOVE if row.flags & c.OFFSET_NOT_RISING else "",
-        crc_remark=_crc_remark(lines, row, CRC_START_LEGACY),
+        crc_remark=_crc_remark(lines, row),
         magic_remark=_NO_MAGIC if row.flags & c.MAGIC_UNKNOWN else "",
     )
-    _flipped(lines, row, CRC_START_LEGACY, CRC_POSITION_LEGACY, bitflip.CRC32_POLYNOMIAL)
+    _flipped(lines, row)
     if value is None or not row.flags & c.WRAPPER:
         return
     codec = row.attributes & CODEC_MASK
@@ -242,11 +236,17 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
         lines.rest(value[0], view[value[0] : value[1]])
         return
     text = open_packed(
-        lines, codec_name(codec), codec, view, value, limit, broken_lz4_header=layout == 0
+        lines,
+        codec_name(codec),
+        codec,
+        view,
+        value,
+        limit,
+        broken_lz4_header=row.format.lz4_header_wrong,
     )
     if text is None:
         return
     inside = lines.within(len(text.data))
     if len(text.data) or not text.words:
-        messages(inside, text.data, row.last_offset, layout)
+        messages(inside, text.data, row.last_offset, row.layout)
     text.say_end(inside)

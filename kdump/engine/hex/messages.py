@@ -11,10 +11,15 @@ from kdump.findings.moments import time_text
 from kdump.kernels import reasons
 from kdump.record import compression, pre08
 from kdump.record.batch import codec_name
-from kdump.record.layout import CODEC_MASK, LOG_OVERHEAD, SMALLEST_MESSAGE, TIMESTAMP_TYPE_BIT
+from kdump.record.layout import (
+    CODEC_MASK,
+    LOG_OVERHEAD,
+    SMALLEST_MESSAGE,
+    TIMESTAMP_TYPE_BIT,
+    Format,
+    message_format,
+)
 
-_V1 = 1
-_SMALLEST_V1 = 22
 _CRC_SIZE = 4
 _PACKED_BYTES = 64
 
@@ -67,7 +72,7 @@ def message(
     start: int,
     end: int,
     *,
-    layout: int,
+    read: Format,
     offset_remark: str,
     crc_remark: str,
     magic_remark: str,
@@ -78,7 +83,7 @@ def message(
     there is no such value, or where decoding stopped, which is then said.
     """
     fields = [("offset", 8), ("size", 4), ("crc", 4), ("magic", 1), ("attributes", 1)]
-    if layout == _V1:
+    if read.has_timestamps:
         fields.append(("timestamp", 8))
     at = start
     attributes = 0
@@ -97,7 +102,7 @@ def message(
                 remark = magic_remark
             elif name == "attributes":
                 attributes = value
-                shown, remark = f"{value:02x}", _attributes_words(value, layout)
+                shown, remark = f"{value:02x}", _attributes_words(value, read)
             elif name == "timestamp":
                 shown, remark = str(value), time_text(value)
             lines.field(at, raw, name, shown, remark)
@@ -142,9 +147,9 @@ def _sized(
     return (at, at + size), at + size
 
 
-def _attributes_words(attributes: int, layout: int) -> str:
+def _attributes_words(attributes: int, read: Format) -> str:
     words = [codec_name(attributes)]
-    if layout == _V1:
+    if read.has_timestamps:
         words.append("LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime")
     return ", ".join(words)
 
@@ -184,15 +189,16 @@ def _inner(lines: Lines, view: memoryview, at: int, behind: int, base: int) -> N
     stored = int.from_bytes(view[at + 12 : at + 16], "big")
     computed = kernels.crc32(view, at + 16, behind)
     offset = base + int.from_bytes(view[at : at + 8], "big", signed=True)
+    read = message_format(view[at + 16])
     found = message(
         lines,
         view,
         at,
         behind,
-        layout=_V1 if view[at + 16] == _V1 else 0,
+        read=read,
         offset_remark=f"offset {offset:,}",
         crc_remark="✓" if stored == computed else f"✗ computed {computed:08x}",
-        magic_remark="" if view[at + 16] <= _V1 else "✗ no message has it",
+        magic_remark="" if read.magic == view[at + 16] else "✗ no message has it",
     )
     if found is not None:
         lines.stop(found[0], reasons.NAMES[reasons.INNER_COMPRESSED])
@@ -218,7 +224,7 @@ def pre08_entry(
     version = ("0.6", "0.7")[entry.magic] if entry.known_magic else "✗ no version has it"
     lines.field(at, view[at : at + 1], "magic", str(entry.magic), version)
     at += 1
-    if entry.magic:
+    if pre08.attributes_size(entry.magic):
         words = pre08.codec_name(entry.codec)
         lines.field(at, view[at : at + 1], "attributes", f"{entry.attributes:02x}", words)
         at += 1

@@ -17,8 +17,8 @@ from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
-    MAGIC_V2,
     SMALLEST_MESSAGE,
+    format_of,
     int64,
 )
 from kdump.storage.names import Kind, file_name
@@ -93,7 +93,7 @@ class _Log:
         if length > left - LOG_OVERHEAD:
             raise _Death(f"no whole batch at position {position} (NoSuchElementException)")
         offset = int.from_bytes(head[:8], "big", signed=True)
-        if head[16] < MAGIC_V2 or head[16] > 127:  # a signed byte
+        if format_of(head[16]).is_legacy:
             return offset
         return int64(offset + int.from_bytes(head[23:27], "big", signed=True))
 
@@ -117,8 +117,7 @@ class _Log:
 
     def _largest(self, run: Run, row: int) -> int:
         batches = run.batches
-        legacy = batches.layout(row) < MAGIC_V2
-        if legacy and not batches.flags_of(row) & c.WRAPPER:
+        if batches.is_legacy(row) and not batches.flags_of(row) & c.WRAPPER:
             return batches.max_timestamp(row)
         largest = -1
         for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):

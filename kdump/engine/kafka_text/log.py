@@ -21,9 +21,6 @@ from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import (
     BATCH_HEADER_V2,
-    ENTRY_HEADER_V0,
-    ENTRY_HEADER_V1,
-    MAGIC_V2,
     SMALLEST_MESSAGE,
 )
 
@@ -195,12 +192,11 @@ class ToolLog:
     def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
         """Give the sizes that a plain message claims, where its value is what is wrong."""
         batches = run.batches
-        layout = batches.layout(row)
         wrapped = batches.flags_of(row) & c.WRAPPER
-        if reason != reasons.VALUE_LENGTH or layout == MAGIC_V2 or wrapped:
+        if reason != reasons.VALUE_LENGTH or not batches.is_legacy(row) or wrapped:
             return
         at = batches.position(row) - run.base
-        at += (ENTRY_HEADER_V1.size if layout else ENTRY_HEADER_V0.size) - 4
+        at += batches.format(row).header_size - 4
         key_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
         at += 4 + max(key_size, 0)
         value_size = int.from_bytes(run.data[at : at + 4], "big", signed=True)
@@ -213,9 +209,8 @@ class ToolLog:
         The tool goes by the magic byte alone, and reads a record batch's header in full even where
         the entry ends before it.
         """
-        flags, layout = batches.flags_of(row), batches.layout(row)
-        short = flags & c.TOO_SMALL and layout == MAGIC_V2
-        if short or (layout != MAGIC_V2 and batches.magic(row) >= MAGIC_V2):
+        short = batches.flags_of(row) & c.TOO_SMALL and not batches.is_legacy(row)
+        if short or batches.is_mislabelled(row):
             header = self._source.read(batches.position(row), BATCH_HEADER_V2.size)
             if len(header) == BATCH_HEADER_V2.size:
                 see_as_batch(batches, row, header)

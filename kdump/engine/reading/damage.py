@@ -9,12 +9,7 @@ from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
-from kdump.record.layout import (
-    CRC_POSITION_LEGACY,
-    CRC_POSITION_V2,
-    CRC_START_LEGACY,
-    CRC_START_V2,
-)
+from kdump.record.layout import SMALLEST_RECORD
 from kdump.storage.offsets import end_of
 
 if TYPE_CHECKING:
@@ -25,8 +20,7 @@ if TYPE_CHECKING:
     from kdump.storage.source import Source
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
-_SMALLEST_RECORD = 7
-RECORDS_A_BYTE = (32 << 10) // _SMALLEST_RECORD + 1
+RECORDS_A_BYTE = (32 << 10) // SMALLEST_RECORD + 1
 
 _CODES = {
     "crc-mismatch": "crc-mismatch",
@@ -176,7 +170,7 @@ def believable_count(header: RecordBatches, last_offset: int, behind: int) -> in
     if header.flags & c.WRAPPER:
         base, count = last, 1
     size = header.size_bytes(0)
-    room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // _SMALLEST_RECORD
+    room = size * RECORDS_A_BYTE if header.flags & c.COMPRESSED else size // SMALLEST_RECORD
     fits = last_offset < base <= last < behind
     return count if fits and 0 <= count <= min(last - base + 1, room) else 0
 
@@ -203,15 +197,15 @@ def _crc_words(gap: Gap) -> str:
     assert gap.header is not None
     header = gap.header
     stored, computed = header.crc(0), header.computed_crc(0)
-    modern = header.layout(0) == 2
-    start = CRC_START_V2 if modern else CRC_START_LEGACY
+    read = header.format(0)
+    start = read.crc_start
     words = f"stored {stored:08x}, computed {computed:08x}"
     size = header.size_bytes(0)
     if len(gap.data) >= size > start:
         from kdump.kernels.second_opinion import second_opinion
 
         covered = memoryview(gap.data)[start:size]
-        second = second_opinion("crc-32c" if modern else "crc-32", covered)
+        second = second_opinion(read.crc_kind, covered)
         if second == computed:
             words += " (crcmod agrees)."
         else:
@@ -222,13 +216,13 @@ def _crc_words(gap: Gap) -> str:
         return words  # the sum is of bytes that may not be the entry's
     from kdump.record import bitflip
 
-    polynomial = bitflip.CRC32C_POLYNOMIAL if modern else bitflip.CRC32_POLYNOMIAL
+    polynomial = bitflip.POLYNOMIALS[read.crc_kind]
     flip = bitflip.find_flip(stored, computed, max(size - start, 0), polynomial)
     if flip is None:
         return words
     if flip.position is None:
         # The stored sum is big-endian: its lowest byte comes last.
-        at = gap.position + (CRC_POSITION_V2 if modern else CRC_POSITION_LEGACY)
+        at = gap.position + read.crc_position
         byte, bit = at + 3 - flip.bit // 8, flip.bit % 8
     else:
         byte, bit = gap.position + start + flip.position, flip.bit

@@ -41,7 +41,7 @@ class EpochWatch:
         if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
             return
         for row, epoch in enumerate(epochs):
-            if epoch == _NONE or batches.layout(row) != 2:
+            if epoch == _NONE or not batches.has_leader_epoch(row):
                 continue
             batch = _Batch(
                 epoch,

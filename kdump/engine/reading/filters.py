@@ -61,7 +61,7 @@ class Filters(NamedTuple):
         if self.control is not None and bool(flags & c.CONTROL) != self.control:
             return False
         if self.producer_id is not None and (
-            batches.layout(row) != 2 or batches.producer_id(row) != self.producer_id
+            not batches.has_producer_fields(row) or batches.producer_id(row) != self.producer_id
         ):
             return False
         if self.from_offset is not None and batches.last_offset(row) < self.from_offset:
@@ -76,12 +76,11 @@ class Filters(NamedTuple):
 
     def _reaches(self, batches: RecordBatches, row: int, time_ms: int) -> bool:
         """Whether a batch's greatest time reaches a bound; a wrapper of magic 0 cannot say."""
-        layout = batches.layout(row)
         greatest = batches.max_timestamp(row)
-        if layout == 0:
+        if not batches.has_timestamps(row):
             return bool(batches.flags_of(row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
         # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
-        return greatest >= time_ms or (layout == 1 and greatest == _NO_TIMESTAMP)
+        return greatest >= time_ms or (batches.is_legacy(row) and greatest == _NO_TIMESTAMP)
 
     def admits_pre08(self, row: Pre08Row | BatchRow) -> bool:
         """Whether a row of a `.kafka` file is asked for, its offset aside.
@@ -155,7 +154,7 @@ class Filters(NamedTuple):
 def _first_time(batches: RecordBatches, row: int) -> int:
     """The time of a batch's first record, -1 where its header does not tell."""
     attributes = batches.attributes(row)
-    if batches.layout(row) and attributes & TIMESTAMP_TYPE_BIT:
+    if batches.has_timestamps(row) and attributes & TIMESTAMP_TYPE_BIT:
         return batches.max_timestamp(row)
     if batches.flags_of(row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
         return _NO_TIMESTAMP

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
-from kdump.record.layout import MEANT_BITS
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -16,17 +15,17 @@ if TYPE_CHECKING:
 
 def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:
     """Say that reserved attribute bits are set, of the first batch of `count` in a segment."""
-    attributes, layout = batches.attributes(row), batches.layout(row)
+    attributes, meant = batches.attributes(row), batches.format(row).meant_bits
     return at_place(
         "attributes-reserved",
         place,
         position=batches.position(row),
         size_bytes=batches.size_bytes(row),
         offset=batches.last_offset(row),
-        expected=attributes & MEANT_BITS[layout],
+        expected=attributes & meant,
         actual=attributes,
         message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
-        f"{attributes & ~MEANT_BITS[layout]:02x} mean nothing in this format"
+        f"{attributes & ~meant:02x} mean nothing in this format"
         + (f"; so in {count:,} batches of the segment." if count > 1 else "."),
     )
 

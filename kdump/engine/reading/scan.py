@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.header_columns import Walked
     from kdump.record.frames import Oversize
     from kdump.storage.source import Source
-from kdump.engine.reading.joining import _joined
+from kdump.engine.reading.joining import joined
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
 _WRITE_SECONDS = 0.01
@@ -127,7 +127,7 @@ def _read(
         tail: Gap | None = None
         records = FileRecords(source, limit=partition.limit, next_base=segment.next_base)
         walked = records.walk(position, last_offset=segment.last_offset)
-        for item in walked if partition.deep else _joined(walked):
+        for item in walked if partition.deep else joined(walked):
             if isinstance(item, Gap):
                 if item.to_end and (item.reason != "zeros" or source.shrank):
                     tail = item

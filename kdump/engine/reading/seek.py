@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
@@ -35,17 +36,11 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     try:
         with Source(path) as index_source:
             index = OffsetIndex(index_source, base)
-            end = index.logical_end(source.size)
-            low, high = 0, end
-            while low < high:
-                middle = (low + high) // 2
-                if index.entry(middle).offset <= offset:
-                    low = middle + 1
-                else:
-                    high = middle
+            slots = range(index.logical_end(source.size))
+            behind = bisect(slots, offset, key=lambda slot: index.entry(slot).offset)
             # The entry found may name an offset inside a later batch than the one at its position
             # (I9), so the header has the last word; the one before it is tried then.
-            for slot in range(low - 1, max(low - 3, -1), -1):
+            for slot in range(behind - 1, max(behind - 3, -1), -1):
                 position = index.entry(slot).position
                 if _confirmed(source, position, offset):
                     return position

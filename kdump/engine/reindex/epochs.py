@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-
-_OFFSET_MAX = (1 << 63) - 1
 
 
 class EpochBuilder:
@@ -84,7 +83,7 @@ def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None
             return f"epoch {epoch} is missing, in which offset {max(first, log_start)} was written"
         if entries[at].start_offset > max(first, log_start):
             return f"epoch {epoch} starts at {entries[at].start_offset}, its batches at {first}"
-        end = entries[at + 1].start_offset if at + 1 < len(entries) else _OFFSET_MAX
+        end = entries[at + 1].start_offset if at + 1 < len(entries) else OFFSET_MAX
         if end <= last:
             return f"epoch {epoch} ends at {end}, its batches at {last}"
     return None

@@ -19,6 +19,7 @@ The active segment is never cut: a broker may be writing it, and its index is fu
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
@@ -203,15 +204,9 @@ def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
     try:
         with Source(_index_of(file)) as index_source:
             index = OffsetIndex(index_source, file.name.base_offset)
-            low, high = 0, index.logical_end(source.size)
-            end = high
-            while low < high:
-                middle = (low + high) // 2
-                if index.entry(middle).position < nominal:
-                    low = middle + 1
-                else:
-                    high = middle
-            for slot in range(low, min(low + _CLAIMS_TRIED, end)):
+            slots = range(index.logical_end(source.size))
+            first = bisect_left(slots, nominal, key=lambda slot: index.entry(slot).position)
+            for slot in slots[first : first + _CLAIMS_TRIED]:
                 position = index.entry(slot).position
                 if position >= nominal and _starts_valid(records, position):
                     return position

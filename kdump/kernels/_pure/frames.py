@@ -7,27 +7,21 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import (
-    CODEC,
-    CONTROL,
-    CRC_FROM_LEGACY,
-    CRC_FROM_V2,
-    HEADER_V2,
-    HEADER_V2_TAIL,
-    I32,
-    I64,
-    LOG_OVERHEAD,
-    MEANT,
-    MESSAGE_OVERHEAD,
-    TRANSACTIONAL,
-    U32,
-    UP_TO_MAGIC,
-    clamped,
-    int64,
-    view_of,
-)
+from kdump.kernels._pure.layout import HEADER_V2_TAIL, I32, I64, U32, clamped, int64, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.columns import RecordBatches
+from kdump.kernels.layout import (
+    BATCH_OVERHEAD_V2,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+    HEADER_SIZE_UP_TO_MAGIC,
+    LOG_OVERHEAD,
+    MEANT_BITS,
+    MESSAGE_OVERHEAD,
+    TRANSACTIONAL_BIT,
+)
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
@@ -75,7 +69,7 @@ def walk(
         if len(rows) >= max_batches:
             reason = reasons.FULL
             break
-        if left <= UP_TO_MAGIC:
+        if left <= HEADER_SIZE_UP_TO_MAGIC:
             reason = reasons.SHORT_TAIL
             break
         size = I32.unpack_from(view, position + 8)[0]
@@ -102,7 +96,7 @@ def _entry(frame: memoryview, position: int, last_offset: int, check_crc: bool) 
     if (
         check_crc
         and row[c.B_FLAGS] & c.CRC_BAD
-        and U32.unpack_from(frame, 12)[0] == zlib.crc32(frame[CRC_FROM_LEGACY:])
+        and U32.unpack_from(frame, 12)[0] == zlib.crc32(frame[CRC_START_LEGACY:])
     ):
         return _legacy_entry(frame, position, last_offset, check_crc, magic, 0)
     return row
@@ -115,9 +109,9 @@ def _legacy_entry(
     offset = I64.unpack_from(frame, 0)[0]
     crc = computed = U32.unpack_from(frame, 12)[0]
     if check_crc:
-        computed = zlib.crc32(frame[CRC_FROM_LEGACY:])
+        computed = zlib.crc32(frame[CRC_START_LEGACY:])
     attributes = frame[17]
-    codec = attributes & CODEC
+    codec = attributes & CODEC_MASK
     flags = 0
     timestamp = -1
     if len(frame) < LOG_OVERHEAD + MESSAGE_OVERHEAD[layout]:
@@ -134,7 +128,7 @@ def _legacy_entry(
         flags |= c.WRAPPER | c.COMPRESSED
         if codec > 3:
             flags |= c.CODEC_UNKNOWN
-    if attributes & ~MEANT[layout]:
+    if attributes & ~MEANT_BITS[layout]:
         flags |= c.RESERVED
     return (
         position,
@@ -165,8 +159,8 @@ def _v2_entry(
     leader_epoch = I32.unpack_from(frame, 12)[0]
     crc = computed = U32.unpack_from(frame, 17)[0]
     flags = 0
-    tail = bytes(frame[CRC_FROM_V2:HEADER_V2])
-    if len(frame) < HEADER_V2:
+    tail = bytes(frame[CRC_START_V2:BATCH_OVERHEAD_V2])
+    if len(frame) < BATCH_OVERHEAD_V2:
         flags |= c.TOO_SMALL | c.CRC_BAD
         computed = 0
         whole = tail.ljust(HEADER_V2_TAIL.size, b"\0")
@@ -180,14 +174,14 @@ def _v2_entry(
             delta = 0
     else:
         if check_crc:
-            computed = crc32c_function()(frame[CRC_FROM_V2:], 0)
+            computed = crc32c_function()(frame[CRC_START_V2:], 0)
         attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
             HEADER_V2_TAIL.unpack(tail)
         )
         if count < 0 or delta < 0 or count > delta + 1:
             flags |= c.DELTA_COUNT
     last = int64(base_offset + delta)
-    codec = attributes & CODEC
+    codec = attributes & CODEC_MASK
     if computed != crc:
         flags |= c.CRC_BAD
     if magic != 2:
@@ -198,11 +192,11 @@ def _v2_entry(
         flags |= c.COMPRESSED
         if codec > 4:
             flags |= c.CODEC_UNKNOWN
-    if attributes & CONTROL:
+    if attributes & CONTROL_BIT:
         flags |= c.CONTROL
-    if attributes & TRANSACTIONAL:
+    if attributes & TRANSACTIONAL_BIT:
         flags |= c.TRANSACTIONAL
-    if attributes & ~MEANT[2]:
+    if attributes & ~MEANT_BITS[2]:
         flags |= c.RESERVED
     return (
         position,

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels._pure.layout import TRANSACTIONAL, int64, view_of
+from kdump.kernels._pure.layout import int64, view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import headers_of, is_magic_0, row_numbers, sequence_at, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.layout import TRANSACTIONAL_BIT
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
@@ -141,7 +142,7 @@ def _gather_row(
     )
     for buffer, number in enumerate(numbers):
         room.number(buffer, at, number)
-    room.bit(g.G_TRANSACTIONAL, at, modern and bool(attributes & TRANSACTIONAL))
+    room.bit(g.G_TRANSACTIONAL, at, modern and bool(attributes & TRANSACTIONAL_BIT))
     room.bit(g.G_MODERN, at, modern)
     room.bit(g.G_TIMED, at, timed)
     counts[g.N_ROWS] = at + 1

@@ -1,4 +1,4 @@
-"""Where fields lie in entries and records, and small helpers for all rooms."""
+"""Small helpers for all rooms, and the struct of what the checksum of a batch covers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump.kernels import reasons
+from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2, MAX_INT32
 
 if TYPE_CHECKING:
     from array import array
@@ -21,14 +22,6 @@ I32 = Struct(">i")
 U32 = Struct(">I")
 I64 = Struct(">q")
 
-LOG_OVERHEAD = 12  # offset and size; size counts from here
-UP_TO_MAGIC = 17
-MESSAGE_OVERHEAD = (14, 22)  # crc to value length of magic 0 and 1, without key and value (F7)
-SMALLEST_RECORD = 7  # a length, six one-byte fields
-HEADER_V2 = 61
-CRC_FROM_V2 = 21
-CRC_FROM_LEGACY = 16
-
 # The part of the v2 header that the CRC covers, from byte 21 on (F20).
 HEADER_V2_TAIL = Struct(
     ">"
@@ -41,19 +34,9 @@ HEADER_V2_TAIL = Struct(
     "i"  # 53 baseSequence
     "i"  # 57 recordsCount
 )
-assert HEADER_V2_TAIL.size == HEADER_V2 - CRC_FROM_V2
+assert HEADER_V2_TAIL.size == BATCH_OVERHEAD_V2 - CRC_START_V2
 
-CODEC = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
-#: Attribute bits that have a meaning, by layout; the others are reserved, and zero.
-MEANT = (CODEC, CODEC | LOG_APPEND_TIME, 0x7F)
-
-MAX_SEQUENCE = 0x7FFFFFFF
-MAX_INT32 = 0x7FFFFFFF
-MAX_INT64 = (1 << 63) - 1
+MAX_SEQUENCE = MAX_INT32
 
 
 class Bad(Exception):

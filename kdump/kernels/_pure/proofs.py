@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import (
-    I32,
-    LOG_APPEND_TIME,
+from kdump.kernels._pure.layout import I32, int64, view_of
+from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.layout import (
     LOG_OVERHEAD,
     MAX_INT32,
     MAX_INT64,
     MESSAGE_OVERHEAD,
-    int64,
-    view_of,
+    TIMESTAMP_TYPE_BIT,
 )
-from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data
@@ -285,7 +283,7 @@ def prove_records(
             return
         layout, flags = batches.layout(row), batches.flags_of(row)
         timed = layout == 2 or (layout == 1 and flags & c.WRAPPER)
-        append_time = batches.attributes(row) & LOG_APPEND_TIME
+        append_time = batches.attributes(row) & TIMESTAMP_TYPE_BIT
         told = timed and not append_time and not vague
         if told and newest != batches.max_timestamp(row):
             say(c.MAX_TIMESTAMP, row, record)

@@ -7,23 +7,16 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import (
-    CODEC,
-    HEADER_V2,
-    I32,
-    I64,
-    LOG_APPEND_TIME,
+from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, int64, varint, view_of
+from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.layout import (
+    BATCH_OVERHEAD_V2,
+    CODEC_MASK,
     LOG_OVERHEAD,
     MESSAGE_OVERHEAD,
     SMALLEST_RECORD,
-    U32,
-    Bad,
-    clamped,
-    int64,
-    varint,
-    view_of,
+    TIMESTAMP_TYPE_BIT,
 )
-from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
@@ -68,7 +61,7 @@ def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -
     if at != end:
         raise Bad(reasons.RECORD_LENGTH_MISMATCH)
     timestamp = batch[c.B_MAX_TIMESTAMP]
-    if not batch[c.B_ATTRIBUTES] & LOG_APPEND_TIME:
+    if not batch[c.B_ATTRIBUTES] & TIMESTAMP_TYPE_BIT:
         timestamp = int64(batch[c.B_BASE_TIMESTAMP] + timestamp_delta)
     return (
         index,
@@ -194,7 +187,7 @@ def decode_run(
             break
         due = 1
         if layout == 2:
-            due = min(batch[c.B_RECORDS_COUNT], (size - HEADER_V2) // SMALLEST_RECORD)
+            due = min(batch[c.B_RECORDS_COUNT], (size - BATCH_OVERHEAD_V2) // SMALLEST_RECORD)
         if len(rows) + due > max(0, max_records):
             reason = reasons.FULL
             break
@@ -202,7 +195,7 @@ def decode_run(
         if layout == 2:
             # A count that the bytes cannot hold is found out by running out of them.
             stop, reason = _records(
-                view, start + HEADER_V2, end, batch, index, 0, len(rows) + due + 1, rows
+                view, start + BATCH_OVERHEAD_V2, end, batch, index, 0, len(rows) + due + 1, rows
             )
         else:
             try:
@@ -224,7 +217,7 @@ def _is_plain(batch: Row, start: int, length: int) -> bool:
     if batch[c.B_FLAGS] & (c.COMPRESSED | c.CONTROL | c.CRC_BAD | c.TOO_SMALL):
         return False
     if layout == 2:
-        smallest = HEADER_V2
+        smallest = BATCH_OVERHEAD_V2
         if batch[c.B_RECORDS_COUNT] < 0:
             return False
     else:
@@ -273,7 +266,7 @@ def _inner_frame(view: memoryview, position: int, end: int) -> tuple[int, int]:
     layout = 1 if view[position + 16] == 1 else 0
     if size < MESSAGE_OVERHEAD[layout]:
         raise Bad(reasons.INNER_SIZE)
-    if view[position + 17] & CODEC:
+    if view[position + 17] & CODEC_MASK:
         raise Bad(reasons.INNER_COMPRESSED)
     return position + LOG_OVERHEAD + size, layout
 
@@ -336,7 +329,7 @@ def decode_messages(
     view = view_of(data)
     position, end = clamped(start, end, len(view))
     batch = batch_row(batches, index)
-    wrapper_time = batch[c.B_LAYOUT] == 1 and bool(batch[c.B_ATTRIBUTES] & LOG_APPEND_TIME)
+    wrapper_time = batch[c.B_LAYOUT] == 1 and bool(batch[c.B_ATTRIBUTES] & TIMESTAMP_TYPE_BIT)
     rows: list[Row] = []
     reason = reasons.END
     while position < end:

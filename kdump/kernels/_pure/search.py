@@ -6,26 +6,18 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from kdump.kernels._pure.layout import (
-    CODEC,
-    CRC_FROM_LEGACY,
-    CRC_FROM_V2,
-    HEADER_V2,
-    I32,
-    I64,
+from kdump.kernels._pure.layout import I32, I64, U16, U32, Bad, clamped, int64, varint, view_of
+from kdump.kernels._pure.sums import crc32c_function
+from kdump.kernels.layout import (
+    BATCH_OVERHEAD_V2,
+    CODEC_MASK,
+    CRC_START_LEGACY,
+    CRC_START_V2,
+    HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
     MESSAGE_OVERHEAD,
     SMALLEST_RECORD,
-    U16,
-    U32,
-    UP_TO_MAGIC,
-    Bad,
-    clamped,
-    int64,
-    varint,
-    view_of,
 )
-from kdump.kernels._pure.sums import crc32c_function
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data
@@ -34,7 +26,9 @@ if TYPE_CHECKING:
 _CANDIDATE = re.compile(rb"(?s)(?=.{8}(?!\0\0\0[\0-\r])[\0-\x7f].{7}[\0-\x02])")
 _NOT_ZERO = re.compile(rb"[^\0]")
 _WINDOW = 4096
-_HEADER = HEADER_V2 + 5  # all that is looked at of an entry before its sum: a v2 batch's first size
+_HEADER = (
+    BATCH_OVERHEAD_V2 + 5
+)  # all that is looked at of an entry before its sum: a v2 batch's first size
 
 
 def resync(
@@ -72,7 +66,7 @@ def resync(
             break
         position = max(position, some.start() - 11)
         window = position + _WINDOW
-        found = _CANDIDATE.search(view, position, min(end, window + UP_TO_MAGIC - 1))
+        found = _CANDIDATE.search(view, position, min(end, window + HEADER_SIZE_UP_TO_MAGIC - 1))
         if found is None:
             position = window
             continue
@@ -81,11 +75,11 @@ def resync(
             break
         size = _believable(view[position:end], behind, min_offset, max_offset)
         if size:
-            crc_from = CRC_FROM_V2 if view[position + 16] == 2 else CRC_FROM_LEGACY
+            crc_from = CRC_START_V2 if view[position + 16] == 2 else CRC_START_LEGACY
             if size - crc_from > summed or size > end - position:
                 return position, position + size, False
             piece = view[position + crc_from : position + size]
-            if crc_from == CRC_FROM_V2:
+            if crc_from == CRC_START_V2:
                 right = crc32c_function()(piece, 0) == U32.unpack_from(view, position + 17)[0]
             else:
                 right = zlib.crc32(piece) == U32.unpack_from(view, position + 12)[0]
@@ -104,7 +98,7 @@ def _believable(view: memoryview, behind: int, min_offset: int, max_offset: int)
     if size < LOG_OVERHEAD + MESSAGE_OVERHEAD[0]:
         return 0
     if magic == 2:
-        believed = size >= HEADER_V2 and _batch(view, size, offset, max_offset)
+        believed = size >= BATCH_OVERHEAD_V2 and _batch(view, size, offset, max_offset)
     else:
         believed = magic < 2 and _message(view, size, magic)
     return size if believed else 0
@@ -113,14 +107,14 @@ def _believable(view: memoryview, behind: int, min_offset: int, max_offset: int)
 def _batch(view: memoryview, size: int, offset: int, max_offset: int) -> bool:
     attributes = U16.unpack_from(view, 21)[0]
     delta, count = I32.unpack_from(view, 23)[0], I32.unpack_from(view, 57)[0]
-    if attributes & ~0x7F or attributes & CODEC > 4:
+    if attributes & ~0x7F or attributes & CODEC_MASK > 4:
         return False
     if not 0 <= count <= delta + 1 or not offset <= int64(offset + delta) < max_offset:
         return False
-    if attributes & CODEC or not count:
+    if attributes & CODEC_MASK or not count:
         return True
     try:
-        length, first = varint(view, HEADER_V2, min(size, len(view), _HEADER))
+        length, first = varint(view, BATCH_OVERHEAD_V2, min(size, len(view), _HEADER))
     except Bad:
         return False
     return SMALLEST_RECORD - 1 <= length <= size - first
@@ -129,7 +123,7 @@ def _batch(view: memoryview, size: int, offset: int, max_offset: int) -> bool:
 def _message(view: memoryview, size: int, magic: int) -> bool:
     fixed = LOG_OVERHEAD + MESSAGE_OVERHEAD[magic]
     attributes = view[17]
-    if size < fixed or attributes & ~0x0F or attributes & CODEC > 3:
+    if size < fixed or attributes & ~0x0F or attributes & CODEC_MASK > 3:
         return False
     key_size: int = I32.unpack_from(view, fixed - 8)[0]
     if not -1 <= key_size <= size - fixed:

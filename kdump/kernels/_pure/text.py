@@ -7,19 +7,16 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import (
-    CODEC,
-    CONTROL,
-    DELETE_HORIZON,
-    LOG_APPEND_TIME,
-    MAX_SEQUENCE,
-    TRANSACTIONAL,
-    Bad,
-    int64,
-    view_of,
-)
+from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, int64, view_of
 from kdump.kernels._pure.records import batch_row, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
+from kdump.kernels.layout import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -199,14 +196,14 @@ def _record_members(batch: Row, record: Row) -> str:
     attributes = batch[c.B_ATTRIBUTES]
     modern = batch[c.B_LAYOUT] == 2
     without_time = is_magic_0(batch, record[c.R_FLAGS])
-    kind = _TYPES[bool(attributes & LOG_APPEND_TIME)]
+    kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)]
     if without_time or batch[c.B_LAYOUT] not in (1, 2):
         kind = "null"
     sequence = sequence_at(batch, int64(record[c.R_OFFSET] - batch[c.B_BASE_OFFSET]))
-    transactional = "true" if modern and attributes & TRANSACTIONAL else "false"
+    transactional = "true" if modern and attributes & TRANSACTIONAL_BIT else "false"
     return (
         f'"position":{batch[c.B_POSITION]},"magic":{batch[c.B_MAGIC]}'
-        f',"codec":"{_CODECS[attributes & CODEC]}"'
+        f',"codec":"{_CODECS[attributes & CODEC_MASK]}"'
         f',"offset":{record[c.R_OFFSET]}'
         f',"timestamp_ms":{_number(record[c.R_TIMESTAMP], not without_time)}'
         f',"timestamp_type":{kind}'
@@ -257,12 +254,12 @@ def _batch_members(batch: Row) -> str:
     modern = layout == 2
     timed = layout in (1, 2)
     known = not (flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0)
-    horizon = modern and bool(attributes & DELETE_HORIZON)
-    kind = _TYPES[bool(attributes & LOG_APPEND_TIME)] if timed else "null"
+    horizon = modern and bool(attributes & DELETE_HORIZON_BIT)
+    kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)] if timed else "null"
     sequence = sequence_at(batch, int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET]))
     return (
         f'"position":{batch[c.B_POSITION]},"size_bytes":{batch[c.B_SIZE]}'
-        f',"magic":{batch[c.B_MAGIC]},"codec":"{_CODECS[attributes & CODEC]}"'
+        f',"magic":{batch[c.B_MAGIC]},"codec":"{_CODECS[attributes & CODEC_MASK]}"'
         f',"base_offset":{_number(batch[c.B_BASE_OFFSET], known)}'
         f',"last_offset":{batch[c.B_LAST_OFFSET]}'
         f',"records_count":{_number(batch[c.B_RECORDS_COUNT], known)}'
@@ -275,7 +272,7 @@ def _batch_members(batch: Row) -> str:
         f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], modern)}'
         f',"base_sequence":{_number(batch[c.B_BASE_SEQUENCE], modern)}'
         f',"last_sequence":{_number(sequence, modern)}'
-        f',"transactional":{"true" if modern and attributes & TRANSACTIONAL else "false"}'
-        f',"control":{"true" if modern and attributes & CONTROL else "false"}'
+        f',"transactional":{"true" if modern and attributes & TRANSACTIONAL_BIT else "false"}'
+        f',"control":{"true" if modern and attributes & CONTROL_BIT else "false"}'
         f',"delete_horizon_ms":{_number(batch[c.B_BASE_TIMESTAMP], horizon)}}}\n'
     )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import CODEC, view_of
+from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.text import headers_of
+from kdump.kernels.layout import CODEC_MASK
 
 if TYPE_CHECKING:
     from array import array
@@ -37,7 +38,7 @@ def sum_batches(
     while row < batches.count:
         if by_producer and producers[row] != producers[first]:
             break
-        if by_codec and (attributes[row] ^ attributes[first]) & CODEC:
+        if by_codec and (attributes[row] ^ attributes[first]) & CODEC_MASK:
             break
         flags = batches.flags_of(row)
         count = batches.records_count(row)
