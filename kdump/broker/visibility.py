@@ -16,6 +16,7 @@ from kdump.record import control
 from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source, whole
@@ -165,8 +166,7 @@ def last_stable_offset(
         start = offset
         break
     bounds = [] if high_watermark is None else [high_watermark]
-    for number, segment in enumerate(log.logs):
-        following = log.logs[number + 1].base_offset if number + 1 < len(log.logs) else None
+    for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
             continue
         decided = _ended(segment.log, following, states, start, limit)

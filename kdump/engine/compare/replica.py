@@ -20,6 +20,7 @@ from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source, whole
@@ -119,8 +120,7 @@ class Replica:
 
     def _items(self, first: int, pace: Pace | None) -> Iterator[Block | Hole]:
         last = -1
-        for number, segment in enumerate(self.segments[first:], first + 1):
-            following = self.segments[number].base_offset if number < len(self.segments) else None
+        for segment, following in with_next_base(self.segments[first:]):
             last = max(last, segment.base_offset - 1)
             path = segment.files[Kind.LOG]
             place = Place(self._target.topic, self._target.partition, segment.base_offset, path)

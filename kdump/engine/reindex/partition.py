@@ -15,6 +15,7 @@ from kdump.engine.reindex.rows import entries_of
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.storage import checkpoints, lock, names
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
@@ -43,6 +44,7 @@ class Partition:
         self.options = options
         self.rules = rules
         self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
+        self._next_bases = [following for _, following in with_next_base(self.logs)]
         self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
         self._carrier = Carrier(log.path, options, utc)
         self._epochs = EpochBuilder() if Kind.LEADER_EPOCHS in job.kinds else None
@@ -115,13 +117,12 @@ class Partition:
         self, number: int, states: ProducerStates | None, epochs: EpochBuilder | None
     ) -> Reading:
         segment = self.logs[number]
-        following = self.logs[number + 1].base_offset if number + 1 < len(self.logs) else None
         return read_segment(
             segment,
             self._place(segment, Kind.LOG),
             self.rules,
             states,
-            next_base=following,
+            next_base=self._next_bases[number],
             live=self._live,
             epochs=epochs,
         )
