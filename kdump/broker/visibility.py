@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
+from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import Ended, ProducerStates
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -48,14 +49,11 @@ class View:
         logs = log.logs
         first = logs[0].base_offset if logs else 0
         directory = self.directory = target.log_dir()
-        starts = directory.offsets(names.LOG_START_CHECKPOINT) if directory else {}
-        if starts is None:
+        if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
             self._note("log-start-unknown")
-            starts = {}
-        key = (target.topic or "", target.partition or 0)
-        self.log_start = max(first, starts.get(key, 0))
+        self.log_start = log_start(first, directory, target.topic, target.partition)
         marks = directory.offsets(names.REPLICATION_CHECKPOINT) if directory else {}
-        mark = (marks or {}).get(key)
+        mark = (marks or {}).get((target.topic or "", target.partition or 0))
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
             self._note("high-watermark-unknown", actual=mark, message=why)

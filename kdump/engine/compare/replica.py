@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import CourteousSource
 from kdump.engine.reading.damage import at_place, gap_finding, past_code
@@ -71,7 +72,8 @@ class Replica:
         self._pace = pace
         self._key = (target.topic or "", target.partition or 0)
         bases = [segment.base_offset for segment in self.segments]
-        self.start = max(bases[0] if bases else 0, self._offset(directory, _LOG_START) or 0)
+        first = bases[0] if bases else 0
+        self.start = log_start(first, directory, target.topic, target.partition)
         self.high_watermark = self._offset(directory, _HIGH_WATERMARK)
         self.cleaned_to = self._cleaned_to(directory)
         self.claims = self._claims(directory)
@@ -212,7 +214,6 @@ class Replica:
         return []
 
 
-_LOG_START = names.LOG_START_CHECKPOINT
 _HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
 
 
