@@ -26,7 +26,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "engine": ("broker errors findings kernels record storage writing", ""),
     "output": ("broker errors findings kernels engine storage stores writing", "rich pyarrow"),
     "spark": ("broker errors findings engine output storage", "pyspark pyarrow"),
-    "cli": ("errors findings engine output spark storage stores", "click"),
+    "cli": ("broker errors findings engine output spark storage stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),
 }
@@ -245,6 +245,65 @@ def test_formats_are_asked_not_compared(name: str) -> None:
 )
 def test_a_compared_format_is_seen(text: str) -> None:
     assert list(formats_compared(ast.parse(text)))
+
+
+def version_comparisons(tree: ast.Module) -> Iterator[int]:
+    """Give the lines that order versions: tuples of numbers, their names, and what holds one."""
+    known = {"NEWEST", "broker", "broker_version", "message_format"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and is_version(node.value):
+            known.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.arg | ast.AnnAssign) and names_version(node.annotation):
+            known.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and any(
+            isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for operator in node.ops
+        ):
+            for side in (node.left, *node.comparators):
+                value = side.value if isinstance(side, ast.Subscript) else side
+                name = getattr(value, "attr", getattr(value, "id", ""))
+                if is_version(side) or name in known:
+                    yield node.lineno
+                    break
+
+
+def names_version(annotation: ast.expr | None) -> bool:
+    parts = () if annotation is None else ast.walk(annotation)
+    return any(getattr(part, "id", "") == "Version" for part in parts)
+
+
+def is_version(node: ast.expr) -> bool:
+    """Whether this is a tuple of two to four whole numbers, written out."""
+    return (
+        isinstance(node, ast.Tuple)
+        and 2 <= len(node.elts) <= 4
+        and all(isinstance(part, ast.Constant) and type(part.value) is int for part in node.elts)
+    )
+
+
+@each_module
+def test_versions_are_compared_in_one_place(name: str) -> None:
+    if name != "broker/versions.py":
+        assert list(version_comparisons(MODULES[name])) == [], f"kdump/{name}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("broker >= (2, 3)", True),
+        ("view.broker < _EXACT", True),
+        ("_OLD = (0, 9)\nnew = _OLD <= given", True),
+        ("options.message_format[:2] > known", True),
+        ("def f(given: Version | None): return given < other", True),
+        ("has(broker, LOG_START)", False),
+        ("broker == other", False),
+        ("magic in (0, 1)", False),
+        ("_LIMIT = 4\nsize > _LIMIT", False),
+        ("def f(given: int): return given < other", False),
+    ],
+)
+def test_a_comparison_of_versions_is_seen(code: str, found: bool) -> None:
+    assert bool(list(version_comparisons(ast.parse(code)))) is found
 
 
 @each_module

@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.broker.producer_state import Ended, Mixed, Unreadable
+from kdump.broker.versions import (
+    LAST_OFFSETS_INDEXED,
+    RECORD_BATCHES,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    Version,
+    has,
+)
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import Gap, Oversize, Run
@@ -27,13 +35,7 @@ if TYPE_CHECKING:
     from kdump.broker.producer_state import ProducerStates
     from kdump.kernels.columns import RecordBatches
 
-Version = tuple[int, ...]
-
 _ABORTED_MOST = 1_000_000  # a segment of markers alone holds more, and no broker wrote such a one
-_LAST_OFFSETS = (2, 0)  # entries of the offset index name a batch's last offset, before its first
-_TIME_INDEX = (0, 10, 1)
-_TRANSACTIONS = (0, 11)
-_STRICT_MAGIC = (0, 11)  # before, any magic byte passed over a v0 message
 
 # Of an index's state between two runs (kernels.index_entries).
 _NEWEST, _NEWEST_OFFSET, _ENTRIES = 1, 2, 3
@@ -52,12 +54,12 @@ class Rules(NamedTuple):
     @property
     def has_time_index(self) -> bool:
         """Whether that broker has a time index."""
-        return self.broker >= _TIME_INDEX
+        return has(self.broker, TIME_INDEX)
 
     @property
     def has_transactions(self) -> bool:
         """Whether that broker has a transaction index."""
-        return self.broker >= _TRANSACTIONS
+        return has(self.broker, TRANSACTION_INDEX)
 
 
 class Stop(NamedTuple):
@@ -96,7 +98,7 @@ class IndexBuilder:
         self.lost = 0  # sound batches behind the stop in the run it lies in
         self._state = array("q", _START)
         self._entries_most = rules.max_index_bytes // OFFSET_INDEX_ENTRY.size
-        self._first_offsets = rules.broker < _LAST_OFFSETS
+        self._first_offsets = not has(rules.broker, LAST_OFFSETS_INDEXED)
 
     @property
     def newest_ms(self) -> int:
@@ -162,7 +164,7 @@ class IndexBuilder:
 
     def _usable(self, batches: RecordBatches) -> int:
         """Count the rows up to the first whose magic the broker does not take."""
-        if batches.flags & c.MAGIC_UNKNOWN and self.rules.broker >= _STRICT_MAGIC:
+        if batches.flags & c.MAGIC_UNKNOWN and has(self.rules.broker, RECORD_BATCHES):
             for row in range(batches.count):
                 if batches.is_mislabelled(row):
                     self._stop_before(batches, row, "the batch fails its checksum", "cut")

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.partition import BrokerError, PartitionView, Segment
+from kdump.broker.versions import EXACT_MAX_TIMESTAMP, LOG_START, TIME_LOOKUP, has
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.checkpoints import loaded, parse_leader_epochs
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from kdump.storage.time_index import TimestampOffset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
-_EXACT_MAXIMUM = (3, 8)  # before, -3 was answered from the remembered offset (KAFKA-16310)
-_NO_START_OFFSET = (0, 11)  # before, a lookup did not know the log start
-_ANSWERS_BY_TIME = (0, 10, 1)
 
 
 class TimeAnswer(NamedTuple):
@@ -43,7 +41,7 @@ NONE = TimeAnswer(-1, -1, None)
 
 def list_offsets(view: PartitionView, target: int) -> TimeAnswer:
     """Answer a ListOffsets request of version 1 or later (L11-L15)."""
-    if view.broker < _ANSWERS_BY_TIME and target >= 0:
+    if not has(view.broker, TIME_LOOKUP) and target >= 0:
         raise BrokerError("brokers before 0.10.1 answer by modification time only")
     if target == LATEST:
         end = view.visible_end
@@ -71,7 +69,7 @@ def _by_time(view: PartitionView, target: int) -> TimeAnswer:
 
     Only that segment is searched: if nothing is found there, the answer is "none".
     """
-    start = view.log_start if view.broker >= _NO_START_OFFSET else 0
+    start = view.log_start if has(view.broker, LOG_START) else 0
     for segment in view.onward():
         reach = _reach_of(segment)
         if reach.time_ms < target:
@@ -174,7 +172,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
         segment=best.base_offset,
         largest_timestamp_ms=largest,
     )
-    if view.broker < _EXACT_MAXIMUM:
+    if not has(view.broker, EXACT_MAX_TIMESTAMP):
         # With the partition's latest epoch, whatever that of the record is.
         return TimeAnswer(offset, largest, _latest_epoch(view), segment=best.base_offset)
     entry = view.index_entry(best, offset)

@@ -9,12 +9,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.log_reader import NEW_FORMAT, RefusalError
+from kdump.broker.log_reader import RefusalError
 from kdump.broker.partition_files import Files
 from kdump.broker.recovered_index import InvalidOffsetError
 from kdump.broker.recovered_producers import Producers
 from kdump.broker.recovering_segment import OffsetOverflowError, Segment
 from kdump.broker.segment_split import split
+from kdump.broker.versions import (
+    BOTH_VERSION_BYTES,
+    BROKEN_INDEX_REBUILT,
+    BROKEN_INDEX_STOPS,
+    EMPTY_INDEX_MADE_FIRST,
+    EMPTY_RANGE_OF_SEGMENTS,
+    INDEX_MAY_END_AT_BASE,
+    LOG_START_KEPT,
+    MISSING_INDEX_REBUILT,
+    PRODUCER_STATE,
+    SWAP_REPLACES_WHAT_OVERLAPS,
+    TIME_INDEX,
+    TRANSACTION_INDEX,
+    Version,
+    has,
+)
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
@@ -24,25 +40,15 @@ from kdump.storage.transaction_index import TransactionIndex
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kdump.broker.log_reader import Broker
     from kdump.broker.settings import Settings
     from kdump.broker.stop import Stop
     from kdump.storage.local_log import LocalLog
-
-_TIME_INDEX = (0, 10, 1)
-_INDEXES_MENDED = (0, 9)  # a corrupt index is rebuilt at load; before, the broker gives up
-# Between these an empty index is made before it is asked whether there is one.
-_INDEX_MADE_FIRST, _INDEX_LOOKED_FOR = (0, 9), (0, 10, 1)
-_INDEXES_BELIEVED = (2, 3)  # nothing but the presence of .index is looked at
-LOG_START_KEPT = (2, 3)
-_SWAP_FILTER = (2, 0)
-_INDEX_SANITY = (0, 8, 1)
 
 
 class Loading:
     """One partition while it is loaded; afterwards its attributes say what became of it."""
 
-    def __init__(self, log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> None:
+    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
         self.broker = broker
         self.settings = settings
         self.stop = stop
@@ -64,16 +70,16 @@ class Loading:
         self._complete_swaps()
         if self.stop.recovers:
             self._retried(self._recover_log)
-        if self.stop.recovers and self.broker >= LOG_START_KEPT:
+        if self.stop.recovers and has(self.broker, LOG_START_KEPT):
             self._mind_log_start()
         if not self.segments:
             self._new_segment()
         active = self.segments[max(self.segments)]
         if self.stop.recovers:
             self.log_end = active.next_offset()
-        if self.broker < _INDEXES_MENDED:
+        if has(self.broker, BROKEN_INDEX_STOPS):
             self._old_sanity(active)
-        if self.broker >= NEW_FORMAT:
+        if has(self.broker, PRODUCER_STATE):
             self._replay(self.log_end)
 
     @property
@@ -128,27 +134,29 @@ class Loading:
         """Why a segment is recovered as soon as it is loaded; None where it is not (R6.4)."""
         base, files = segment.base_offset, self.files.by_base[segment.base_offset]
         if Kind.OFFSET_INDEX not in files:
-            if self.broker < _INDEX_SANITY:
+            if not has(self.broker, MISSING_INDEX_REBUILT):
                 raise RefusalError("IllegalStateException: a log without its offset index")
-            if _INDEX_MADE_FIRST <= self.broker < _INDEX_LOOKED_FOR:
+            if has(self.broker, EMPTY_INDEX_MADE_FIRST):
                 return None
             return "the offset index is missing"
-        if _INDEXES_MENDED <= self.broker < _INDEXES_BELIEVED:
+        if has(self.broker, BROKEN_INDEX_REBUILT):
             with Source(files[Kind.OFFSET_INDEX]) as source:
-                broken = OffsetIndex(source, base, slotwise=True).sanity(self.broker)
-            if broken is None and self.broker >= _TIME_INDEX and Kind.TIME_INDEX in files:
+                index = OffsetIndex(source, base, slotwise=True)
+                may_end_at_base = has(self.broker, INDEX_MAY_END_AT_BASE)
+                broken = index.sanity(may_end_at_base=may_end_at_base)
+            if broken is None and has(self.broker, TIME_INDEX) and Kind.TIME_INDEX in files:
                 with Source(files[Kind.TIME_INDEX]) as source:
                     broken = TimeIndex(source, base, slotwise=True).sanity()
             if broken is not None:
                 return broken
-        if self.broker >= NEW_FORMAT and Kind.TRANSACTION_INDEX in files:
+        if has(self.broker, TRANSACTION_INDEX) and Kind.TRANSACTION_INDEX in files:
             return _transaction_index(base, files[Kind.TRANSACTION_INDEX], self.broker)
         return None
 
     def _recover(self, segment: Segment) -> int:
         """Recover one segment with the producers' state before it."""
         self._at = segment
-        if self.broker < NEW_FORMAT:
+        if not has(self.broker, PRODUCER_STATE):
             return segment.recover(None)
         producers = Producers(self.files.snapshots)
         self._rebuild(producers, self.stop.log_start, segment.base_offset, clean=False)
@@ -164,7 +172,7 @@ class Loading:
             self._recover(swap)
             end = swap.next_offset()
             old = self._values(base, end)
-            if self.broker >= _SWAP_FILTER:
+            if has(self.broker, SWAP_REPLACES_WHAT_OVERLAPS):
                 old = [segment for segment in old if segment.next_offset() > base]
             for segment in old:
                 del self.segments[segment.base_offset]
@@ -178,7 +186,7 @@ class Loading:
         """The segments from the one that holds `low` up to, not including, `high`."""
         bases = sorted(self.segments)
         floor = max((base for base in bases if base <= low), default=low)
-        if low == high and self.broker >= NEW_FORMAT:
+        if low == high and has(self.broker, EMPTY_RANGE_OF_SEGMENTS):
             return []
         return [self.segments[base] for base in bases if floor <= base < high]
 
@@ -226,17 +234,15 @@ class Loading:
             self._delete([self.segments[base] for base in sorted(self.segments)])
 
     def _new_segment(self) -> None:
-        base = self.stop.log_start if self.broker >= LOG_START_KEPT and self.stop.recovers else 0
+        base = self.stop.log_start if has(self.broker, LOG_START_KEPT) and self.stop.recovers else 0
         self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
         """Until 0.8.2 an index that fails its check stops the broker, after recovery (I11)."""
-        if self.broker < _INDEX_SANITY:
-            return
         for base, segment in self.segments.items():
             if segment.rebuilt or Kind.OFFSET_INDEX not in self.files.by_base.get(base, {}):
                 continue
-            broken = segment.index.sanity(self.broker)
+            broken = segment.index.sanity(may_end_at_base=False)
             if broken is not None and not (segment is active and "multiple" in broken):
                 raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
 
@@ -311,11 +317,12 @@ class Loading:
             producers.replay(entries, entries.as_is(first.position))
 
 
-def _transaction_index(base: int, path: str, broker: Broker) -> str | None:
+def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     """Why a transaction index makes a start recover its segment (I22)."""
-    index = TransactionIndex(whole(path), base)
-    if (broken := index.sanity(broker)) is not None:
+    one_byte = not has(broker, BOTH_VERSION_BYTES)
+    index = TransactionIndex(whole(path), base, one_byte=one_byte)
+    if (broken := index.sanity()) is not None:
         return broken
-    if (version := index.refused_version(broker)) is not None:
+    if (version := index.refused_version()) is not None:
         raise RefusalError(f"KafkaException: aborted transaction of version {version} in {path}")
     return None

@@ -12,6 +12,15 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
+from kdump.broker.versions import (
+    BASE_OFFSET_SEARCH,
+    IMPOSSIBLE_SIZE_RAISES,
+    RECORD_BATCHES,
+    SIZE_HELD_AGAINST_END,
+    SIZES_WRAP,
+    Version,
+    has,
+)
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.deep import opened
@@ -28,15 +37,6 @@ from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader, RecordBatches
     from kdump.storage.source import Source
-
-Broker = tuple[int, ...]
-
-NEW_FORMAT = (0, 11)  # batches of magic 2, and the reading that came with them (S6)
-CLIENT_RECORDS = (0, 10, 2)  # a size that cannot be raises on files too (S5)
-LAZY_READ = (0, 10, 0)  # the size is held against the end before memory is asked for (S3)
-TWO_SECTIONS = (2, 1)  # an index is searched at its end first (I4)
-BASE_SEARCH = (4, 1)  # a search compares base offsets first
-_NO_OVERFLOW = (1, 1, 1)  # the end of an entry is compared without a sum that can wrap (S6)
 
 BLOCK_BYTES = 1 << 18
 _ROWS = 4096
@@ -93,7 +93,7 @@ class Entries:
     """
 
     def __init__(
-        self, source: Source, broker: Broker, start: int, end: int, *, limit: int = DEFAULT_LIMIT
+        self, source: Source, broker: Version, start: int, end: int, *, limit: int = DEFAULT_LIMIT
     ) -> None:
         self.source = source
         self.broker = broker
@@ -126,13 +126,13 @@ class Entries:
                 self.why = "a size that no entry can have"
                 return
             if reason != reasons.END and position + filled >= self.end:
-                if reason == reasons.CUT_SHORT and self.broker >= NEW_FORMAT:
+                if reason == reasons.CUT_SHORT and has(self.broker, RECORD_BATCHES):
                     self._mind_wrapping(position + at, _ENTRY.unpack_from(buffer, at)[1])
                 self.why = "an entry that is cut short"
                 return
             if at == 0 and reason == reasons.CUT_SHORT:
                 needed = LOG_OVERHEAD + _ENTRY.unpack_from(buffer)[1]
-                if self.broker >= NEW_FORMAT:
+                if has(self.broker, RECORD_BATCHES):
                     self._mind_wrapping(position, needed - LOG_OVERHEAD)
                 if needed > self.end - position:
                     self.why = "an entry that is cut short"
@@ -168,9 +168,8 @@ class Entries:
 
     def _first_unsound(self, rows: RecordBatches, message_max_bytes: int) -> int:
         """The first entry that `ensureValid` or the size limit of recovery refuses, or -1."""
-        limited = self.broker < NEW_FORMAT and rows.count > 0
-        too_large = limited and max(rows.sizes) - LOG_OVERHEAD > message_max_bytes
-        old = self.broker < NEW_FORMAT
+        old = not has(self.broker, RECORD_BATCHES)
+        too_large = old and rows.count > 0 and max(rows.sizes) - LOG_OVERHEAD > message_max_bytes
         if not (rows.flags & (c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN) or too_large or old):
             return -1
         if old and not too_large and not rows.flags and all(map(rows.is_legacy, range(rows.count))):
@@ -189,7 +188,7 @@ class Entries:
         over a v0 message (F9, F22)."""
         if row.flags & (c.CRC_BAD | c.TOO_SMALL):
             return False
-        if self.broker < NEW_FORMAT:
+        if not has(self.broker, RECORD_BATCHES):
             return row.is_legacy
         return not row.is_mislabelled
 
@@ -201,7 +200,7 @@ class Entries:
         records = FileRecords(self.source)
         self.stop = position
         for rows in records.headers(position, self.end):
-            if self.broker >= NEW_FORMAT and rows.flags & c.TOO_SMALL:
+            if has(self.broker, RECORD_BATCHES) and rows.flags & c.TOO_SMALL:
                 unread = self._read_past(rows)
                 if unread >= 0:
                     if unread:
@@ -238,15 +237,15 @@ class Entries:
         if len(head) < _ENTRY.size:
             return
         size = _ENTRY.unpack(head)[1]
-        if self.broker < CLIENT_RECORDS:
-            if self.broker < LAZY_READ:
+        if not has(self.broker, IMPOSSIBLE_SIZE_RAISES):
+            if not has(self.broker, SIZE_HELD_AGAINST_END):
                 hungry = size > _HEAP_BYTES
             else:
                 hungry = self._wraps(position, size) and left > LOG_OVERHEAD
             if hungry and size >= SMALLEST_MESSAGE:
                 raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes asked for one entry")
             return
-        if left <= (HEADER_SIZE_UP_TO_MAGIC if self.broker >= NEW_FORMAT else LOG_OVERHEAD):
+        if left <= (HEADER_SIZE_UP_TO_MAGIC if has(self.broker, RECORD_BATCHES) else LOG_OVERHEAD):
             return
         if size < SMALLEST_MESSAGE:
             raise CorruptRecordError(
@@ -260,7 +259,7 @@ class Entries:
 
     def _mind_wrapping(self, position: int, size: int) -> None:
         """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""
-        if CLIENT_RECORDS <= self.broker < _NO_OVERFLOW and self._wraps(position, size):
+        if has(self.broker, SIZES_WRAP) and self._wraps(position, size):
             raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")
 
     def next_offset(self, position: int, indexed: int, base: int) -> int:
@@ -279,9 +278,9 @@ class Entries:
 
     def search(self, position: int, offset: int) -> Met | None:
         """Find the first entry from `position` on whose last offset reaches `offset` (L2)."""
-        if self.broker < CLIENT_RECORDS:
+        if not has(self.broker, IMPOSSIBLE_SIZE_RAISES):
             return self._search_old(position, offset)
-        if self.broker >= BASE_SEARCH:
+        if has(self.broker, BASE_OFFSET_SEARCH):
             return self._search_bases(position, offset)
         passed = 0
         for rows in self.as_is(position):

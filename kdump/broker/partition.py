@@ -10,10 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.loading import LOG_START_KEPT
-from kdump.broker.log_reader import CLIENT_RECORDS, TWO_SECTIONS
 from kdump.broker.partway import Partway
-from kdump.broker.recovering_segment import LAST_OFFSETS
 from kdump.broker.segment import (
     BrokerError,
     Found,
@@ -23,7 +20,15 @@ from kdump.broker.segment import (
 )
 from kdump.broker.settings import Settings
 from kdump.broker.stop import stop_for_lookup
-from kdump.broker.versions import NEWEST, Version
+from kdump.broker.versions import (
+    IMPOSSIBLE_SIZE_RAISES,
+    LOG_START_KEPT,
+    NEWEST,
+    OVERFLOW_SPLIT,
+    WARM_SECTION_SEARCH,
+    Version,
+    has,
+)
 from kdump.broker.visibility import AbortFilter, View
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
@@ -198,7 +203,7 @@ class PartitionView:
             for _ in self.onward(max(0, len(self.segments) - 1)):
                 pass
             end = self.segments[-1].next_offset() if self.segments else self.log_start
-            if end < self.log_start and not self.as_is and self.broker >= LOG_START_KEPT:
+            if end < self.log_start and not self.as_is and has(self.broker, LOG_START_KEPT):
                 self._segments, end = [], self.log_start
             self._log_end = end
         return self._log_end
@@ -240,7 +245,7 @@ class PartitionView:
         So it does where a segment behind it is left, once its own was recovered: what is recovered
         later may be emptied, but not end below its base offset.
         """
-        if self._start is None or self._start.stop.clean or self.broker < LAST_OFFSETS:
+        if self._start is None or self._start.stop.clean or not has(self.broker, OVERFLOW_SPLIT):
             return False
         number = self._floor_of(offset)
         return (
@@ -258,7 +263,7 @@ class PartitionView:
             return index.raw(slot)[0]
 
         relative = target - index.base_offset if isinstance(index, OffsetIndex) else target
-        if self.broker >= TWO_SECTIONS:
+        if has(self.broker, WARM_SECTION_SEARCH):
             slot = floor_slot(key, index.entries, relative, WARM_BYTES // index.layout.size)
         else:
             slot = floor_slot_plain(key, index.entries, relative)
@@ -348,7 +353,8 @@ class PartitionView:
             position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
             if found is not None:
-                if self.broker < CLIENT_RECORDS and not self._old_slice(segment, found):
+                whole = has(self.broker, IMPOSSIBLE_SIZE_RAISES)
+                if not whole and not self._old_slice(segment, found):
                     return None
                 scanned += found.batches_scanned
                 self.note(
@@ -411,7 +417,8 @@ class PartitionView:
                         raise_undecodable(segment.path, where, piece.reason)
                     if not self.hands_out(item.batches.last_offset(row)):
                         return None
-            if records.stopped_by == reasons.LENGTH_TOO_SMALL and self.broker >= CLIENT_RECORDS:
+            impossible = records.stopped_by == reasons.LENGTH_TOO_SMALL
+            if impossible and has(self.broker, IMPOSSIBLE_SIZE_RAISES):
                 raise BrokerError(f"CorruptRecordException in {segment.path}")
             position = 0
         return None

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.log_reader import NEW_FORMAT
 from kdump.broker.recovered_producers import Snapshots
-from kdump.broker.recovering_segment import LAST_OFFSETS, Segment
+from kdump.broker.recovering_segment import Segment
+from kdump.broker.versions import (
+    OVERFLOW_SPLIT,
+    SWAP_DROPS_EVERY_INDEX,
+    SWAPS_AFTER_LOADING,
+    SWAPS_RENAMED_FIRST,
+    Version,
+    has,
+)
 from kdump.storage.names import CLEANED, INDEX_KINDS, SWAP, Kind
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.broker.settings import Settings
     from kdump.storage.local_log import LocalLog
-
-SWAP_BY_RENAME = (3, 0)
-_SWAP_LATE = (0, 9)
 
 
 class Files:
@@ -29,7 +32,7 @@ class Files:
     that brokers from 0.9 to 2.8 put in only after the others are loaded.
     """
 
-    def __init__(self, log: LocalLog, broker: Broker, settings: Settings) -> None:
+    def __init__(self, log: LocalLog, broker: Version, settings: Settings) -> None:
         self.broker = broker
         self.settings = settings
         self.by_base = {segment.base_offset: dict(segment.files) for segment in log.segments}
@@ -75,33 +78,34 @@ class Files:
         ]
         self.leftovers = sum(name.suffix != SWAP for name, _ in log.retired)
         # A swap at or above what was still being cleaned is part of a split that did not end.
-        least = min(cleaned, default=None) if self.broker >= LAST_OFFSETS else None
+        least = min(cleaned, default=None) if has(self.broker, OVERFLOW_SPLIT) else None
         for name, path in log.retired:
             if name.suffix != SWAP or name.base_offset is None:
                 continue
             if least is None or name.base_offset < least:
                 swaps.setdefault(name.base_offset, {})[name.kind] = path
-            if self.broker < SWAP_BY_RENAME:
+            if not has(self.broker, SWAPS_RENAMED_FIRST):
                 self._drop_indexes(name.base_offset, name.kind)
-        if self.broker >= SWAP_BY_RENAME:
+        if has(self.broker, SWAPS_RENAMED_FIRST):
             self._rename(swaps)
             return
         for base, files in swaps.items():
             if Kind.LOG not in files:
                 continue
             self.swapped.append(base)
-            if self.broker < _SWAP_LATE:
-                self.by_base[base] = {Kind.LOG: files[Kind.LOG]}
-            else:
+            if has(self.broker, SWAPS_AFTER_LOADING):
                 self.swaps[base] = files[Kind.LOG]
+            else:
+                self.by_base[base] = {Kind.LOG: files[Kind.LOG]}
 
     def _drop_indexes(self, base: int, kind: Kind) -> None:
         """Until 2.8 the indexes beside a swapped log go at once, to be rebuilt."""
         files = self.by_base.get(base)
-        if files is None or (kind is not Kind.LOG and self.broker < NEW_FORMAT):
+        every = has(self.broker, SWAP_DROPS_EVERY_INDEX)
+        if files is None or (kind is not Kind.LOG and not every):
             return
         if kind is Kind.LOG or kind in INDEX_KINDS:
-            dropped = {Kind.OFFSET_INDEX} if self.broker < NEW_FORMAT else INDEX_KINDS
+            dropped = INDEX_KINDS if every else {Kind.OFFSET_INDEX}
             for index in dropped:
                 files.pop(index, None)
 

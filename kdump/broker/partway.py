@@ -14,10 +14,10 @@ from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.recovering_segment import OffsetOverflowError
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.broker.recovering_segment import Segment
     from kdump.broker.settings import Settings
     from kdump.broker.stop import Stop
+    from kdump.broker.versions import Version
     from kdump.storage.local_log import LocalLog
 
 
@@ -29,7 +29,7 @@ class Partway(Loading):
     left as .swap are put in at once, with all that goes with that.
     """
 
-    def __init__(self, log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> None:
+    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
         super().__init__(log, broker, settings, stop)
         self._seen: set[int] = set()
         self._waiting: list[Segment] = []

@@ -8,16 +8,14 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from kdump.broker.log_reader import RefusalError
+from kdump.broker.versions import TIME_INDEX, Version, has
 from kdump.storage.layout import TIME_INDEX_ENTRY
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.broker.settings import Settings
     from kdump.kernels.columns import RecordBatches
-
-_TIME_INDEX = (0, 10, 1)
 
 
 class InvalidOffsetError(RefusalError):
@@ -31,7 +29,7 @@ class IndexBuild:
         self,
         base_offset: int,
         file_start: int,
-        broker: Broker,
+        broker: Version,
         settings: Settings,
         *,
         keeps_times: bool,
@@ -43,7 +41,7 @@ class IndexBuild:
         self.slots = array("i")
         self.last_offset: int | None = None
         self.most = settings.index_size_max_bytes // 8
-        self.timed = broker >= _TIME_INDEX
+        self.timed = has(broker, TIME_INDEX)
         self.most_times = settings.index_size_max_bytes // 12 - 1
         self.times = 0
         self.time_slots = array("q") if keeps_times else None

@@ -9,20 +9,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kdump.broker.log_reader import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
+from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError
 from kdump.broker.recovered_index import IndexBuild, InvalidOffsetError
+from kdump.broker.versions import (
+    LAST_OFFSETS_INDEXED,
+    OVERFLOW_SPLIT,
+    WARM_SECTION_SEARCH,
+    Version,
+    has,
+)
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.offsets import RELATIVE_MAX
 from kdump.storage.source import Source, whole
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker, Met
+    from kdump.broker.log_reader import Met
     from kdump.broker.recovered_producers import Producers
     from kdump.broker.settings import Settings
     from kdump.kernels.columns import RecordBatches
 
-LAST_OFFSETS = (2, 0)  # index entries name the last offset of a batch; overflow is looked for
 _FILE_MAX = (1 << 31) - 1
 
 
@@ -40,7 +46,7 @@ class Segment:
         self,
         base_offset: int,
         path: str,
-        broker: Broker,
+        broker: Version,
         settings: Settings,
         *,
         part: tuple[int, int] | None = None,
@@ -123,7 +129,7 @@ class Segment:
 
     def position_of(self, offset: int) -> int:
         """Where a search for an offset begins (I7), as a position in the file; no lower than 0."""
-        entry = self.index.lookup(offset, two_section=self.broker >= TWO_SECTIONS)
+        entry = self.index.lookup(offset, two_section=has(self.broker, WARM_SECTION_SEARCH))
         return self.start + max(entry.position, 0)
 
     def translate(self, offset: int) -> Met | None:
@@ -214,7 +220,7 @@ class Segment:
 
     def _fitting(self, rows: RecordBatches) -> int:
         """How many of the first entries have an offset the segment's index can hold."""
-        if self.broker < LAST_OFFSETS:
+        if not has(self.broker, OVERFLOW_SPLIT):
             return rows.count
         lasts = rows.last_offsets
         low, high = self.base_offset, self.base_offset + RELATIVE_MAX
@@ -224,7 +230,7 @@ class Segment:
 
     def _entry_offset(self, entries: Entries, rows: RecordBatches, row: int) -> int:
         """Which offset of a batch stands in its index entry: last from 2.0 on, first before."""
-        if self.broker >= LAST_OFFSETS:
+        if has(self.broker, LAST_OFFSETS_INDEXED):
             return rows.last_offset(row)
         return entries.first_offset(rows, row)
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.log_reader import TWO_SECTIONS, Entries, RefusalError, UnknowableError
+from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
 from kdump.broker.lookup_records import UndecodableError, records_of
-from kdump.broker.versions import NEWEST
+from kdump.broker.versions import NEWEST, WARM_SECTION_SEARCH, Version, has
 from kdump.errors import PathError
 from kdump.kernels import reasons
 from kdump.storage import places
@@ -23,7 +23,7 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker, Met
+    from kdump.broker.log_reader import Met
     from kdump.broker.recovering_segment import Segment as MadeSegment
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Run
@@ -58,7 +58,7 @@ class Segment:
         base_offset: int,
         files: dict[Kind, str],
         *,
-        broker: Broker = NEWEST,
+        broker: Version = NEWEST,
         limit: int = DEFAULT_LIMIT,
         made: MadeSegment | None = None,
     ) -> None:
@@ -111,7 +111,7 @@ class Segment:
         """The offset behind its last entry, as a broker finds it at start (`readNextOffset`)."""
         index = self.offset_index()
         indexed = index.last_offset
-        found = index.lookup(indexed, two_section=self.broker >= TWO_SECTIONS)
+        found = index.lookup(indexed, two_section=has(self.broker, WARM_SECTION_SEARCH))
         with failing_in(self.path):
             position = self.start + max(0, found.position)
             return self.entries().next_offset(position, indexed, self.base_offset)

@@ -6,19 +6,16 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
+from kdump.broker.versions import CHECKPOINTS_FORGIVEN, LOG_START, RECOVERY_POINTS, Version, has
 from kdump.record.layout import MAX_INT64
 from kdump.storage import names
 from kdump.storage.names import Retirement
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
 
-_RECOVERY_POINTS = (0, 8, 1)
 _LAST_SEGMENT_ONLY = MAX_INT64
-_CHECKPOINTS_FORGIVEN = (0, 9)
-_LOG_STARTS = (0, 11)
 
 
 class Stop(NamedTuple):
@@ -33,7 +30,7 @@ class Stop(NamedTuple):
     recovers: bool = True
 
 
-def stop_of(log: LocalLog, directory: LogDir | None, broker: Broker) -> Stop:
+def stop_of(log: LocalLog, directory: LogDir | None, broker: Version) -> Stop:
     """Read how the broker stopped (R1). Nothing but the mark makes a stop clean."""
     name = log.name
     if directory is None or name is None:
@@ -45,19 +42,19 @@ def stop_of(log: LocalLog, directory: LogDir | None, broker: Broker) -> Stop:
         return Stop(clean=False)
     recovery = directory.offsets(names.RECOVERY_POINT_CHECKPOINT)
     starts = directory.offsets(names.LOG_START_CHECKPOINT)
-    if recovery is None and broker < _CHECKPOINTS_FORGIVEN:
+    if recovery is None and not has(broker, CHECKPOINTS_FORGIVEN):
         raise RefusalError("IOException: the recovery point checkpoint cannot be read")
-    if broker < _RECOVERY_POINTS:
+    if not has(broker, RECOVERY_POINTS):
         recovery = {partition: _LAST_SEGMENT_ONLY}
     return Stop(
         names.CLEAN_SHUTDOWN in marks,
         (recovery or {}).get(partition, 0),
-        (starts or {}).get(partition, 0) if broker >= _LOG_STARTS else 0,
+        (starts or {}).get(partition, 0) if has(broker, LOG_START) else 0,
         recovers,
     )
 
 
-def stop_for_lookup(log: LocalLog, directory: LogDir | None, broker: Broker) -> Stop:
+def stop_for_lookup(log: LocalLog, directory: LogDir | None, broker: Version) -> Stop:
     """The same for a lookup, which takes a partition that lies in no data directory as it lies.
 
     Such a directory tells nothing of how its broker stopped.

@@ -1,8 +1,137 @@
-"""Releases of Kafka by what changed with them, as far as more than one module asks."""
+"""Every change of broker behaviour that kdump knows, by name: since which release, and where from.
+
+A version is a tuple of its numbers; one cut short, (0, 10), stands before all its patches. No other
+module compares versions: it asks `has(version, CHANGE)`.
+"""
 
 from __future__ import annotations
+
+import re
+from typing import NamedTuple
 
 Version = tuple[int, ...]
 
 #: The newest release whose rules are known here: what is assumed where nobody names a version.
 NEWEST: Version = (4, 4)
+_FIRST_RELEASE: Version = (0, 6)
+_LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}  # of the series that have ended
+
+
+class Change(NamedTuple):
+    """What brokers do from one release on, up to, not including, `until` where that is known.
+
+    `source` names rules of docs/broker, improvement proposals (KIP-) and tickets (KAFKA-).
+    """
+
+    since: Version
+    source: str
+    does: str
+    until: Version | None = None
+
+
+def has(version: Version, change: Change) -> bool:
+    """Whether a broker of this version does what the change says."""
+    return change.since <= version and (change.until is None or version < change.until)
+
+
+COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
+RECOVERY_POINTS = Change((0, 8, 1), "R1 X3", "All from the recovery point on is recovered.")
+MISSING_INDEX_REBUILT = Change(
+    (0, 8, 1), "R6", "A segment without an offset index is recovered; before, no start."
+)
+BROKEN_INDEX_STOPS = Change(
+    (0, 8, 1), "I11", "An index that fails its check stops the broker.", until=(0, 9)
+)
+BROKEN_INDEX_REBUILT = Change(
+    (0, 9), "I11 I17 KAFKA-7283", "An index that fails its check is rebuilt.", until=(2, 3)
+)
+EMPTY_INDEX_MADE_FIRST = Change(
+    (0, 9), "R6", "A missing index is made, empty, before it is looked for.", until=(0, 10, 1)
+)
+CHECKPOINTS_FORGIVEN = Change((0, 9), "R1", "A start goes on without recovery points.")
+SWAPS_AFTER_LOADING = Change(
+    (0, 9), "R6", "Swapped segments are put in once the others are loaded; before, at once."
+)
+MESSAGE_TIMESTAMPS = Change((0, 10), "KIP-32 L12", "Messages have timestamps: magic 1.")
+SIZE_HELD_AGAINST_END = Change(
+    (0, 10, 0), "S3", "An entry's size is held against the file's end before memory is asked for."
+)
+TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
+TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
+IMPOSSIBLE_SIZE_RAISES = Change((0, 10, 2), "S5 L2", "A size that no entry can have raises.")
+SIZES_WRAP = Change(
+    (0, 10, 2), "S6", "The end of an entry is a sum of 32 bits, which can wrap.", until=(1, 1, 1)
+)
+RECORD_BATCHES = Change(
+    (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
+)
+PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of producers.")
+TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
+LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
+EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
+SWAP_DROPS_EVERY_INDEX = Change(
+    (0, 11), "R6", "A swapped log or index takes all indexes of its segment with it."
+)
+LAST_OFFSETS_INDEXED = Change(
+    (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
+)
+INDEX_MAY_END_AT_BASE = Change(
+    (2, 0), "I11", "An index whose last entry names the base offset passes its check."
+)
+OVERFLOW_SPLIT = Change(
+    (2, 0), "R15 KAFKA-6264", "A segment with offsets out of its index's range is split."
+)
+SWAP_REPLACES_WHAT_OVERLAPS = Change(
+    (2, 0), "R6", "A swapped segment leaves one in place that ends below it."
+)
+WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
+LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+SWAPS_RENAMED_FIRST = Change(
+    (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
+)
+LOWER_TIMES_REFUSED = Change(
+    (3, 0), "L11 KIP-734", "A negative time without a meaning is refused; before, it was a time."
+)
+REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
+STRAYS_SET_ASIDE = Change(
+    (3, 7), "R11", "A partition that the cluster does not have here is set aside."
+)
+EXACT_MAX_TIMESTAMP = Change(
+    (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
+)
+TWO_RECOVERY_THREADS = Change(
+    (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
+)
+BASE_OFFSET_SEARCH = Change(
+    (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
+)
+BOTH_VERSION_BYTES = Change(
+    (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
+)
+
+
+def read_version(text: str) -> Version:
+    """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
+    match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
+    if match is None:
+        raise ValueError("is no version: give one as in 2.8 or 0.10.2.1")
+    return tuple(map(int, match[1].split(".")))
+
+
+def read_broker_version(text: str) -> Version:
+    """Read the version of a broker: one that there is, or one that may come."""
+    version = read_version(text)
+    major, minor = version[:2]
+    if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
+        raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
+    return version
+
+
+def is_newer_than_known(version: Version) -> bool:
+    """Whether the rules of the newest release known stand in for those of this one."""
+    return version[: len(NEWEST)] > NEWEST
+
+
+def text_of(version: Version) -> str:
+    """Write a version as releases are named."""
+    return ".".join(map(str, version))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
+from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import Ended, ProducerStates
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -16,6 +17,7 @@ from kdump.record import control
 from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source, whole
@@ -47,14 +49,11 @@ class View:
         logs = log.logs
         first = logs[0].base_offset if logs else 0
         directory = self.directory = target.log_dir()
-        starts = directory.offsets(names.LOG_START_CHECKPOINT) if directory else {}
-        if starts is None:
+        if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
             self._note("log-start-unknown")
-            starts = {}
-        key = (target.topic or "", target.partition or 0)
-        self.log_start = max(first, starts.get(key, 0))
+        self.log_start = log_start(first, directory, target.topic, target.partition)
         marks = directory.offsets(names.REPLICATION_CHECKPOINT) if directory else {}
-        mark = (marks or {}).get(key)
+        mark = (marks or {}).get((target.topic or "", target.partition or 0))
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
             self._note("high-watermark-unknown", actual=mark, message=why)
@@ -165,8 +164,7 @@ def last_stable_offset(
         start = offset
         break
     bounds = [] if high_watermark is None else [high_watermark]
-    for number, segment in enumerate(log.logs):
-        following = log.logs[number + 1].base_offset if number + 1 < len(log.logs) else None
+    for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
             continue
         decided = _ended(segment.log, following, states, start, limit)

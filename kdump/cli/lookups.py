@@ -9,6 +9,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from kdump.broker.versions import Version
     from kdump.cli.asked import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
@@ -42,7 +43,7 @@ def run(
     *,
     engine: Engine,
     writing: Writing,
-    broker_version: tuple[int, ...] | None,
+    broker_version: Version | None,
     **asked: Any,
 ) -> int:
     """Look up, write the rows, and return the exit status.

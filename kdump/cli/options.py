@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kdump.broker.versions import (
+    NEWEST,
+    Version,
+    is_newer_than_known,
+    read_broker_version,
+    read_version,
+    text_of,
+)
 from kdump.cli.headings import Command as HeadedCommand
 from kdump.cli.headings import under
 
@@ -153,35 +161,10 @@ def read_pattern(text: str) -> re.Pattern[bytes]:
         raise ValueError(f"is no regular expression: {error}") from None
 
 
-def read_version(text: str) -> tuple[int, ...]:
-    """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
-    match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
-    if match is None:
-        raise ValueError("is no version: give one as in 2.8 or 0.10.2.1")
-    return tuple(map(int, match[1].split(".")))
-
-
-#: The newest release whose behaviour was looked at, and how the series before it end.
-NEWEST_KNOWN = (4, 4)
-_LAST_MINORS = {0: 11, 1: 1, 2: 8, 3: 9}
-_FIRST_RELEASE = (0, 6)
-
-
-def read_broker_version(text: str) -> tuple[int, ...]:
-    """Read the version of a broker: one that there is, or one that may come."""
-    version = read_version(text)
-    major, minor = version[:2]
-    if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
-        raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
-    return version
-
-
-def tell_newer(
-    ctx: Context, param: Parameter, version: tuple[int, ...] | None
-) -> tuple[int, ...] | None:
+def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
-    if version is not None and version[:2] > NEWEST_KNOWN and not ctx.resilient_parsing:
-        given, known = (".".join(map(str, one)) for one in (version, NEWEST_KNOWN))
+    if version is not None and is_newer_than_known(version) and not ctx.resilient_parsing:
+        given, known = text_of(version), text_of(NEWEST)
         click.echo(f"kdump: {given} is newer than any version known: taken as {known}", err=True)
     return version
 

@@ -24,6 +24,7 @@ from kdump.stores.uris import is_uri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from kdump.broker.versions import Version
     from kdump.cli.asked import Engine, Writing
     from kdump.engine.reindex.options import Item, ReindexOptions
 
@@ -84,7 +85,7 @@ def reindex(
     paths: tuple[str, ...],
     *,
     only: str | None,
-    broker_version: tuple[int, ...] | None,
+    broker_version: Version | None,
     engine: Engine,
     writing: Writing,
     **asked: Any,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.errors import PathError
 from kdump.storage import names, places
@@ -11,6 +12,8 @@ from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kdump.storage.names import DirectoryName, FileName
 
 
@@ -77,6 +80,19 @@ class LocalLog:
             for name, path in self.others
             if name.kind is Kind.PRODUCER_SNAPSHOT and name.base_offset is not None
         )
+
+
+class _Based(Protocol):
+    @property
+    def base_offset(self) -> int: ...
+
+
+_Segment = TypeVar("_Segment", bound=_Based)
+
+
+def with_next_base(segments: Sequence[_Segment]) -> Iterator[tuple[_Segment, int | None]]:
+    """Yield each segment with the base offset of the one behind it, None for the last."""
+    return zip_longest(segments, [segment.base_offset for segment in segments[1:]])
 
 
 def _base_name(path: str) -> str:

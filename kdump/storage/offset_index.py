@@ -79,18 +79,16 @@ class OffsetIndex(Index):
         """Count the slots that DumpLogSegments prints (D5)."""
         return self.zero_slot(0)
 
-    def sanity(self, broker: tuple[int, ...] = (4, 1)) -> str | None:
-        """Say why `sanityCheck` of that broker refuses the file, or None (I11).
+    def sanity(self, *, may_end_at_base: bool = True) -> str | None:
+        """Say why `sanityCheck` refuses the file, or None (I11).
 
-        Brokers from 2.3 on do not ask when they load a segment.
+        Whether the last entry may name the base offset itself is the broker's affair.
         """
-        if broker < (0, 8, 1):
-            return None
         if self.entries:
             last = self.last_offset
-            if broker >= (2, 0) and last < self.base_offset:
+            if may_end_at_base and last < self.base_offset:
                 return f"last offset {last} is below the base offset {self.base_offset}"
-            if broker < (2, 0) and last <= self.base_offset:
+            if not may_end_at_base and last <= self.base_offset:
                 return f"last offset {last} is not above the base offset {self.base_offset}"
         if self.trailing_bytes:
             return f"length {self.size_bytes} is no multiple of {self.layout.size}"

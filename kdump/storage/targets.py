@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
-from kdump.storage.local_log import LocalLog, looks_like_partition
+from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
@@ -255,11 +255,10 @@ def _partition(log: LocalLog, selection: Selection, *, listed: bool) -> Target:
     topic, partition = log.topic, log.partition
     if not listed:
         return Target(topic, partition, log.path, log, (), whole=True)
-    logs = log.logs
-    for number, segment in enumerate(log.segments):
-        at = logs.index(segment) if segment.log is not None else -1
-        following = logs[at + 1].base_offset if 0 <= at < len(logs) - 1 else None
-        active = number == len(log.segments) - 1
+    next_bases = {one.base_offset: following for one, following in with_next_base(log.logs)}
+    for segment in log.segments:
+        following = next_bases.get(segment.base_offset)
+        active = segment is log.segments[-1]
         for path in segment.files.values():
             name = names.parse(os.path.basename(path))
             files.append(LogFile(path, name, topic, partition, following, active))

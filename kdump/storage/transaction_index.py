@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kdump.storage.source import Source
 
 VERSION = 0
-_BOTH_BYTES = (4, 4)  # of the version are looked at from here on, before the first only
 
 
 class AbortedTransaction(NamedTuple):
@@ -33,17 +32,17 @@ class AbortedTransaction(NamedTuple):
     last_offset: int
     last_stable_offset: int
 
-    def version_for(self, broker: tuple[int, ...] | None = None) -> int:
-        """The version as a broker takes it, the newest where none is named."""
-        return self.version if broker is None or broker >= _BOTH_BYTES else self.version >> 8
-
 
 class TransactionIndex(EntryFile):
-    """The entries of one `.txnindex` file; total on any bytes."""
+    """The entries of one `.txnindex` file; total on any bytes.
 
-    def __init__(self, data: bytes | Source, base_offset: int) -> None:
+    `one_byte`: for a broker that looks at the first byte of an entry's version only (I21).
+    """
+
+    def __init__(self, data: bytes | Source, base_offset: int, *, one_byte: bool = False) -> None:
         super().__init__(data, ABORTED_TRANSACTION)
         self.base_offset = base_offset
+        self._unread_bits = 8 if one_byte else 0
 
     def slots(self) -> Iterator[tuple[int, AbortedTransaction]]:
         """Yield every whole entry with its slot, also those brokers would stop at."""
@@ -52,20 +51,21 @@ class TransactionIndex(EntryFile):
                 yield slot, AbortedTransaction(*fields)
                 slot += 1
 
-    def readable(self, broker: tuple[int, ...] | None = None) -> Iterator[AbortedTransaction]:
-        """Yield what a broker reads: up to the first version above 0, where it throws (I22).
+    def version_of(self, transaction: AbortedTransaction) -> int:
+        """The version of an entry as the broker takes it."""
+        return transaction.version >> self._unread_bits
 
-        None: as the newest does.
-        """
+    def readable(self) -> Iterator[AbortedTransaction]:
+        """Yield what a broker reads: up to the first version above 0, where it throws (I22)."""
         for _, transaction in self.slots():
-            if transaction.version_for(broker) > VERSION:
+            if self.version_of(transaction) > VERSION:
                 return
             yield transaction
 
-    def refused_version(self, broker: tuple[int, ...]) -> int | None:
+    def refused_version(self) -> int | None:
         """The version at which a broker throws, None where it reads to the end."""
         for _, transaction in self.slots():
-            if (version := transaction.version_for(broker)) > VERSION:
+            if (version := self.version_of(transaction)) > VERSION:
                 return version
         return None
 
@@ -95,9 +95,9 @@ class TransactionIndex(EntryFile):
             )
         return found
 
-    def sanity(self, broker: tuple[int, ...] | None = None) -> str | None:
+    def sanity(self) -> str | None:
         """Say why `sanityCheck` refuses the file, or None (I22); asked at load since 0.11."""
-        for transaction in self.readable(broker):
+        for transaction in self.readable():
             if transaction.last_offset < self.base_offset:
                 return (
                     f"last offset {transaction.last_offset} is below the base offset "

@@ -5,21 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rules import CODE, PAGES, RULES
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "docs/broker"
-# Codes of rules begin with one of these letters; what else looks like one.
-CODE = r"[FSILRDVOXMK]\d{1,2}"
+# What looks like a code of a rule and is none.
 NO_RULES = {"X86", "I32", "I64"}
 EVIDENCE = {"source", "corpus", "oracle", "broker"}
-#: Code -> page, and text below the heading.
-RULES = {
-    code: (page.name, text)
-    for page in sorted(PAGES.glob("*.md"))
-    for code, text in re.findall(
-        rf"^### ({CODE})\. .*\n((?:(?!^#).*\n?)*)", page.read_text("utf-8"), re.MULTILINE
-    )
-}
 
 
 def codes_in(text: str) -> Iterator[tuple[str, str]]:

@@ -38,12 +38,13 @@ def test_torn_tail_is_passed_over() -> None:
 
 
 def test_brokers_before_4_4_look_at_the_first_byte_of_the_version() -> None:
-    index = TransactionIndex(entry() + entry(last=9, version=0x0009), 0)
-    assert len(list(index.readable((4, 3, 1)))) == 2
-    assert index.refused_version((4, 3, 1)) is None
-    assert len(list(index.readable())) == 1
-    assert index.refused_version((4, 4)) == 9
-    assert TransactionIndex(entry(version=0x0100), 0).refused_version((4, 3, 1)) == 1
+    data = entry() + entry(last=9, version=0x0009)
+    old, new = TransactionIndex(data, 0, one_byte=True), TransactionIndex(data, 0)
+    assert len(list(old.readable())) == 2
+    assert old.refused_version() is None
+    assert len(list(new.readable())) == 1
+    assert new.refused_version() == 9
+    assert TransactionIndex(entry(version=0x0100), 0, one_byte=True).refused_version() == 1
 
 
 def test_a_version_is_told_of_whichever_byte_it_stands_in() -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.partition import BrokerError, PartitionView
 from kdump.broker.segment import Segment
 from kdump.broker.sound_start import written_slots
-from kdump.broker.versions import NEWEST
+from kdump.broker.versions import NEWEST, Version, text_of
 from kdump.engine.advice.landings import Landings, Way
 from kdump.engine.advice.sound import Sound, sound_batches
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kdump.broker.settings import Settings
-    from kdump.broker.versions import Version
     from kdump.engine.advice.sound import Hole
     from kdump.storage.offset_index import OffsetIndex
     from kdump.storage.targets import Target
@@ -73,7 +72,7 @@ class Served:
     @property
     def name(self) -> str:
         """Who was asked: a version, and whether it runs on the files or starts on them."""
-        return f"{'.'.join(map(str, self.broker))} {'running' if self._running else 'starting'}"
+        return f"{text_of(self.broker)} {'running' if self._running else 'starting'}"
 
     def close(self) -> None:
         """Give all files back."""

@@ -25,7 +25,7 @@ from kdump.record.metadata_records import (
     UnregisterBrokerRecord,
 )
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
-from kdump.storage.local_log import LocalLog
+from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -174,8 +174,7 @@ def _replay_log(log: LocalLog, state: ClusterMetadata, limit: int) -> None:
     if not logs or logs[0].base_offset > state.next_offset:
         state.complete = False
         return
-    for number, segment in enumerate(logs):
-        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+    for segment, following in with_next_base(logs):
         if following is not None and following <= state.next_offset:
             continue
         with Source(str(segment.log)) as source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.log_start import log_start as broker_log_start
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names
 from kdump.storage.names import Kind
@@ -23,10 +24,9 @@ def log_start(partition: PartitionScan) -> tuple[int, bool]:
     if directory is None:
         return first, False
     name = names.LOG_START_CHECKPOINT
-    offsets = directory.offsets(name)
-    key = (partition.target.topic or "", partition.target.partition or 0)
-    known = offsets is not None and directory.checkpoint_time(name) is not None
-    return max(first, (offsets or {}).get(key, 0)), known
+    known = directory.offsets(name) is not None and directory.checkpoint_time(name) is not None
+    target = partition.target
+    return broker_log_start(first, directory, target.topic, target.partition), known
 
 
 def trimmed_to(partition: PartitionScan) -> int:

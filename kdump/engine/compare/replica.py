@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import CourteousSource
 from kdump.engine.reading.damage import at_place, gap_finding, past_code
@@ -21,6 +22,7 @@ from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.source import Source, whole
@@ -71,7 +73,8 @@ class Replica:
         self._pace = pace
         self._key = (target.topic or "", target.partition or 0)
         bases = [segment.base_offset for segment in self.segments]
-        self.start = max(bases[0] if bases else 0, self._offset(directory, _LOG_START) or 0)
+        first = bases[0] if bases else 0
+        self.start = log_start(first, directory, target.topic, target.partition)
         self.high_watermark = self._offset(directory, _HIGH_WATERMARK)
         self.cleaned_to = self._cleaned_to(directory)
         self.claims = self._claims(directory)
@@ -120,8 +123,7 @@ class Replica:
 
     def _items(self, first: int, pace: Pace | None) -> Iterator[Block | Hole]:
         last = -1
-        for number, segment in enumerate(self.segments[first:], first + 1):
-            following = self.segments[number].base_offset if number < len(self.segments) else None
+        for segment, following in with_next_base(self.segments[first:]):
             last = max(last, segment.base_offset - 1)
             path = segment.files[Kind.LOG]
             place = Place(self._target.topic, self._target.partition, segment.base_offset, path)
@@ -214,7 +216,6 @@ class Replica:
         return []
 
 
-_LOG_START = names.LOG_START_CHECKPOINT
 _HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
 #: Bytes of a damaged batch that are searched for the one flipped bit.
 _KEPT_OF_GAP = 4 << 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.versions import EXACT_MAX_TIMESTAMP, has
 from kdump.broker.visibility import AbortFilter
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kdump.record.frames import Run
 
 _LATEST, _MAX_TIMESTAMP = -1, -3
-_EXACT_MAXIMUM = (3, 8)  # before, -3 was answered with a batch's last offset (KAFKA-16310)
 
 
 class Hit(NamedTuple):
@@ -213,7 +213,7 @@ def _scanned_end(view: PartitionView) -> int:
 def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -> bool:
     """Whether the broker's own rule makes the difference, not an index (L15, L18)."""
     if target_ms == _MAX_TIMESTAMP:
-        return view.broker < _EXACT_MAXIMUM
+        return not has(view.broker, EXACT_MAX_TIMESTAMP)
     if answer.offset >= 0 or answer.segment is None or hit.segment <= answer.segment:
         return False
     chosen = view.segment_at(answer.segment)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.served import Served
@@ -11,6 +12,7 @@ from kdump.engine.advice.sound import Sound, sound_batches
 from kdump.engine.reading.seek import start_position
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import parse
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
@@ -95,9 +97,8 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
         return None
     logs = view.target.log.logs
     floor = max(bisect_right(logs, offset, key=_base_offset) - 1, 0)
-    for number in range(floor, len(logs)):
-        path, base = str(logs[number].log), logs[number].base_offset
-        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+    for number, (log, following) in islice(enumerate(with_next_base(logs)), floor, None):
+        path, base = str(log.log), log.base_offset
         position = 0
         if number == floor:
             name = parse(os.path.basename(path))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.partition import PartitionView
-from kdump.broker.versions import NEWEST
+from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
-    from kdump.broker.versions import Version
     from kdump.storage.targets import Target
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.damage import way_past
 from kdump.findings.rows import Row
 
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 from kdump.engine.find.lookup_row import entry_fields, finished
 from kdump.engine.find.options import FindOptions
 
-_FORMAT_WITH_TIME = (0, 10)
 _LATEST, _LOWEST_SPECIAL = -1, -5
-_STRICT_SPECIALS = (3, 0)  # before, a negative time without a meaning was taken as a time
 
 
 def is_pre08(target: Target) -> bool:
@@ -205,10 +204,10 @@ def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:
 
 def _refuse_time(target_ms: int, options: FindOptions) -> None:
     """Raise what a broker says of a time it does not look up (L11, L12)."""
-    if target_ms < _LOWEST_SPECIAL and options.broker_version >= _STRICT_SPECIALS:
+    if target_ms < _LOWEST_SPECIAL and has(options.broker_version, LOWER_TIMES_REFUSED):
         raise BrokerError("UNSUPPORTED_VERSION: no time and none of the special values")
-    old = options.message_format is not None and options.message_format < _FORMAT_WITH_TIME
-    if old and target_ms not in (-1, -2):
+    stored = options.message_format
+    if stored is not None and not has(stored, MESSAGE_TIMESTAMPS) and target_ms not in (-1, -2):
         raise BrokerError(
             "UNSUPPORTED_FOR_MESSAGE_FORMAT: the topic's configured format has no timestamps"
         )

@@ -10,6 +10,7 @@ from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.offsets import Released, end_of
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ def served_damage(
     segments = [one for one in view.segments if one.base_offset >= found.segment]
     if reached <= found.last_offset and _is_sound(view, segments[0], found, last):
         return
-    for number, segment in enumerate(segments):
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
+    for segment, following in with_next_base(segments):
         told, last = _in_segment(view, segment, following, (position, last, reached))
         yield from told
         if told or last >= reached:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.versions import BOTH_VERSION_BYTES, has
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import PathError
@@ -224,9 +225,11 @@ def _time_row(slot: int, entry: tuple[int, int]) -> Row:
 def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
     """Yield what is printed of a `.txnindex`."""
     assert name.base_offset is not None
+    one_byte = not has(_TOOL, BOTH_VERSION_BYTES)
     with Source(path) as source:
-        for slot, transaction in TransactionIndex(source, name.base_offset).slots():
-            if (version := transaction.version_for(_TOOL)) > VERSION:
+        index = TransactionIndex(source, name.base_offset, one_byte=one_byte)
+        for slot, transaction in index.slots():
+            if (version := index.version_of(transaction)) > VERSION:
                 yield ToolDeath(
                     path,
                     f"slot {slot}: unexpected aborted transaction version {version}",

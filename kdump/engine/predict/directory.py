@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kdump.broker.versions import REMOTE_INDEX_CACHE, Version, has
 from kdump.engine.predict.recovery import FIELDS
 from kdump.findings.rows import Row
 from kdump.storage import names, places
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.storage.log_dir import LogDir
 
 REFUSALS = ("refuses-to-start", "out-of-memory")
-_REMOTE_INDEX_CACHE = (3, 6)
 
 
 def predict_directory(
-    directory: LogDir, partitions: Iterable[Row], broker: Broker, *, others: Sequence[LogDir] = ()
+    directory: LogDir, partitions: Iterable[Row], broker: Version, *, others: Sequence[LogDir] = ()
 ) -> Row | None:
     """Say why the broker would not start with this data directory, None where it would.
 
@@ -57,7 +56,7 @@ def _refused(directory: LogDir, partitions: Iterable[Row]) -> Iterator[tuple[str
     yield str(first["outcome"]), f"{first['topic']}-{first['partition']} stops it{more}"
 
 
-def _names(directory: LogDir, broker: Broker) -> Iterator[tuple[str, str]]:
+def _names(directory: LogDir, broker: Version) -> Iterator[tuple[str, str]]:
     """Directories that are no partition's (R12)."""
     try:
         listed = places.entries(directory.path)
@@ -67,7 +66,7 @@ def _names(directory: LogDir, broker: Broker) -> Iterator[tuple[str, str]]:
     for name in found:
         if names.parse_directory(name) is not None:
             continue
-        if name == names.REMOTE_LOG_INDEX_CACHE and broker >= _REMOTE_INDEX_CACHE:
+        if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, REMOTE_INDEX_CACHE):
             continue
         yield REFUSALS[0], f"the directory {name} is no partition's"
         return

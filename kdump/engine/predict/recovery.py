@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
 from kdump.broker.stop import Stop, stop_of
+from kdump.broker.versions import COUNTED_OFFSETS, STRAYS_SET_ASIDE, Version, has
 from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
 from kdump.engine.predict.pre08 import start as start_pre08
-from kdump.engine.predict.strays import STRAYS, set_aside
+from kdump.engine.predict.strays import set_aside
 from kdump.errors import PathError
 from kdump.findings.rows import Row
 from kdump.storage import names
@@ -22,15 +23,12 @@ from kdump.storage.names import Retirement
 from kdump.storage.offsets import RELATIVE_MAX, end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.broker.recovering_segment import Segment
     from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
-
-_FIRST_WITH_OFFSETS = (0, 8)
 
 FIELDS = (
     "topic", "partition", "outcome", "segments_read", "truncate_segment", "truncate_position",
@@ -42,7 +40,7 @@ _METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's l
 
 def predict_partition(
     target: Target,
-    broker: Broker,
+    broker: Version,
     settings: Settings,
     *,
     directory: LogDir | None = None,
@@ -70,12 +68,12 @@ def predict_partition(
         directory = target.log_dir()
     try:
         stop = stop_of(log, directory, broker)
-        if broker < _FIRST_WITH_OFFSETS:
+        if not has(broker, COUNTED_OFFSETS):
             _pre08(fields, log, clean=stop.clean)
         else:
             loading = loaded(log, broker, settings, stop)
             _fill(fields, log, loading, _high_watermark(log, directory))
-            if broker >= STRAYS:
+            if has(broker, STRAYS_SET_ASIDE):
                 fields |= set_aside(log, directory, cluster)
     except RefusalError as error:
         memory = isinstance(error, MemoryRefusalError)
@@ -90,7 +88,7 @@ def predict_partition(
     return Row("recovery", fields)
 
 
-def loaded(log: LocalLog, broker: Broker, settings: Settings, stop: Stop) -> Loading:
+def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Loading:
     """Go through a start with one partition; raises RefusalError where it would not succeed."""
     if log.topic == names.CLUSTER_METADATA_TOPIC:
         settings = settings._replace(index_interval_bytes=_METADATA_INTERVAL_BYTES)

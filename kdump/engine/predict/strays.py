@@ -1,4 +1,4 @@
-"""Which partitions a start sets aside, because the cluster does not know them (R11, from 3.7 on).
+"""Which partitions a start sets aside, because the cluster does not know them (R11).
 
 Only the cluster's metadata log tells, and it lies in one of the broker's data directories. Without
 it a partition is believed to be known if a checkpoint of its data directory names it.
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.names import DirectoryName
-
-STRAYS = (3, 7)
 
 
 def cluster_of(directories: Iterable[LogDir]) -> ClusterMetadata | None:

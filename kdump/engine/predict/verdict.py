@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kdump.broker.versions import TWO_RECOVERY_THREADS, Version, has
 from kdump.engine.predict.directory import REFUSALS
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -19,18 +20,16 @@ from kdump.storage.properties import parse_meta_properties
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.broker.log_reader import Broker
     from kdump.findings.rows import Row
 
 #: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
 DEFAULT_RATE = 100 << 20
 _SIZE_LIMIT = 1 << 20
-_TWO_THREADS = (4, 0)  # Kafka's default of num.recovery.threads.per.data.dir is 2, 1 before
 
 
-def default_threads(broker: Broker) -> int:
+def default_threads(broker: Version) -> int:
     """Kafka's own number of recovery threads for each data directory."""
-    return 2 if broker >= _TWO_THREADS else 1
+    return 2 if has(broker, TWO_RECOVERY_THREADS) else 1
 
 
 def verdict(row: Row) -> Finding | None:

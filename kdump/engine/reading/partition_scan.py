@@ -15,6 +15,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, end_of
 from kdump.storage.segment import LogSegment
@@ -163,10 +164,10 @@ class PartitionScan:
             SegmentScan(
                 segment,
                 Place(target.topic, target.partition, segment.base_offset, str(segment.log)),
-                next_base=logs[number + 1].base_offset if number + 1 < len(logs) else None,
-                active=number == len(logs) - 1,
+                next_base=following,
+                active=following is None,
             )
-            for number, segment in enumerate(logs)
+            for segment, following in with_next_base(logs)
         ]
         self.snapshots = [
             self._snapshot(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.index_builder import Version
+from kdump.broker.versions import NEWEST, Version
 from kdump.errors import KdumpError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_ONLY = frozenset({Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX})
-
-
-NEWEST: Version = (1 << 15,)  # above any there is: whose rules have not changed since
 
 
 class ReindexOptions(NamedTuple):

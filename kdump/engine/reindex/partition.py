@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reindex.carry import Carrier, Facts
 from kdump.engine.reindex.epochs import EpochBuilder, text_of, wrong_epochs
@@ -15,6 +16,7 @@ from kdump.engine.reindex.rows import entries_of
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.storage import checkpoints, lock, names
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
@@ -43,6 +45,7 @@ class Partition:
         self.options = options
         self.rules = rules
         self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
+        self._next_bases = [following for _, following in with_next_base(self.logs)]
         self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
         self._carrier = Carrier(log.path, options, utc)
         self._epochs = EpochBuilder() if Kind.LEADER_EPOCHS in job.kinds else None
@@ -115,13 +118,12 @@ class Partition:
         self, number: int, states: ProducerStates | None, epochs: EpochBuilder | None
     ) -> Reading:
         segment = self.logs[number]
-        following = self.logs[number + 1].base_offset if number + 1 < len(self.logs) else None
         return read_segment(
             segment,
             self._place(segment, Kind.LOG),
             self.rules,
             states,
-            next_base=following,
+            next_base=self._next_bases[number],
             live=self._live,
             epochs=epochs,
         )
@@ -175,7 +177,10 @@ class Partition:
         return loss + _UP_TO_DAMAGE
 
     def _leader_epochs(self, epochs: EpochBuilder) -> Row:
-        log_start = self._log_start()
+        log = self.log
+        start = log_start(
+            self.logs[0].base_offset, self.job.target.log_dir(), log.topic, log.partition
+        )
         path = os.path.join(self.log.path, names.LEADER_EPOCH_CHECKPOINT)
         before = _content(path if os.path.lexists(path) else None, checkpoints.SIZE_LIMIT)
         facts = Facts(
@@ -183,21 +188,12 @@ class Partition:
             Place(self.log.topic, self.log.partition, None, path),
             Kind.LEADER_EPOCHS,
             before,
-            text_of(epochs.entries(log_start)),
-            None if before is None else wrong_epochs(before, epochs, log_start),
+            text_of(epochs.entries(start)),
+            None if before is None else wrong_epochs(before, epochs, start),
             self._refusal(self._damage),
             None if before is None else len(checkpoints.parse_leader_epochs(before).entries),
         )
         return self._carrier.carry_out(facts, sum(_size(log.files[Kind.LOG]) for log in self.logs))
-
-    def _log_start(self) -> int:
-        """Where the log starts: the data directory's checkpoint, or the first segment."""
-        first = self.logs[0].base_offset
-        directory = self.job.target.log_dir()
-        if directory is None or self.log.name is None:
-            return first
-        offsets = directory.offsets(names.LOG_START_CHECKPOINT) or {}
-        return max(first, offsets.get((self.log.name.topic, self.log.name.partition), first))
 
     def _place(self, segment: LogSegment, kind: Kind) -> Place:
         path = segment.files.get(kind)

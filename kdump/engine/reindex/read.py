@@ -11,6 +11,7 @@ from kdump.engine.reindex.judge import Judge
 from kdump.errors import PathError
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released, end_of
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
@@ -147,8 +148,7 @@ def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None
 def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
     """What replaying these segments from their first on says; None where one of them is damaged."""
     states = ProducerStates()
-    for number, segment in enumerate(logs):
-        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+    for segment, following in with_next_base(logs):
         with Source(segment.files[Kind.LOG]) as source:
             source.advise_sequential()
             records = FileRecords(source, limit=rules.limit, next_base=following)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kdump.broker.versions import Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 
@@ -22,7 +23,7 @@ class VerifyOptions(NamedTuple):
     subset: tuple[int, int] | None = None
     recheck_s: float | None = None  # what a state says was seen longer ago is read again
     predict: bool = False
-    broker_version: tuple[int, ...] | None = None  # None: the newest
+    broker_version: Version | None = None  # None: the newest
     recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
     recovery_threads: int | None = None  # a data directory's; None: as the broker has it
     summary_by: tuple[str, ...] = ()  # broker, topic, or both

@@ -27,6 +27,7 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.splits import may_be_cut, parts
 from kdump.errors import KdumpError
 from kdump.storage import names
+from kdump.storage.local_log import with_next_base
 from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ def _splits(
 
 
 def _logs_of(target: Target, log: LocalLog) -> Iterator[LogFile]:
-    logs = log.logs
-    for number, segment in enumerate(logs):
-        following = logs[number + 1].base_offset if number + 1 < len(logs) else None
+    for segment, following in with_next_base(log.logs):
         path = str(segment.log)
         name = names.parse(os.path.basename(path))
         yield LogFile(path, name, target.topic, target.partition, following, following is None)

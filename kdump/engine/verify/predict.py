@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.versions import NEWEST
+from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
 from kdump.engine.predict.recovery import predict_partition
@@ -37,7 +37,7 @@ class Predictor(NamedTuple):
     `clusters` has what the metadata log of a directory's broker says, by data directory.
     """
 
-    broker: tuple[int, ...]
+    broker: Version
     settings: Settings
     clusters: dict[str, ClusterMetadata | None]
 
@@ -90,7 +90,7 @@ def unserved(
 
 
 def predictor(
-    directories: Iterable[DirectoryFacts], broker: tuple[int, ...] | None, settings: Settings
+    directories: Iterable[DirectoryFacts], broker: Version | None, settings: Settings
 ) -> Predictor:
     """Read the metadata log of each broker among the directories."""
     clusters: dict[str, ClusterMetadata | None] = {}
@@ -101,7 +101,7 @@ def predictor(
 
 
 def refused(
-    directories: Iterable[DirectoryFacts], rows: list[Row], broker: tuple[int, ...]
+    directories: Iterable[DirectoryFacts], rows: list[Row], broker: Version
 ) -> Iterator[Finding | Row]:
     """Yield a row for each data directory with which the whole broker would not start.
 
