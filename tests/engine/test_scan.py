@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdump.broker.settings import Settings
-from kdump.engine.reading import scan
+from kdump.engine.reading import joining
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.results import Result
@@ -30,9 +30,9 @@ def results(root: Path) -> list[Result]:
 def test_blocks_joined_or_not_come_to_the_same(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_records, "BLOCK_BYTES", 2048)
     with monkeypatch.context() as patch:
-        patch.setattr(scan, "FEW", 0)
+        patch.setattr(joining, "FEW", 0)
         wanted = results(SAMPLES / root)
     assert results(SAMPLES / root) == wanted
-    monkeypatch.setattr(scan, "BATCHES_A_RUN", 520)  # a join ends after some ten batches
+    monkeypatch.setattr(joining, "BATCHES_A_RUN", 520)  # a join ends after some ten batches
     assert results(SAMPLES / root) == wanted
     assert any(result.findings for result in wanted) == (root == "damaged")
