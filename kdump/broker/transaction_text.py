@@ -1,4 +1,4 @@
-"""Whose transaction is open, and the command that ends it, in words."""
+"""Whose transaction is open, in words."""
 
 from __future__ import annotations
 
@@ -18,12 +18,4 @@ def transaction_words(producer_id: int, producer: Producer, first: int) -> str:
     return (
         f"Producer {producer_id}, epoch {producer.producer_epoch}, has a transaction open since "
         f"offset {first:,}{when}{records}"
-    )
-
-
-def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
-    """Give the words of the command that ends a transaction on a running cluster."""
-    return (
-        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
-        *("--partition", str(partition), "--start-offset", str(first)),
     )

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli.results import Results
-from kdump.findings.catalogue import Severity
+from kdump.findings.code import Severity
 from kdump.findings.rows import Row
 from kdump.output.progress import Bar, PlannedTally
 from kdump.output.terminal import wants_colour

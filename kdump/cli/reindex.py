@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -175,8 +174,9 @@ def _noted(
 
 def _next(options: ReindexOptions, actions: Counter[str]) -> str:
     """Say what to type next: the same command with --write, or with --undo."""
-    words = sys.argv[1:]
-    command = " ".join(("kdump", *map(shlex.quote, words)))
+    from kdump.findings.commands import shell_text
+
+    command = shell_text(("kdump", *sys.argv[1:]))
     files = actions["rebuild"] + actions["create"]
     if files:
         return f"Nothing was changed. To write {_files(files)}: {command} --write"

@@ -6,34 +6,7 @@ means for readers, and what to do next. The manual page is held to this list by 
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import NamedTuple
-
-
-class Severity(Enum):
-    """How much a finding matters, in rising order."""
-
-    NOTE = "note"  # legal but unusual, or something that could not be known; nothing to do
-    REBUILD = "rebuild"  # an index or checkpoint is wrong, the records are whole
-    DAMAGE = "damage"  # records are lost or cannot be read
-
-    @property
-    def rank(self) -> int:
-        """0 note, 1 rebuild, 2 damage."""
-        return _RANKS[self.value]
-
-
-_RANKS = {"note": 0, "rebuild": 1, "damage": 2}
-
-
-class Code(NamedTuple):
-    """One entry of the catalogue."""
-
-    severity: Severity
-    sentence: str
-    remedy: str  # what to do next
-    meaning: str = ""  # what it means for readers and for the broker
-
+from kdump.findings.code import Code, Extent, Hides, Misplaced, Severity, Show
 
 _N, _R, _D = Severity.NOTE, Severity.REBUILD, Severity.DAMAGE
 
@@ -45,6 +18,8 @@ CATALOGUE: dict[str, Code] = {
         "which the finding says.",
         "Consumers that check sums stop here; brokers serve the batch as it is, and cut the "
         "log here if they recover the segment.",
+        hides=Hides.BATCHES,
+        gap="crc-mismatch",
     ),
     "batch-length": Code(
         _D,
@@ -52,6 +27,9 @@ CATALOGUE: dict[str, Code] = {
         "Consumers go on where a broker serves them again, which the finding says; recover the "
         "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
+        show=Show.RAW,
+        hides=Hides.BATCHES,
+        gap="length-too-small",
     ),
     "batch-cut-short": Code(
         _D,
@@ -59,6 +37,9 @@ CATALOGUE: dict[str, Code] = {
         "Consumers go on where a broker serves them again, which the finding says; recover the "
         "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
+        show=Show.RAW,
+        hides=Hides.BATCHES,
+        gap="cut-short",
     ),
     "batch-too-small": Code(
         _D,
@@ -66,42 +47,63 @@ CATALOGUE: dict[str, Code] = {
         "Consumers go on where a broker serves them again, which the finding says; recover the "
         "range from a replica.",
         "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
+        hides=Hides.BATCHES,
+        gap="batch-too-small",
     ),
     "torn-tail": Code(
         _D,
         "The last entry of the file is incomplete or no entry at all: a write that did not finish.",
         "Nothing on a running broker (it may be writing); at the next unclean start it is cut off.",
         "Readers are handed everything before it.",
+        show=Show.RAW,
+        hides=Hides.BATCHES,
+        ends_log=True,
+        gap="short-tail",
     ),
     "tail-being-written": Code(
         _N,
         "The last entry of an active segment is incomplete, and a broker is writing the file now.",
         "Nothing; a broker is writing. Ask again.",
         "None for readers: they are handed the entry when it is whole.",
+        hides=Hides.BATCHES,
+        ends_log=True,
+        live=True,
+        empty=True,
     ),
     "search-given-up": Code(
         _D,
         "In this file of 0.6 or 0.7 so much looks like a message that the rest was not searched.",
         "Recover the rest of the segment from a replica.",
         "Readers stop where the damage starts; what is whole behind it is not known.",
+        show=Show.RAW,
+        hides=Hides.BATCHES,
+        gap="search-given-up",
     ),
     "preallocated-tail": Code(
         _N,
         "The file ends in zeros that were reserved and never written.",
         "Nothing; the broker trims them when it rolls or closes the segment.",
         "None for readers: a broker knows where its data ends.",
+        hides=Hides.BATCHES,
+        ends_log=True,
+        empty=True,
+        gap="zeros",
     ),
     "magic-unknown": Code(
         _D,
         "The magic byte names no known format.",
         "Look at the bytes with dump --hex.",
         "Readers fail at this batch.",
+        stops_consumers=True,
+        gap="magic-unknown",
     ),
     "codec-unknown": Code(
         _D,
         "The attributes name a compression codec that does not exist for this format.",
         "Look at the bytes with dump --hex.",
         "Consumers fail when they open the batch; brokers serve it as it is.",
+        hides=Hides.RECORDS,
+        stops_consumers=True,
     ),
     "attributes-reserved": Code(
         _N,
@@ -114,6 +116,8 @@ CATALOGUE: dict[str, Code] = {
         "Offsets do not rise from batch to batch.",
         "Readers may see records twice or out of order; compare with a replica.",
         "Lookups by offset may pass over these records.",
+        misplaced=Misplaced.FOR_GOOD,
+        offsets_lie=True,
     ),
     "offset-below-base": Code(
         _D,
@@ -121,12 +125,16 @@ CATALOGUE: dict[str, Code] = {
         "Readers that look for these offsets are sent to the segment before; compare with a "
         "replica.",
         "Lookups by offset do not come to these records.",
+        misplaced=Misplaced.FOR_GOOD,
+        offsets_lie=True,
     ),
     "offset-past-next": Code(
         _D,
         "A batch reaches into the offsets of the next segment.",
         "Readers may see records twice or not at all; compare with a replica.",
         "The same offsets stand in two segments.",
+        misplaced=Misplaced.UNTIL_NEXT,
+        offsets_lie=True,
     ),
     "offset-past-range": Code(
         _D,
@@ -135,6 +143,8 @@ CATALOGUE: dict[str, Code] = {
         "records are whole.",
         "Lookups by offset do not come to these records; where they are the last, see "
         "log-end-astray.",
+        misplaced=Misplaced.UNTIL_NEXT,
+        offsets_lie=True,
     ),
     "log-end-astray": Code(
         _D,
@@ -145,6 +155,9 @@ CATALOGUE: dict[str, Code] = {
         "recovery keeps a sound batch and its offset, or refuses to start.",
         "A start takes that offset for the end of the log: new records get offsets from there on, "
         "which followers copy; where it lies below the log start every segment is deleted.",
+        show=Show.NOTHING,
+        misplaced=Misplaced.FOR_GOOD,
+        loudest=True,
     ),
     "zero-tail": Code(
         _D,
@@ -152,12 +165,16 @@ CATALOGUE: dict[str, Code] = {
         "Consumers fail at the zeros, and go on where a broker serves them again, which the "
         "finding says. An unclean start cuts them off the newest segment.",
         "No reader gets past this place by itself.",
+        show=Show.NOTHING,
+        hides=Hides.BATCHES,
+        empty=True,
     ),
     "batch-count": Code(
         _D,
         "The header's record count, or its last offset delta, cannot be right.",
         "Look at the batch with dump --hex.",
         "Consumers fail at this batch, or are handed another number of records than were written.",
+        stops_consumers=True,
     ),
     "records-undecodable": Code(
         _D,
@@ -165,12 +182,15 @@ CATALOGUE: dict[str, Code] = {
         "The batch was written so; consumers stop here, and go on where a broker serves them "
         "again, which the finding says.",
         "Consumers fail inside this batch; brokers serve it as it is.",
+        hides=Hides.RECORDS,
+        stops_consumers=True,
     ),
     "record-offset": Code(
         _D,
         "An offset inside a batch is outside the batch's own range, or does not rise.",
         "The batch was written so; readers may see records twice or out of order.",
         "Consumers are handed offsets that other records have, or that do not rise.",
+        offsets_lie=True,
     ),
     "wrapper-offset": Code(
         _D,
@@ -178,6 +198,7 @@ CATALOGUE: dict[str, Code] = {
         "The wrapper was written so; compare with a replica.",
         "With magic 1 consumers compute wrong offsets for the messages inside. With magic 0 these "
         "have their own, but a broker that looks for one goes by the wrapper's.",
+        offsets_lie=True,
     ),
     "batch-max-timestamp": Code(
         _D,
@@ -208,18 +229,24 @@ CATALOGUE: dict[str, Code] = {
         "The plain text of a wrapper ends in a piece of a message, which brokers pass over.",
         "Nothing; no reader sees that piece.",
         "None for readers.",
+        hides=Hides.RECORDS,
+        undecoded="inner-cut-short",
     ),
     "over-decompress-limit": Code(
         _N,
         "The plain text of a batch is larger than --decompress-limit, so it was not looked at.",
         "Raise --decompress-limit to read it.",
         "Not known: the batch was not opened.",
+        hides=Hides.RECORDS,
+        undecoded="over-limit",
     ),
     "codec-missing": Code(
         _N,
         "The library for this codec is not installed, so the records were not looked at.",
         "Install the library.",
         "Not known: the batch was not opened.",
+        hides=Hides.RECORDS,
+        undecoded="codec-missing",
     ),
     "control-record": Code(
         _D,
@@ -232,24 +259,31 @@ CATALOGUE: dict[str, Code] = {
         "The device gave an I/O error for this range of the file.",
         "Copy the file away with a rescue tool; recover the range from a replica.",
         "A broker that meets the same error takes the whole data directory offline.",
+        hides=Hides.BATCHES,
     ),
     "file-shrank": Code(
         _N,
         "The file became shorter while it was read, as on a live broker that truncates or deletes.",
         "Nothing; ask again.",
         "None, if a broker runs on the directory.",
+        extent=Extent.TO_THE_END,
+        ends_log=True,
+        live=True,
     ),
     "file-vanished": Code(
         _N,
         "The file was there when the directory was listed and is gone, as after retention.",
         "Nothing; ask again.",
         "None, if a broker runs on the directory.",
+        extent=Extent.FILE,
+        live=True,
     ),
     "partition-changing": Code(
         _N,
         "Files were exchanged each time the partition was looked at, so it could not be judged.",
         "Ask again when the broker is less busy with it.",
         "What seemed wrong may only be an index of before beside a log of after.",
+        live=True,
     ),
     "high-watermark-unknown": Code(
         _N,
@@ -297,26 +331,32 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-size": Code(
         _R,
         "The offset index is no whole number of entries long.",
-        "Rebuild it: delete the file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
+        reindex="index",
     ),
     "offset-index-order": Code(
         _R,
         "Entries of the offset index do not rise.",
-        "Rebuild it: delete the file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch may start too far back, or too far ahead and miss records.",
+        reindex="index",
     ),
     "log-too-short": Code(
         _D,
         "The indexes of a segment know of batches behind the end of its log.",
         "Recover the segment from a replica; a consumer goes on at the next segment by itself.",
         "The records behind the end of the log are gone.",
+        show=Show.NOTHING,
+        extent=Extent.TO_THE_END,
     ),
     "offset-index-missing": Code(
         _R,
         "A segment has no offset index.",
-        "Nothing: the next start rebuilds both its indexes.",
+        "The next start rebuilds both its indexes; kdump reindex --only index,timeindex does so "
+        "before it.",
         "A start rebuilds it, which reads the whole segment.",
+        reindex="index,timeindex",
     ),
     "offset-index-empty": Code(
         _N,
@@ -327,20 +367,23 @@ CATALOGUE: dict[str, Code] = {
     "offset-index-position": Code(
         _R,
         "An entry of the offset index names a position at which no batch starts.",
-        "Rebuild it: delete the file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry starts in the midst of a batch and fails.",
+        reindex="index",
     ),
     "offset-index-offset": Code(
         _R,
         "An entry of the offset index names an offset that does not belong to its position.",
-        "Rebuild it: delete the file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry may start too far ahead and miss records.",
+        reindex="index",
     ),
     "offset-index-zeros": Code(
         _R,
         "The offset index of a segment that is not the newest ends in zeros.",
-        "Rebuild it: delete the file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that comes upon the zeros reads the segment from its start on.",
+        reindex="index",
     ),
     "offset-index-stale": Code(
         _N,
@@ -351,44 +394,52 @@ CATALOGUE: dict[str, Code] = {
     "time-index-size": Code(
         _R,
         "The time index is no whole number of entries long.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
+        reindex="timeindex",
     ),
     "time-index-order": Code(
         _R,
         "Entries of the time index do not rise.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
+        reindex="timeindex",
     ),
     "time-index-missing": Code(
         _R,
         "A segment has no time index, though its neighbours have.",
-        "Delete the segment's .index too before a start: alone, it is made anew but empty.",
+        "Rebuild it with kdump reindex --only timeindex before a start, which makes it anew but "
+        "empty.",
         "Lookups by time may pass the segment over.",
+        reindex="timeindex",
     ),
     "time-index-offset": Code(
         _R,
         "An entry of the time index leads a lookup past a record that it should find.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may miss records.",
+        reindex="timeindex",
     ),
     "time-index-entry": Code(
         _R,
         "An entry of the time index names a time that its offset does not have.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
+        reindex="timeindex",
     ),
     "time-index-last": Code(
         _R,
         "The last entry of the time index is not the largest time of its segment.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time choose the wrong segment; retention by time goes by this entry too.",
+        reindex="timeindex",
     ),
     "time-index-zeros": Code(
         _R,
         "The time index of a segment that is not the newest ends in zeros.",
-        "Rebuild it: delete the file together with the .index before a start.",
+        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
+        reindex="timeindex",
     ),
     "time-index-stale": Code(
         _N,
@@ -399,14 +450,17 @@ CATALOGUE: dict[str, Code] = {
     "offset-lookup-differs": Code(
         _R,
         "The offset index leads a fetch to another record than a scan of the log finds.",
-        "Rebuild it: delete the .index file before a start, or let the broker recover the segment.",
+        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A consumer that seeks there is handed other records than it should be.",
+        reindex="index",
     ),
     "time-lookup-differs": Code(
         _R,
         "The indexes lead a lookup by time to another record than a scan of the log finds.",
-        "Rebuild them: delete the .timeindex and .index files before a start.",
+        "Rebuild them with kdump reindex --only index,timeindex, or let the broker recover the "
+        "segment.",
         "A consumer that seeks by this time starts at the wrong record.",
+        reindex="index,timeindex",
     ),
     "time-lookup-passes-over": Code(
         _N,
@@ -417,20 +471,27 @@ CATALOGUE: dict[str, Code] = {
     "transaction-index-size": Code(
         _R,
         "The transaction index ends in a piece of an entry, which brokers pass over.",
-        "Nothing at once; recovery of the segment rewrites it.",
+        "Nothing at once; recovery of the segment rewrites it, and so does kdump reindex --only "
+        "txnindex.",
         "None at once: brokers do not look at the piece.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-version": Code(
         _R,
         "An entry of the transaction index has a version the newest brokers do not read.",
-        "Recovery of the segment rewrites it.",
+        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed fetch of this segment fails, and so does the start of a broker.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-order": Code(
         _R,
         "Entries of the transaction index do not rise.",
-        "Recovery of the segment rewrites it.",
+        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed consumer may be handed aborted records.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-marker": Code(
         _R,
@@ -438,18 +499,24 @@ CATALOGUE: dict[str, Code] = {
         "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers skip all that the producer wrote up to its next abort, committed "
         "records too.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-first-offset": Code(
         _R,
         "An entry of the transaction index lets its transaction begin elsewhere than the log does.",
         "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers are handed aborted records, or denied committed ones.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-stable-offset": Code(
         _R,
         "An entry of the transaction index has a last stable offset that the log denies.",
         "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A broker may stop collecting too early, and hand out aborted records.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-index-missing": Code(
         _R,
@@ -457,6 +524,8 @@ CATALOGUE: dict[str, Code] = {
         "Rebuild it with kdump reindex --only txnindex; a broker does so only where it recovers "
         "the segment.",
         "read_committed readers are handed the records of these transactions.",
+        show=Show.ENTRIES,
+        reindex="txnindex",
     ),
     "transaction-open": Code(
         _N,
@@ -475,7 +544,8 @@ CATALOGUE: dict[str, Code] = {
     "transaction-mixed": Code(
         _D,
         "A producer's batch is not transactional though a transaction of that producer is open.",
-        "Look at both batches with dump --batches --producer-id; compare with a replica.",
+        "Look at the batch with dump --hex, and at others of its producer with dump --batches "
+        "--producer-id; compare with a replica.",
         "Readers see the records; a broker that replays the log from before fails to load it.",
     ),
     "control-type-unknown": Code(
@@ -513,18 +583,21 @@ CATALOGUE: dict[str, Code] = {
         "A producer snapshot is shorter or longer than its entry count says.",
         "The broker deletes it at the next start and rebuilds it from the log.",
         "None for readers; a start that needs it reads more of the log.",
+        show=Show.ENTRIES,
     ),
     "snapshot-version": Code(
         _R,
         "A producer snapshot has a version no broker reads.",
         "The broker deletes it at the next start and rebuilds it from the log.",
         "None for readers; a start that needs it reads more of the log.",
+        show=Show.ENTRIES,
     ),
     "snapshot-crc": Code(
         _R,
         "The checksum of a producer snapshot is wrong.",
         "The broker deletes it at the next start and rebuilds it from the log.",
         "None for readers; a start that needs it reads more of the log.",
+        show=Show.ENTRIES,
     ),
     "snapshot-differs": Code(
         _R,
@@ -532,6 +605,7 @@ CATALOGUE: dict[str, Code] = {
         "Move it away before an unclean start; the broker then replays the log from an older one.",
         "A broker that starts from it may refuse a producer, store records twice, or hold "
         "read_committed readers back.",
+        show=Show.ENTRIES,
     ),
     "snapshot-stray": Code(
         _N,
@@ -564,12 +638,16 @@ CATALOGUE: dict[str, Code] = {
         "Epochs or start offsets of the leader epoch checkpoint do not rise.",
         "Rebuild it with kdump reindex --only leader-epochs.",
         "A broker drops the entries before; a follower may truncate too much or too little.",
+        show=Show.ENTRIES,
+        reindex="leader-epochs",
     ),
     "leader-epochs-start": Code(
         _R,
         "The leader epoch checkpoint lets an epoch begin elsewhere than the log does.",
         "Rebuild it with kdump reindex --only leader-epochs.",
         "A follower that asks where the epoch ends may truncate too much or too little.",
+        show=Show.ENTRIES,
+        reindex="leader-epochs",
     ),
     "leader-epochs-missing": Code(
         _R,
@@ -577,18 +655,22 @@ CATALOGUE: dict[str, Code] = {
         "Rebuild it with kdump reindex --only leader-epochs; recovery of all segments does too.",
         "Followers fall back to the high watermark when they truncate, and may keep records that "
         "the leader has not.",
+        show=Show.ENTRIES,
+        reindex="leader-epochs",
     ),
     "checkpoint-malformed": Code(
         _R,
         "A checkpoint file is not in the form a broker reads.",
         "Restore it, or delete it before a start if the broker can do without.",
         "A broker does not believe any of the file.",
+        show=Show.ENTRIES,
     ),
     "properties-malformed": Code(
         _R,
         "A properties or JSON file is not in the form a broker reads.",
         "Restore it from another directory of the same broker.",
         "A broker may refuse to start, or to load the partition.",
+        show=Show.ENTRIES,
     ),
     # What `verify --predict` foretells.
     "start-loses-records": Code(
@@ -671,6 +753,7 @@ CATALOGUE: dict[str, Code] = {
         "A segment is gone from the middle of a log.",
         "Recover the segment from a replica or a backup.",
         "Consumers jump the missing offsets without a word; brokers do not notice.",
+        show=Show.NOTHING,
     ),
     "partition-empty": Code(
         _N,
@@ -757,6 +840,7 @@ CATALOGUE: dict[str, Code] = {
         "Remove it before a start if an older one and the log from there on are whole; else take "
         "the file of that name from another controller, or let the node fetch one.",
         "The node fails where it loads the snapshot; no consumer reads it.",
+        show=Show.NOTHING,
     ),
     "checkpoint-missing": Code(
         _N,
@@ -814,5 +898,7 @@ CATALOGUE: dict[str, Code] = {
     ),
 }
 
-#: What is told before everything else: a start makes it much worse.
-LOUDEST = frozenset({"log-end-astray"})
+#: A walk's reason for a gap -> what the gap is called, where it is no special case.
+GAPS = {entry.gap: code for code, entry in CATALOGUE.items() if entry.gap}
+#: A kernel's reason to leave records alone that are not known to be wrong -> what that is called.
+UNDECODED = {entry.undecoded: code for code, entry in CATALOGUE.items() if entry.undecoded}

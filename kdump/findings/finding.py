@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kdump.findings.catalogue import CATALOGUE, LOUDEST, Severity
+from kdump.findings.catalogue import CATALOGUE
+from kdump.findings.code import Code, Severity
 
 
 class Finding(NamedTuple):
@@ -36,9 +37,14 @@ class Finding(NamedTuple):
     more: int = 0  # so many others of its code were counted and are not told of one by one
 
     @property
+    def entry(self) -> Code:
+        """What the catalogue says of its code."""
+        return CATALOGUE[self.code]
+
+    @property
     def urgency(self) -> tuple[int, bool]:
         """How soon it is to be told, in rising order."""
-        return self.severity.rank, self.code in LOUDEST
+        return self.severity.rank, self.entry.loudest
 
     def fields(self) -> dict[str, object]:
         """The members of the JSON row, in order; how many more there are its message says."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kdump.findings.commands import record_command, shell_text, verify_command
 from kdump.findings.rows import Row
 from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_remedy import as_path, shell_text
 from kdump.output.verify_words import seconds_text, wrap
 
 if TYPE_CHECKING:
@@ -207,13 +207,9 @@ def commands(fields: dict[str, Any]) -> Iterator[str]:
     offset = fields["offset"]
     for side in (fields["left"], fields["right"]):
         if side["present"] and fields["last_offset"] is not None:
-            yield _shell(["kdump", "dump", "--from-offset", str(offset), "--limit", "1"], side)
+            yield shell_text(record_command(side["path"], offset))
         elif side["code"] is not None:
-            yield _shell(["kdump", "verify"], side)
-
-
-def _shell(words: list[str], side: dict[str, Any]) -> str:
-    return shell_text((*words, as_path(side["path"])))
+            yield shell_text(verify_command(side["path"]))
 
 
 def _key_text(key: bytes) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.findings.finding import CATALOGUE, Severity
+from kdump.findings.commands import command_for, shell_text
+from kdump.findings.finding import Severity
 from kdump.output.escape import visible
 from kdump.output.progress import counted
-from kdump.output.verify_remedy import command_for, shell_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ def _looked_at(summary: Row) -> str:
 def _long_line(finding: Finding) -> str:
     """Write what follows from a finding, where it is, and what to do next."""
     words = command_for(finding)
-    entry = CATALOGUE[finding.code]
+    entry = finding.entry
     told = f"{finding.severity.value.upper()} {finding.code} in {_place(finding)}: {entry.meaning}"
     line = visible(f"{told} File: {finding.path}").translate(_PLAIN)
     if words is None:

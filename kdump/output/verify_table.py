@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_remedy import shell_line, way_lines
 from kdump.output.verify_words import (
     Columns,
     not_checked_text,
@@ -141,7 +141,7 @@ class VerifyTable:
 
     def _finding(self, finding: Finding, columns: Columns) -> None:
         self._line(self._level(finding.severity) + columns.where(finding))
-        meaning = "" if finding.code in self._meant else CATALOGUE[finding.code].meaning
+        meaning = "" if finding.code in self._meant else finding.entry.meaning
         self._meant.add(finding.code)
         for text in told(finding, meaning):
             for line in wrap(visible(text), self._width - len(_INDENT)):
@@ -151,7 +151,7 @@ class VerifyTable:
             self._line(f"{_INDENT}→ {visible(command)}")
         elif finding.severity is not Severity.NOTE:
             for number, line in enumerate(
-                wrap(CATALOGUE[finding.code].remedy, self._width - len(_INDENT) - 2)
+                wrap(finding.entry.remedy, self._width - len(_INDENT) - 2)
             ):
                 self._line(_INDENT + ("  " if number else "→ ") + line)
         for way in way_lines(finding):

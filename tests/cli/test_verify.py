@@ -22,8 +22,8 @@ from click.testing import CliRunner, Result
 from kdump.cli import cli
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.findings.commands import command_for
 from kdump.findings.finding import Finding
-from kdump.output.verify_remedy import command_for
 
 TIME = 1_700_000_000_000
 BASES = (0, 10, 20)

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from kdump.broker.versions import Version
     from kdump.storage.targets import Target
 
-#: Codes of batches that lie where they should and stop whoever opens them.
-_STOP_CONSUMERS = frozenset(
-    {"batch-count", "codec-unknown", "magic-unknown", "records-undecodable"}
-)
-
 
 class Advisor:
     """Adds to findings about one partition from where on a broker of a version serves consumers.
@@ -57,7 +52,7 @@ class Advisor:
 
     def told(self, finding: Finding) -> Finding:
         """Return a finding with the way past it; one that stops no consumer as it is."""
-        if finding.next_offset is None and finding.code not in _STOP_CONSUMERS:
+        if finding.next_offset is None and not finding.entry.stops_consumers:
             return finding
         if finding.severity is not Severity.DAMAGE or finding.position is None:
             return finding

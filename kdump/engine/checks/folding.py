@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Suspect
-from kdump.findings.catalogue import Severity
+from kdump.findings.code import Extent, Misplaced, Severity
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from kdump.findings.finding import Finding
 
 _CONSEQUENCES = 20
-
-# Notes about ranges that hold no entry, or no longer: what points there is no news either.
-_ENDS = frozenset({"tail-being-written", "preallocated-tail", "file-shrank"})
-_GONE = "file-vanished"
-_TO_THE_END = frozenset({"file-shrank", "log-too-short"})
-# A batch in the wrong place is missing where it should have been.
-_MISPLACED = frozenset({"offset-not-rising", "offset-below-base", "log-end-astray"})
-_PAST = frozenset({"offset-past-next", "offset-past-range"})
 
 
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
@@ -101,13 +93,15 @@ class _Told:
         """Note what of the log a finding makes unusable."""
         if not _is_log(finding):
             return
-        if finding.code == _GONE:
+        entry = finding.entry
+        if entry.extent is Extent.FILE:
             self._ranges(finding.segment).add(0, OFFSET_MAX, number)
             return
-        ends = finding.code in _ENDS
+        # A note about the end of a log: what points there is no news either.
+        ends = entry.ends_log and finding.severity is Severity.NOTE
         if finding.position is None or not (ends or finding.severity is Severity.DAMAGE):
             return
-        if finding.code in _TO_THE_END:
+        if entry.extent is Extent.TO_THE_END:
             end = OFFSET_MAX
         else:
             end = finding.position + max(finding.size_bytes or 0, 1)
@@ -120,8 +114,11 @@ class _Told:
             self._offsets.add(finding.offset, behind, number)
         else:
             self._offsets.add(finding.offset, finding.offset + 1, number)
-            known = finding.code in _PAST and finding.next_offset is not None
-            if (known or finding.code in _MISPLACED) and isinstance(finding.expected, int):
+            known = finding.next_offset is not None
+            missing = entry.misplaced is Misplaced.FOR_GOOD or (
+                known and entry.misplaced is Misplaced.UNTIL_NEXT
+            )
+            if missing and isinstance(finding.expected, int):
                 behind = OFFSET_MAX if finding.next_offset is None else finding.next_offset
                 if finding.expected < behind:
                     self._offsets.add(finding.expected, behind, number)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _MISPLACED = 16  # batches out of order that wait at one time
-_OF_OFFSETS = frozenset({"offset-not-rising", "offset-past-next", "offset-past-range"})
 
 
 class _Entry(NamedTuple):
@@ -146,7 +145,7 @@ class Framing(Check):
             for told in flag_findings(
                 batches, segment.place, segment.last_offset, segment.next_base
             ):
-                if told.code not in _OF_OFFSETS:
+                if not told.entry.offsets_lie:
                     yield told
         if self._misplaced and batches.count:
             yield from self._follows(segment, _entry(batches, 0))

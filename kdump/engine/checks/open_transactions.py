@@ -9,7 +9,6 @@ there by then.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,7 +21,8 @@ from kdump.storage import lock, places
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-from kdump.broker.transaction_text import abort_command, transaction_words
+from kdump.broker.transaction_text import transaction_words
+from kdump.findings.commands import abort_command, producer_command, shell_text
 
 _TOLD = 100
 
@@ -63,10 +63,8 @@ def open_transactions(
         if hangs:
             message += _abort_words(newest, first)
         else:
-            message += (
-                f" To look at it: kdump dump --batches --producer-id {producer_id} "
-                f"--from-offset {first} {partition.log.path}"
-            )
+            looks = producer_command(str(partition.log.path), producer_id, first)
+            message += f" To look at it: {shell_text(looks)}"
         more = len(states.open) - _TOLD
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
@@ -136,5 +134,5 @@ def _abort_words(newest: SegmentScan, first: int) -> str:
     place = newest.place
     if place.topic is None or place.partition is None:
         return ""
-    command = shlex.join(abort_command(place.topic, place.partition, first))
+    command = shell_text(abort_command(place.topic, place.partition, first))
     return f" On a running cluster this ends it: {command}"

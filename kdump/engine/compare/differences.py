@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
-from kdump.findings.catalogue import Severity
+from kdump.findings.code import Severity
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:

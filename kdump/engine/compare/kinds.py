@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.findings.catalogue import Severity
+from kdump.findings.code import Severity
 
 RECORD = "record-differs"
 EPOCH = "epoch-differs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.compare.replica import TORN
 from kdump.engine.compare.walk import HOLE, INSIDE, Absence, Cursor, Entry
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -194,7 +193,7 @@ class Stream:
         """Yield the holes between the batches in which no other replica has anything."""
         for entry in self.entries[1:]:
             for hole in entry.holes:
-                if id(hole) not in self.told and hole.finding.code not in TORN:
+                if id(hole) not in self.told and not hole.finding.entry.ends_log:
                     yield entry, hole
 
 

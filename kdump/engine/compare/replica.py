@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 _NOT_BELIEVED = c.OFFSET_NOT_RISING | c.MAGIC_UNKNOWN
-#: A hole of these is what a broker leaves that was stopped while it wrote, or is writing.
-TORN = frozenset({"torn-tail", "tail-being-written", "preallocated-tail", "file-shrank"})
 
 
 class Block(NamedTuple):
@@ -95,7 +93,7 @@ class Replica:
             if isinstance(item, Block):
                 self._count(item.batches, last)
                 last = item.batches.last_offset(item.batches.count - 1)
-            elif item.finding.code not in TORN:
+            elif not item.finding.entry.ends_log:
                 self.holes += 1
             yield item
         self.end = max(self.end, last + 1, self.start)

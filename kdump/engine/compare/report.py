@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.differences import Collected, Difference, side
-from kdump.engine.compare.replica import TORN, Hole
+from kdump.engine.compare.replica import Hole
 from kdump.engine.compare.walk import END, HOLE, INSIDE, START, Absence, Cursor, Entry
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class Report:
         end = None if cursor.done else cursor.first - 1
         others = [other for other in self.cursors if other is not cursor]
         hole = cursor.holes[0]
-        codes = {each.finding.code for each in cursor.holes}
+        codes = {each.finding.code: each.finding.entry for each in cursor.holes}
         told, cursor.told = cursor.told, True
-        if codes <= TORN:
+        if all(entry.ends_log for entry in codes.values()):
             if "torn-tail" in codes and not told:
                 # Inside a log nothing cuts it off any more.
                 kind = kinds.TORN_TAIL if cursor.done else kinds.DAMAGED
@@ -157,16 +157,17 @@ class Report:
 def _kind_of(absence: Absence) -> tuple[str, str | None]:
     """Say what it means that a replica has nothing somewhere, and what tells so."""
     cursor, replica = absence.cursor, absence.cursor.replica
-    codes = {hole.finding.code for hole in cursor.holes}
+    codes = {hole.finding.code: hole.finding.entry for hole in cursor.holes}
+    damaged = [code for code, entry in codes.items() if not entry.ends_log]
     if absence.why == START:
         return kinds.STARTS, None
     if absence.why == INSIDE:
         return kinds.MISSING, None
-    if absence.why == HOLE or not codes <= TORN:
-        return kinds.DAMAGED, ", ".join(sorted(codes - TORN or codes)) or None
+    if absence.why == HOLE or damaged:
+        return kinds.DAMAGED, ", ".join(sorted(damaged or codes)) or None
     if "torn-tail" in codes:
         return kinds.TRUNCATED, "torn-tail"
-    if codes & {"tail-being-written", "file-shrank"}:
+    if any(entry.live for entry in codes.values()):
         return kinds.BEHIND, None
     claims = dict(replica.claims)
     if replica.written_epochs:

@@ -15,7 +15,7 @@ from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import Cursor, walk
 from kdump.engine.compare.words import explained
-from kdump.findings.catalogue import Severity
+from kdump.findings.code import Severity
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:

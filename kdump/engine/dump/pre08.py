@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place
+from kdump.findings.catalogue import GAPS, UNDECODED
 from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.kernels import reasons
 from kdump.record import bitflip
@@ -26,22 +27,6 @@ if TYPE_CHECKING:
 
 RECORDS, BATCHES, HEX = "records", "batches", "hex"
 _SHOWN_BYTES = 1 << 16  # of an entry too large to hold, under the glass
-
-_CODES = {
-    "crc-mismatch": "crc-mismatch",
-    "magic-unknown": "magic-unknown",
-    "length-too-small": "batch-length",
-    "cut-short": "batch-cut-short",
-    "short-tail": "torn-tail",
-    "zeros": "preallocated-tail",
-    "search-given-up": "search-given-up",
-}
-_NOT_LOOKED_AT = {
-    reasons.OVER_LIMIT: "over-decompress-limit",
-    reasons.CODEC_MISSING: "codec-missing",
-    reasons.CODEC_UNKNOWN: "codec-unknown",
-    reasons.INNER_CUT_SHORT: "inner-cut-short",
-}
 
 
 def pre08_items(
@@ -129,8 +114,10 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
 
 
 def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:
-    code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
     word = reasons.NAMES[reason]
+    code = UNDECODED.get(word, "records-undecodable")
+    if reason == reasons.CODEC_UNKNOWN:  # no walk has looked at the codec before
+        code = "codec-unknown"
     message = detail or None
     if code == "records-undecodable":
         message = f"Decoding stops after {count:,} records: {detail or word}."
@@ -164,7 +151,7 @@ def pre08_gap_finding(gap: Pre08Gap, source: Source, place: Place) -> Finding:
     """Say what a gap is, and where to read on."""
     start = (place.segment or 0) + gap.position
     end = gap.position + gap.size_bytes
-    code = _CODES[gap.reason]
+    code = GAPS[gap.reason]
     if gap.to_end and gap.reason == "cut-short":
         code = "torn-tail"
     if any(low < end and high > gap.position for low, high in source.unreadable):

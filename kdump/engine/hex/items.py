@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines
+from kdump.findings.code import Show
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, HexText
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Place
     from kdump.storage.source import Source
 
-# Findings about bytes in which no header could be read: their first bytes are shown raw.
-_NO_HEADER = frozenset({"batch-length", "batch-cut-short", "torn-tail", "search-given-up"})
 _RAW_BYTES = 512
 
 
@@ -36,7 +35,7 @@ def hex_items(
                 lines = hex_lines(data, position, header=header, limit=limit)
                 yield HexText(item.place, position, lines)
         elif isinstance(item, Finding):
-            if item.code in _NO_HEADER and item.position is not None:
+            if item.entry.show is Show.RAW and item.position is not None:
                 size = item.size_bytes or 0
                 data = source.read(item.position, min(size, _RAW_BYTES))
                 lines = gap_hex_lines(data, item.position, size, item.code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.being_written import is_being_written
+from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -21,22 +22,6 @@ if TYPE_CHECKING:
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 RECORDS_A_BYTE = (32 << 10) // SMALLEST_RECORD + 1
-
-_CODES = {
-    "crc-mismatch": "crc-mismatch",
-    "batch-too-small": "batch-too-small",
-    "length-too-small": "batch-length",
-    "cut-short": "batch-cut-short",
-    "short-tail": "torn-tail",
-    "zeros": "preallocated-tail",
-}
-
-# Reasons for which nothing is known to be wrong: what the user's own limits or libraries exclude.
-_NOT_LOOKED_AT = {
-    reasons.OVER_LIMIT: "over-decompress-limit",
-    reasons.CODEC_MISSING: "codec-missing",
-    reasons.INNER_CUT_SHORT: "inner-cut-short",
-}
 
 
 def at_place(code: str, place: Place, **members: object) -> Finding:
@@ -73,7 +58,7 @@ def gap_finding(
     """
     gap, last_offset, next_offset, _, end = released
     code = gap_code(gap, source, active=active)
-    if code in ("preallocated-tail", "tail-being-written", "zero-tail"):
+    if CATALOGUE[code].empty:
         return at_place(
             code,
             place,
@@ -143,7 +128,7 @@ def gap_code(gap: Gap, source: Source, *, active: bool) -> str:
     if gap.reason == "zeros" and not active:
         return "zero-tail"
     if not gap.to_end or gap.reason not in ("cut-short", "short-tail"):
-        return _CODES[gap.reason]
+        return GAPS[gap.reason]
     if source.shrank or (active and is_being_written(source)):
         return "tail-being-written"
     return "torn-tail"
@@ -295,8 +280,8 @@ def decode_finding(
     """Say why the records of a batch with a right checksum end before they should; None if not."""
     if reason in (reasons.END, reasons.FULL):
         return None
-    code = _NOT_LOOKED_AT.get(reason, "records-undecodable")
     word = reasons.NAMES.get(reason, str(reason))
+    code = UNDECODED.get(word, "records-undecodable")
     message = None
     count = batches.records_count(row)
     if code == "records-undecodable":

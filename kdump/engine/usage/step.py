@@ -11,6 +11,7 @@ from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
 from kdump.errors import KdumpError
+from kdump.findings.code import Hides
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
 from kdump.kernels import columns as c
@@ -28,15 +29,6 @@ if TYPE_CHECKING:
 LONGEST_KEY = 512
 _START_BYTES = 256
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
-
-# Findings about bytes in which no batch was counted, and about records that were not.
-_LOST_BATCHES = frozenset(
-    "batch-cut-short batch-length batch-too-small crc-mismatch preallocated-tail search-given-up"
-    " tail-being-written torn-tail unreadable zero-tail".split()
-)
-_LOST_RECORDS = frozenset(
-    "codec-missing codec-unknown inner-cut-short over-decompress-limit records-undecodable".split()
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +134,12 @@ class _Lost:
 
     def __init__(self, options: UsageOptions) -> None:
         self.size_bytes = 0
-        self._codes = _LOST_BATCHES | _LOST_RECORDS if options.wants_records else _LOST_BATCHES
+        self._lost = {Hides.BATCHES, Hides.RECORDS} if options.wants_records else {Hides.BATCHES}
         self._last: tuple[str, int | None] | None = None
 
     def take(self, finding: Finding) -> None:
         place = finding.path, finding.position
-        if finding.code in self._codes and place != self._last:
+        if finding.entry.hides in self._lost and place != self._last:
             self._last = place
             self.size_bytes += finding.size_bytes or 0
 

@@ -1,4 +1,8 @@
-"""The command to type next: for each finding, words a shell takes as they are printed."""
+"""The command to type next, as words a shell takes as they are printed.
+
+What a finding's command is follows from its entry in the catalogue; verify, compare and reindex
+all take theirs from here.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +11,15 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
-from kdump.broker.transaction_text import abort_command
+from kdump.findings.code import Severity, Show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from kdump.findings.finding import Finding
 
-#: Codes about a small file whose entries are worth a look, by how they start.
-_ENTRIES = ("snapshot-", "checkpoint-", "properties-", "leader-epoch", "transaction-index-")
-#: Codes about batches whose offsets cannot be gone by; they are found by their position.
-_LYING_OFFSETS = frozenset(
-    {
-        "offset-not-rising",
-        "offset-below-base",
-        "offset-past-next",
-        "offset-past-range",
-        "record-offset",
-        "wrapper-offset",
-    }
-)
-#: Codes about what is not there, so that nothing can be shown, or whose remedy comes first.
-_NO_COMMAND = frozenset(
-    {
-        "segment-missing",
-        "log-too-short",
-        "zero-tail",
-        "log-end-astray",
-        "metadata-snapshot-damaged",
-    }
-)
 #: How files end that hold batches: logs of either kind, metadata snapshots.
 _LOGS = frozenset({"log", "kafka", "checkpoint"})
-#: Codes whose file `reindex` rebuilds, by how they start -> the word of its --only.
-_REINDEX = {
-    "offset-index": "index",
-    "offset-lookup": "index",
-    "time-index": "timeindex",
-    "time-lookup": "index,timeindex",
-    "transaction-index": "txnindex",
-    "leader-epoch": "leader-epochs",
-}
 
 
 def command_for(finding: Finding) -> tuple[str, ...] | None:
@@ -57,26 +29,45 @@ def command_for(finding: Finding) -> tuple[str, ...] | None:
     changes nothing by itself. Small files are shown entry by entry. What hangs is ended by Kafka's
     own tool, on a running cluster.
     """
-    severity = finding.severity.value
-    if finding.code in _NO_COMMAND:
+    entry = finding.entry
+    if entry.show is Show.NOTHING or entry.severity is Severity.NOTE:
         return None
     if finding.code == "transaction-hanging" and finding.topic is not None:
         return abort_command(finding.topic, finding.partition or 0, finding.offset or 0)
-    if severity == "rebuild":
-        for start, only in _REINDEX.items():
-            if finding.code.startswith(start) and finding.topic is not None:
-                return ("kdump", "reindex", "--only", only, as_path(_directory(finding)))
-    if severity == "note":
-        return None
+    if entry.reindex and finding.topic is not None:
+        return ("kdump", "reindex", "--only", entry.reindex, as_path(_directory(finding)))
     in_log = finding.path.rpartition(".")[2] in _LOGS
-    if finding.code.startswith(_ENTRIES) and not in_log:
+    if entry.show is Show.ENTRIES and not in_log:
         return ("kdump", "dump", "--entries", as_path(finding.path))
     if finding.position is None or not in_log:
         return None
-    if finding.code in _LYING_OFFSETS or finding.offset is None or finding.offset < 0:
+    if entry.offsets_lie or finding.offset is None or finding.offset < 0:
         return ("kdump", "dump", "--batches", as_path(finding.path))
-    where = ("--from-offset", str(finding.offset), "--limit", "1")
-    return ("kdump", "dump", "--hex", *where, as_path(finding.path))
+    return _dump_one(finding.path, finding.offset, "--hex")
+
+
+def record_command(path: str, offset: int) -> tuple[str, ...]:
+    """Show the record at an offset."""
+    return _dump_one(path, offset)
+
+
+def verify_command(path: str) -> tuple[str, ...]:
+    """Say what is wrong under a path."""
+    return ("kdump", "verify", as_path(path))
+
+
+def producer_command(path: str, producer_id: int, offset: int) -> tuple[str, ...]:
+    """Show the batches of one producer from an offset on."""
+    picks = ("--producer-id", str(producer_id), "--from-offset", str(offset))
+    return ("kdump", "dump", "--batches", *picks, as_path(path))
+
+
+def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
+    """End a transaction on a running cluster."""
+    return (
+        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
+        *("--partition", str(partition), "--start-offset", str(first)),
+    )
 
 
 def shell_line(finding: Finding) -> str | None:
@@ -103,7 +94,7 @@ def way_lines(finding: Finding) -> Iterator[str]:
         yield shell_text((*words, as_path(_directory(finding))))
 
 
-def shell_text(words: tuple[str, ...]) -> str:
+def shell_text(words: Iterable[str]) -> str:
     """Write words so that a shell reads exactly them; what a terminal would obey is spelled out."""
     return " ".join(map(_quoted, words))
 
@@ -121,6 +112,11 @@ def _quoted(word: str) -> str:
 def as_path(path: str) -> str:
     """Keep a path from being read as an option."""
     return f"./{path}" if path.startswith("-") else path
+
+
+def _dump_one(path: str, offset: int, *how: str) -> tuple[str, ...]:
+    picks = ("--from-offset", str(offset), "--limit", "1")
+    return ("kdump", "dump", *how, *picks, as_path(path))
 
 
 def _directory(finding: Finding) -> str:

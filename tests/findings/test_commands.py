@@ -1,6 +1,7 @@
 """The command to type next: a shell reads it as it is printed, and kdump knows its options."""
 
 import os
+import re
 import shlex
 import subprocess
 from typing import Any
@@ -9,8 +10,9 @@ import click
 import pytest
 
 from kdump.cli import cli
+from kdump.engine.reindex.run import kinds_of
+from kdump.findings.commands import command_for, shell_text
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
-from kdump.output.verify_remedy import command_for, shell_text
 
 LOG = "/var/lib/kafka/orders-7/00000000000000000042.log"
 
@@ -41,6 +43,10 @@ def test_a_bad_batch_is_looked_at() -> None:
         ("offset-index-order", "index"),
         ("time-index-size", "timeindex"),
         ("transaction-index-order", "txnindex"),
+        ("leader-epochs-missing", "leader-epochs"),
+        ("time-lookup-differs", "index,timeindex"),
+        # A start that finds only the offset index makes an empty time index.
+        ("offset-index-missing", "index,timeindex"),
     ],
 )
 def test_an_index_is_rebuilt(code: str, only: str) -> None:
@@ -56,6 +62,21 @@ def test_every_command_is_one_that_kdump_knows(code: str) -> None:
             assert parses(words)
         if CATALOGUE[code].severity is Severity.NOTE:
             assert words is None
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_the_remedy_and_the_command_agree(code: str) -> None:
+    entry = CATALOGUE[code]
+    assert "delete the file" not in entry.remedy.lower()
+    assert re.findall(r"reindex --only ([a-z-]+(?:,[a-z-]+)*)", entry.remedy) == (
+        [entry.reindex] if entry.reindex else []
+    )
+    words = command_for(found(code, position=8, offset=50)) or ()
+    if entry.reindex:
+        assert words[:4] == ("kdump", "reindex", "--only", entry.reindex)
+        assert kinds_of(entry.reindex)
+    if "dump --hex" in entry.remedy and entry.severity is not Severity.NOTE:
+        assert words[:3] == ("kdump", "dump", "--hex")
 
 
 @pytest.mark.parametrize(
