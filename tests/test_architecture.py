@@ -211,3 +211,19 @@ def test_file_names_are_spelled_in_one_place(name: str) -> None:
     for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             assert node.value not in FILE_NAMES, f"kdump/{name}:{node.lineno}: {node.value!r}"
+
+
+def test_the_document_has_every_floor_and_room() -> None:
+    text = (PACKAGE.parent / "docs/architecture.md").read_text("utf-8")
+    named = re.findall(
+        r"^\| `(\w+)` \| .* \|([\w, ]*)\|$|^\| `(\w+)` \| .* \|$", text, re.MULTILINE
+    )
+    floors = {
+        floor: set(packages.replace(",", "").split()) for floor, packages, _ in named if floor
+    }
+    assert floors == {
+        layer: set(packages.split())
+        for layer, (_, packages) in LAYERS.items()
+        if not layer.startswith("__")
+    }
+    assert {room for _, _, room in named if room} == set(ROOMS)
