@@ -1,4 +1,4 @@
-"""Runs of whose batches no check wants the bytes, joined."""
+"""Join runs of batches whose bytes no check wants."""
 
 from __future__ import annotations
 
