@@ -1,4 +1,4 @@
-"""Whose transaction is open, and the command that ends it, in words."""
+"""Describe an open transaction, and give the command that aborts it."""
 
 from __future__ import annotations
 
