@@ -1,4 +1,4 @@
-"""The command to type next: for each finding, words a shell takes as they are printed."""
+"""Give the command to type next for each finding, quoted for a shell."""
 
 from __future__ import annotations
 
