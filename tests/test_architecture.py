@@ -392,3 +392,19 @@ def lists_of_texts(node: ast.AST, words: dict[str, str]) -> Iterator[list[str]]:
     for each in members:
         texts = (getattr(one, "value", words.get(getattr(one, "id", ""))) for one in each)
         yield [text for text in texts if isinstance(text, str)]
+
+
+def test_the_document_has_every_floor_and_room() -> None:
+    text = (PACKAGE.parent / "docs/architecture.md").read_text("utf-8")
+    named = re.findall(
+        r"^\| `(\w+)` \| .* \|([\w, ]*)\|$|^\| `(\w+)` \| .* \|$", text, re.MULTILINE
+    )
+    floors = {
+        floor: set(packages.replace(",", "").split()) for floor, packages, _ in named if floor
+    }
+    assert floors == {
+        layer: set(packages.split())
+        for layer, (_, packages) in LAYERS.items()
+        if not layer.startswith("__")
+    }
+    assert {room for _, _, room in named if room} == set(ROOMS)

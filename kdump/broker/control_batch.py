@@ -1,4 +1,4 @@
-"""Control batches: what the first record of one says to a broker that replays the log (F29)."""
+"""Read a control batch as a broker that replays the log does (F29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What recovery writes for one segment: its index entries, from the headers of its log (R2, R16).
+"""Build the index entries that recovery writes for one segment (R2, R16).
 
 One walk from the segment's start to the first batch that a broker does not take. Nothing is
 decompressed, but for the wrappers at which brokers before 2.0 write an entry: its offset is that

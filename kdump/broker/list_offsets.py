@@ -1,4 +1,4 @@
-"""ListOffsets, old and new: which offset a broker gives for a time, from disk alone (L10-L18)."""
+"""Answer ListOffsets, old and new, as a broker would: the offset for a time (L10-L18)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What loading one partition comes to: the broker's own steps, on nothing but what it would read.
+"""Load one partition as a broker does at its start, without writing anything.
 
 The order is the broker's (R5, R6): leftovers and swaps, each segment's files, recovery above the
 recovery point unless the stop was clean, the log end, the producers. What changed between versions

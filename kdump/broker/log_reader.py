@@ -1,4 +1,4 @@
-"""How a starting broker reads the log of one segment: which entries it meets, and what ends them.
+"""Read the log of one segment as a starting broker does: its entries, and what ends them.
 
 There are two ways. Recovery checks each entry (`checked`, R2); what looks for the log end or
 replays producers takes entries as they are (`as_is`, L2). What ends a reading is either silent or
@@ -193,7 +193,7 @@ class Entries:
         return not row.is_mislabelled
 
     def as_is(self, position: int) -> Iterator[RecordBatches]:
-        """Yield headers from `position` to the end, no sum checked.
+        """Yield headers from `position` to the end, no checksum checked.
 
         Raises what ends it, unless the end is silent.
         """

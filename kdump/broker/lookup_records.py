@@ -1,4 +1,4 @@
-"""The records of one entry as a search by time meets them, and where it fails on them (F25)."""
+"""Yield the records of one entry as a search by time reads them, or fail like it (F25)."""
 
 from __future__ import annotations
 

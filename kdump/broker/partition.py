@@ -1,4 +1,4 @@
-"""Where a broker looks for an offset, and what it hands out: its own search, from disk alone.
+"""Look up offsets in a partition as a broker does, from disk alone.
 
 A `PartitionView` is the partition as a broker that starts on it would hold it (or, `as_is`, just
 the files): the log start, the log end, and for each segment the indexes it would believe. What a
@@ -65,7 +65,7 @@ class Step(NamedTuple):
 class PartitionView:
     """One partition as a broker that starts on it would answer for it.
 
-    `as_is` takes the files exactly as they lie. `limit` bounds a batch's plain text in bytes;
+    `as_is` takes the files exactly as they lie. `limit` bounds a batch's uncompressed bytes;
     `settings` are the broker's, Kafka's defaults where not given: a start rebuilds indexes by them.
     """
 

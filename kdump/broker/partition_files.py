@@ -1,4 +1,4 @@
-"""The files of a partition before its segments are loaded: leftovers removed, swaps completed (R6).
+"""Remove leftovers and complete swaps as a broker does before it loads segments (R6).
 
 Nothing is done on disk: what a start would delete or rename is only taken out of, or put into, the
 lists kept here.

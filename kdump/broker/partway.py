@@ -1,4 +1,4 @@
-"""A start gone through as far as one lookup needs it: `Loading`, a segment at a time.
+"""Load a partition only as far as one lookup needs: `Loading`, a segment at a time.
 
 A broker is up only when all is loaded. What a lookup asks is what became of one segment: whether
 those before it were cut, and whether its own indexes were rebuilt. So a segment is recovered here

@@ -1,4 +1,4 @@
-"""What a replay of producer state (`engine/producer_state.py`) has to tell of single batches."""
+"""The events that a replay of producer state (`broker/producer_state.py`) yields."""
 
 from __future__ import annotations
 

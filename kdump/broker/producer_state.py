@@ -1,4 +1,4 @@
-"""Producer state as a broker rebuilds it from the batches of a log (R7, R8).
+"""Replay producer state from the batches of a log as a broker does (R7, R8).
 
 Feed the runs of a walk in log order. What a reader of the log must know of the past is in one
 `ProducerStates`: for each producer id its last batch and its open transaction, and from when on
@@ -114,7 +114,7 @@ class ProducerStates:
     set and nothing more is tracked.
 
     A broker takes every batch of a log for the producer's last. One that `is_repeat` says was there
-    before leaves that as it was, so that each of several such is told of, and what follows is not.
+    before leaves that as it was, so that each of several such is reported, and what follows is not.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The indexes that recovery, or a split, builds for a segment: as far as building them can fail."""
+"""Build the indexes of a recovered or split segment, as far as that can fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer state as far as it can stop a start: which transactions are open (R7, R8).
+"""Replay producer state as far as it can stop a start: open transactions (R7, R8).
 
 A replay knows no sequence checks, and an epoch that falls is only logged (from 2.4 on; brokers
 from 0.11 to 2.3 refuse it, which is not followed here). What stops it is a

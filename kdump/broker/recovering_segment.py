@@ -1,4 +1,4 @@
-"""One segment while a start is predicted: its bytes on disk, and its indexes as they come to be.
+"""One segment during a predicted start: how much of it is left, and its indexes.
 
 Nothing is written: a cut moves `end`, and a rebuilt index is kept in memory as its entries.
 """

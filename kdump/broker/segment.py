@@ -1,4 +1,4 @@
-"""One segment as a lookup meets it: which indexes are believed, where its log ends.
+"""One segment as a lookup reads it: which indexes are trusted, where its log ends.
 
 Files are opened when they are asked for and read slot by slot and header by header, so that a
 lookup in a large partition touches a few pages of it.

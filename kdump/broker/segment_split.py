@@ -1,4 +1,4 @@
-"""A segment that holds an offset too far above its base, and the parts it is split into (R15)."""
+"""Split a segment that holds an offset too far above its base, as brokers do (R15)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a broker's configuration the engine's answers depend on, with Kafka's own defaults."""
+"""The broker settings that answers depend on, with Kafka's own defaults."""
 
 from __future__ import annotations
 

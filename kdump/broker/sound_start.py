@@ -1,4 +1,4 @@
-"""From where on a quick look reads a log: behind the last index entry that the log bears out."""
+"""Find where a quick check starts reading: behind the last index entry the log confirms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a broker stopped, as its data directory tells: what a start does depends on that (R1)."""
+"""Find out how a broker stopped from its data directory: a start depends on it (R1)."""
 
 from __future__ import annotations
 

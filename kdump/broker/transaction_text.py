@@ -1,4 +1,4 @@
-"""Whose transaction is open, in words."""
+"""Describe an open transaction."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What a consumer would be handed: from the log start to the high watermark or the last stable
-offset, as far as disk alone can tell; and which records of aborted transactions it would skip.
-"""
+"""Compute what a consumer may read: from the log start to the high watermark or last stable
+offset, as far as disk can show; and which records of aborted transactions it would skip."""
 
 from __future__ import annotations
 

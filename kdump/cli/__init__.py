@@ -184,7 +184,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(1) from None
-    except OSError as error:  # what click writes, such as --help; all else is told by its path
+    except OSError as error:  # what click writes, such as --help; all else is reported by its path
         tell(f"kdump: {error.filename or 'output'}: {error.strerror or error}")
         leave_quietly()
         raise SystemExit(1) from None

@@ -1,4 +1,4 @@
-"""What every command is asked for in the same words: where it runs, and where results go.
+"""Options that every command has: where it runs, and where results go.
 
 The decorators of `options` gather these options, so that a command is given one value of each.
 """
@@ -51,7 +51,8 @@ class Writing(NamedTuple):
 def wrong_usage() -> Iterator[None]:
     """Tell what is wrong with the arguments as click does, with the command's usage before it.
 
-    What goes wrong later, as with a session of Spark, is told without: the arguments fit together.
+    What goes wrong later, as with a session of Spark, is reported without: the arguments fit
+    together.
     """
     try:
         yield

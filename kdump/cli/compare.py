@@ -13,7 +13,7 @@ from kdump.errors import UsageError
 if TYPE_CHECKING:
     from kdump.cli.asked import Engine, Writing
 
-_TOLD = under("What is told")
+_TOLD = under("What is reported")
 
 
 @click.command(
@@ -29,7 +29,7 @@ _TOLD = under("What is told")
     metavar="N",
     default=20,
     show_default=True,
-    help="Differences told of each partition, the worst first; the others are counted.",
+    help="Differences reported of each partition, the worst first; the others are counted.",
 )
 @spark_path_options
 @told_output_options
@@ -44,7 +44,7 @@ def compare(
     data directories of different brokers, partition directories, or directories with segments.
 
     Headers and checksums of all batches are read side by side; only where those differ are records
-    decoded and compared. What is usual between brokers is told as a note: a log that starts or
+    decoded and compared. What is usual between brokers is reported as a note: a log that starts or
     ends at another offset, one that was compacted further, other segments, other batches of the
     same records. Damage are records at the same offset that are not the same or were appended
     under different leader epochs, bytes that only one side can read, records that one side lacks

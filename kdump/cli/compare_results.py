@@ -1,4 +1,4 @@
-"""The results of compare: rows whose severity counts as that of findings does."""
+"""Handle the results of compare, whose rows have a severity as findings have."""
 
 from __future__ import annotations
 

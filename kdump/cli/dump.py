@@ -48,7 +48,7 @@ _FILTERS = under("Filters")
 @_SHOWN(
     "--records-only",
     is_flag=True,
-    help="No row for a batch whose records cannot be read; the finding alone tells of it.",
+    help="No row for a batch whose records cannot be read; only the finding reports it.",
 )
 @_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
 @_RANGES("--from-offset", type=INT64, metavar="N", help="First offset shown.")

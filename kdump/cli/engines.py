@@ -1,4 +1,4 @@
-"""Which engine runs the work: this machine's processes, or a session of Spark."""
+"""Choose the engine that runs the work: processes of this machine, or Spark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Options under headings, so that the help of a command with thirty of them can be looked through.
+"""Group the options of a command under headings in its help.
 
-The headings are those of the command's manual page, where each option is told at length.
+The headings are those of the command's manual page, where each option is described at length.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What both lookup commands do with their arguments and their results."""
+"""Share what both lookup commands do with their arguments and results."""
 
 from __future__ import annotations
 

@@ -409,7 +409,7 @@ def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Com
             type=SIZE,
             default="64MiB",
             show_default=True,
-            help="Do not open a batch whose plain text is larger; it is a note.",
+            help="Do not open a batch with more uncompressed bytes; it is a note.",
         ),
         _ENGINE(
             "--engine",

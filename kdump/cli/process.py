@@ -1,4 +1,4 @@
-"""A run as a process: its standard files, the signals that end it, and how it leaves."""
+"""Set up a run as a process: standard files, signals that end it, and its exit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`kdump reindex`: plan indexes as recovery writes them, and write them when told to."""
+"""`kdump reindex`: plan indexes as recovery writes them, and write them with `--write`."""
 
 from __future__ import annotations
 

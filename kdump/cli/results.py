@@ -1,4 +1,4 @@
-"""One run's results: the sink, the messages, the progress, and the status that comes of them."""
+"""Handle one run's results: sink, messages, progress, and the exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of several truths becomes the exit status."""
+"""Choose the exit status where several apply."""
 
 from __future__ import annotations
 

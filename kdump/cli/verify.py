@@ -90,7 +90,7 @@ def _end_as_plugin(why: str) -> None:
 @_CHECKED(
     "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
 )
-@_OUTPUT("--notes", is_flag=True, help="In the table, tell every note; else they are counted.")
+@_OUTPUT("--notes", is_flag=True, help="In the table, list every note; else they are counted.")
 @_CHECKED(
     "--predict", is_flag=True, help="Also say what the next start would do to each partition."
 )
@@ -174,11 +174,11 @@ def verify(
     against the rules of a broker: segment files, topic-partition directories or whole data
     directories, with or without a broker running on them.
 
-    Reads every log once, from front to back, and checks the sum of every batch; nothing is
+    Reads every log once, from front to back, and verifies the checksum of every batch; nothing is
     decompressed without --deep. Takes no lock, writes nothing, leaves the page cache as it was, and
-    tells what a live broker does meanwhile from damage. What checksums do not cover (base offset,
-    leader epoch and size of a batch) is checked only against its neighbours, and no one can see
-    from here what was lost without a trace, such as whole newest segments.
+    does not take for damage what a live broker does meanwhile. What checksums do not cover (base
+    offset, leader epoch and size of a batch) is checked only against its neighbours, and no one can
+    see from here what was lost without a trace, such as whole newest segments.
 
     A finding is damage (records are lost or cannot be read), rebuild (an index or checkpoint is
     wrong, the records are whole) or a note. The exit status is 3 when one is at or above --fail-on.

@@ -1,4 +1,4 @@
-"""The results of verify: for this command findings are results, not messages.
+"""Handle the results of verify, for which findings are results and not messages.
 
 Beside the rows, a run may end in one line for a monitoring plug-in, in a file of metrics, and in a
 state file for the next run.
@@ -198,7 +198,7 @@ class VerifyResults(Results):
 
 
 def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
-    """Read a state file; one that cannot be believed is told of, and all is seen anew."""
+    """Read a state file; one that cannot be believed is reported, and all is seen anew."""
     from kdump.engine.verify.state import SIZE_LIMIT, VerifyState
     from kdump.output.target import content_before
 

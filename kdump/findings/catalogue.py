@@ -16,7 +16,7 @@ CATALOGUE: dict[str, Code] = {
         "The stored checksum of a batch is not the checksum of its bytes.",
         "Look at the batch with dump --hex; consumers go on where a broker serves them again, "
         "which the finding says.",
-        "Consumers that check sums stop here; brokers serve the batch as it is, and cut the "
+        "Consumers that verify checksums stop here; brokers serve the batch as it is, and cut the "
         "log here if they recover the segment.",
         hides=Hides.BATCHES,
         gap="crc-mismatch",
@@ -221,12 +221,12 @@ CATALOGUE: dict[str, Code] = {
     "inner-crc-mismatch": Code(
         _D,
         "The checksum of a message inside a compressed wrapper is wrong.",
-        "Consumers that check sums stop at this message.",
+        "Consumers that verify checksums stop at this message.",
         "The messages behind it in the wrapper are out of reach of such consumers too.",
     ),
     "inner-cut-short": Code(
         _N,
-        "The plain text of a wrapper ends in a piece of a message, which brokers pass over.",
+        "The uncompressed bytes of a wrapper end in a piece of a message, which brokers pass over.",
         "Nothing; no reader sees that piece.",
         "None for readers.",
         hides=Hides.RECORDS,
@@ -234,7 +234,7 @@ CATALOGUE: dict[str, Code] = {
     ),
     "over-decompress-limit": Code(
         _N,
-        "The plain text of a batch is larger than --decompress-limit, so it was not looked at.",
+        "A batch has more uncompressed bytes than --decompress-limit, so it was not looked at.",
         "Raise --decompress-limit to read it.",
         "Not known: the batch was not opened.",
         hides=Hides.RECORDS,

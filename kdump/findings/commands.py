@@ -1,4 +1,4 @@
-"""The command to type next, as words a shell takes as they are printed.
+"""Give the command to type next, as words a shell takes as they are printed.
 
 What a finding's command is follows from its entry in the catalogue; verify, compare and reindex
 all take theirs from here.

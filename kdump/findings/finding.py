@@ -34,7 +34,7 @@ class Finding(NamedTuple):
     served_from: int | None = None  # the first from which on a broker serves consumers again
     skipped_by_seek: int | None = None  # sound records that a seek there passes over
     served_by: str | None = None  # the version asked, "running" or "starting"; None: nobody was
-    more: int = 0  # so many others of its code were counted and are not told of one by one
+    more: int = 0  # so many others of its code were counted and are not reported one by one
 
     @property
     def entry(self) -> Code:
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
     @property
     def urgency(self) -> tuple[int, bool]:
-        """How soon it is to be told, in rising order."""
+        """How soon it is to be reported, in rising order."""
         return self.severity.rank, self.entry.loudest
 
     def fields(self) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Times and durations in the words of a message."""
+"""Write times and durations for messages."""
 
 from __future__ import annotations
 

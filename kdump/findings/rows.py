@@ -1,4 +1,4 @@
-"""What dump and lookup yield: chunks of columns for bulk, named tuples for one row.
+"""The rows of dump and lookup: chunks of columns for bulk, named tuples for one row.
 
 A chunk carries the kernel's columns whole. Sinks hand them to the kernel's formatters; only where
 Python has to look is a row made of them. A chunk and its data are valid until the next item is

@@ -37,7 +37,7 @@ WRAPPER_OFFSET = 25  # a wrapper offset below its last inner offset (F14)
 INNER_CUT_SHORT = 26  # bytes left that hold no whole inner message: brokers end silently (F17)
 
 CODEC_FAILED = 30  # the codec stream cannot be read
-OVER_LIMIT = 31  # the plain text is larger than allowed; not checked, no damage
+OVER_LIMIT = 31  # more uncompressed bytes than allowed; not checked, no damage
 CODEC_UNKNOWN = 32  # a codec number no version defines
 CODEC_MISSING = 33  # the library for the codec is not installed
 VALUE_NULL = 34  # a wrapper whose value is null (F16)

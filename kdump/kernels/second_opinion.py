@@ -1,4 +1,4 @@
-"""crcmod's word on a checksum that a kernel calls wrong.
+"""Check with crcmod a checksum that a kernel calls wrong.
 
 Slow and independent of both kernels: it is asked once for each batch about to be reported, never
 on the way through sound data.

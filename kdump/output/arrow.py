@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns go from the kernel into record batches of many thousand rows."""
+"""Write Parquet and Arrow files, in record batches of many thousand rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of many chunks gathered into one Arrow record batch, without a Python object per record.
+"""Gather columns of many chunks into an Arrow record batch, no Python object per record.
 
 What differs from record to record is copied by the kernel. What is the same for all records of a
 batch is kept as runs where a chunk holds one batch (a compressed one gives some eighty records),

@@ -1,4 +1,4 @@
-"""Rows of each kind gathered until there are enough of them for one Arrow record batch."""
+"""Gather rows of each kind until there are enough for one Arrow record batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run that moves millions of rows asks of its process, and which kernel it has."""
+"""Tune the process for runs over millions of rows; name the kernel in use."""
 
 from __future__ import annotations
 

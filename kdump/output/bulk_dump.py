@@ -1,4 +1,4 @@
-"""Bulk dump: plan, step and merge over whichever driver runs the step.
+"""Run a bulk dump: plan, step and merge over any driver.
 
 Rows go to the parts, written where they are read. What comes back of a split is some hundred
 bytes, and its findings. They are shown in the order of the plan, so that a run says the same

@@ -1,4 +1,4 @@
-"""Text in fixed-width columns: how wide it is on a terminal, cut and padded to fit."""
+"""Measure, cut and pad text to the width of a column on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compare says to a person: a verdict for each partition, and why, where they differ.
+"""Print the results of `compare` for a person: verdicts, and why replicas differ.
 
 Equal partitions are one line each, so that a screen of them can be passed over; of the others the
 differences stand below, each with both sides and the command that shows it.

@@ -1,4 +1,4 @@
-"""CSV as in RFC 4180: a header line, then rows; what is nested stands in its cell as JSON.
+"""Write CSV as in RFC 4180: a header line, then rows; nested values are JSON in a cell.
 
 Null and empty stay apart as far as the form can tell them: null is an empty cell, an empty string
 is a quoted empty cell. Under `--bytes auto` what is no UTF-8 stands as `base64:…`.

@@ -1,4 +1,4 @@
-"""Text from the log made safe: for a terminal, and for JSON.
+"""Escape text from the log, for a terminal and for JSON.
 
 Keys, values, header names and file names are hostile until shown otherwise. Control characters
 (C0, DEL, C1), the marks that turn the direction of writing, and the two Unicode line ends are never

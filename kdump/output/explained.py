@@ -1,4 +1,4 @@
-"""A lookup that explains itself: the answer on one line, then how it was found, step by step."""
+"""Print a lookup with `--explain`: the answer, then how it was found, step by step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands hand to sinks."""
+"""The type of what commands hand to sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text as Java prints it: bytes as `new String(bytes, UTF_8)` has them, JSON as Jackson does."""
+"""Write text as Java does: bytes like `new String(bytes, UTF_8)`, JSON like Jackson."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line, no spaces, `row` first.
+"""Write JSON Lines: one object a line, no spaces, `row` first.
 
 Chunks of columns go to the kernel's formatter whole. What the formatter does not know (control
 records, entries, messages of 0.7) takes the slow path below, whose text is the same byte for byte.

@@ -1,4 +1,4 @@
-"""Lines of kafka-dump-log for batch headers, index entries, producers, and its closing reports."""
+"""Write kafka-dump-log's lines for batches, index entries, producers and closing reports."""
 
 from __future__ import annotations
 

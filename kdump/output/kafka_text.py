@@ -1,4 +1,4 @@
-"""The text of kafka-dump-log 4.1.1, line for line, so that scripts which parse it go on working."""
+"""Write the text of kafka-dump-log 4.1.1, line for line, for scripts that parse it."""
 
 from __future__ import annotations
 

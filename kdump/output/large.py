@@ -1,4 +1,4 @@
-"""Records with long values or many headers, as text in pieces.
+"""Write records with long values or many headers piece by piece, in bounded memory.
 
 One record may be as large as the decompression limit. Made into one string, quoted, joined and
 encoded, it would take many times that; so such records, and only they, are written piece by piece.

@@ -1,4 +1,4 @@
-"""Which columns a table has room for, and how wide each is.
+"""Choose which columns of a table have room, and how wide each is.
 
 Widths come from the first rows and the terminal. A table never waits for all rows, so a later value
 may be wider than its column; the column then grows, and only a column that may be cut is cut.

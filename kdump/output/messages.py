@@ -1,4 +1,4 @@
-"""Everything that is no result: findings, errors, the summary. All of it goes to standard error."""
+"""Write everything that is no result (findings, errors, the summary) to standard error."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Messages:
             self._file.flush()
         except BrokenPipeError:
             raise
-        except OSError:  # nobody can be told: the status says that something was not done
+        except OSError:  # nobody can be reached: the status says that something was not done
             self.statuses.add(PathError.status)
             silence(self._file)
 

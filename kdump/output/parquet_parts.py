@@ -1,4 +1,4 @@
-"""One split as one Parquet file: the step of a bulk dump, pure and alike in every driver."""
+"""Write one split as one Parquet file: the step of a bulk dump, the same in every driver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A directory that many workers fill with part files, and that readers see only when it is whole.
+"""A directory that workers fill with part files, and that readers see only when complete.
 
     DIR/_staging/JOB/NUMBER-ATTEMPT.parquet      while the work runs
     DIR/topic=T/partition=P/part-NUMBER.parquet  afterwards

@@ -1,4 +1,4 @@
-"""Where the parts of a bulk dump lie: a directory of this machine, or one of a store.
+"""File operations on the parts of a bulk dump, on this machine or in a store.
 
 Both do the same few things. Paths are relative to the directory, with slashes.
 """

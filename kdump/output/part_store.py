@@ -1,4 +1,4 @@
-"""A directory of a store that takes the parts of a bulk dump.
+"""File operations on the parts of a bulk dump in a directory of a store.
 
 Object stores have no directories and no renaming: a part is copied inside the store, and what was
 staged goes all at once. pyarrow leaves an empty object behind that stands for the directory, and of

@@ -1,4 +1,4 @@
-"""How far the work has come: counted always, drawn only for a person who waits."""
+"""Count progress always, and draw it where a person waits at a terminal."""
 
 from __future__ import annotations
 

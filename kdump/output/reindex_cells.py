@@ -1,4 +1,4 @@
-"""The rows of `kdump reindex` as a person is shown them."""
+"""The table cells of `kdump reindex`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`topic,partition,offset` lines, as `kafka-consumer-groups --reset-offsets --from-file` takes."""
+"""Write the lines that `kafka-consumer-groups --reset-offsets --from-file` takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ResetCsv:
-    """Writes one line for each lookup that has an answer; messages tell of every other one."""
+    """Writes one line for each lookup that has an answer; messages name every other one."""
 
     def __init__(self, write: Callable[[bytes], object], messages: Messages) -> None:
         self._write = write

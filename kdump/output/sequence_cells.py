@@ -1,4 +1,4 @@
-"""The rows of `kdump sequences` as a person is shown them."""
+"""The table cells of `kdump sequences`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer that meets damage can do, in words: from where on a broker serves it again."""
+"""Say where consumers that meet damage can go on, as a broker serves them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sink takes the engine's items one by one; `pour` moves them, findings aside, into one."""
+"""The protocol of sinks, which take the engine's items; `pour` keeps findings apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes out, in large pieces, without losing any to a slow reader.
+"""Write bytes in large pieces, without losing any to a slow reader.
 
 Small pieces are gathered, large ones pass straight through, and what is gathered never waits long:
 a rare hit of a long search appears when it is found.

@@ -1,4 +1,4 @@
-"""Tables on a terminal, drawn row by row.
+"""Draw tables on a terminal, row by row.
 
 Rich says what the terminal can do and how a style looks on it; it does not draw the rows. A
 `rich.table.Table` holds every row before it draws the first and measures every cell: about 650 µs a

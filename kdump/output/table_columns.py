@@ -1,4 +1,4 @@
-"""The columns of each table, and the cells of each row: what a person is shown of a record.
+"""The columns of each table, and the cells of each row.
 
 Four nothings stay four: null is `∅`, empty is `''`, what this format version does not have is `-`,
 and what could not be read is `?`.
@@ -71,7 +71,7 @@ LOOKUP_COLUMNS = {
 }
 
 
-#: Rows that are told in lines, not in a table.
+#: Rows that are shown in lines, not in a table.
 SUMMARIES = {"usage-summary": usage_summary, "sequence-summary": sequence_summary}
 
 

@@ -1,4 +1,4 @@
-"""Where results go when they go to a file: one that appears only when it is whole."""
+"""Write results to a file that appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def refuse_input_as_output(output: str, inputs: Iterable[str], option: str = "--
         read = Path(os.path.realpath(path))
         if target == read or _same_file(target, read):
             raise UsageError(f"{option} {output}: is one of the files to be read")
-        if os.path.isdir(read):  # what may not be entered is told of when it is read
+        if os.path.isdir(read):  # what may not be entered is reported when it is read
             inside = read in target.parents
         else:
             inside = target.parent == read.parent and bool(

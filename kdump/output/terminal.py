@@ -1,4 +1,4 @@
-"""What may be sent to the file at the other end, and what if it takes nothing; without rich."""
+"""Decide whether output is a terminal and takes colours, without importing rich."""
 
 from __future__ import annotations
 

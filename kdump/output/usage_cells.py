@@ -1,4 +1,4 @@
-"""The rows of `kdump usage` as a person is shown them."""
+"""The table cells of `kdump usage`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How key, value and header bytes are written: the four meanings of `--bytes`."""
+"""Write key, value and header bytes in the four ways of `--bytes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sums of `verify --summary-by` as a person is shown them: the worst first."""
+"""Print the groups of `verify --summary-by` as a table, the worst first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One line for a monitoring plug-in, with performance data, and its own four statuses.
+"""Print one line for a monitoring plug-in, with performance data and its own statuses.
 
 Behind it come lines of long text, for whoever opens the alarm: the worst findings, one a line.
 """
@@ -86,7 +86,7 @@ def plugin_line(
         told = _looked_at(summary)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
-            told += f"; not told of under --fail-on {fail_on}: " + ", ".join(
+            told += f"; not reported under --fail-on {fail_on}: " + ", ".join(
                 f"{n} {word}" for word, n in below.items()
             )
     line = f"KDUMP {_WORDS[status]} - {visible(told).translate(_PLAIN)}"

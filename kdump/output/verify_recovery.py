@@ -1,4 +1,4 @@
-"""What a restart would cost, for a person: one line for each partition that it would change."""
+"""Print what a restart would cost: one line for each partition that it would change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kdump.findings.rows import Row
 
-#: Outcomes, the worst first; of those at the end only the number is told.
+#: Outcomes, the worst first; of those at the end only the number is reported.
 _ORDER = (
     "wrong-log-end",
     "refuses-to-start",

@@ -1,4 +1,4 @@
-"""The forms of verify's results: rows for programs, where findings are rows like any other."""
+"""The sinks of `verify` for programs, where findings are rows like any other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verify says to a person: the worst first, what it means, and the command to type next.
+"""Print the findings of `verify` for a person: the worst first, with meaning and remedy.
 
 Findings are held until the end, because the worst of them has to stand first; meanwhile the
 progress bar says how many there are. Held are the worst few thousand; the rest is counted.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _INDENT = " " * 9
 _WIDEST = 100
-#: Of one code in one partition so many are told in full.
+#: Of one code in one partition so many are reported in full.
 _TOLD_EACH = 5
 #: So many are held of each severity.
 _HELD = 2000
@@ -66,7 +66,7 @@ class VerifyTable:
         self._recoveries: list[Row] = []
         self._groups: list[Row] = []
         self._summary: Row | None = None
-        self._meant: set[str] = set()  # codes whose meaning was told
+        self._meant: set[str] = set()  # codes whose meaning was reported
 
     def finding(self, finding: Finding) -> None:
         """Hold a finding."""

@@ -1,4 +1,4 @@
-"""A run's outcome as metrics for the textfile collector of Prometheus' node exporter."""
+"""Write a run's result as metrics for the textfile collector of Prometheus' node exporter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def place_of(finding: Finding) -> Place | None:
-    """Say to which series a finding belongs; notes are told by code alone."""
+    """Say to which series a finding belongs; notes are reported by code alone."""
     if finding.severity is Severity.NOTE:
         return None
     partition = "" if finding.partition is None else str(finding.partition)

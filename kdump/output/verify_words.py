@@ -1,4 +1,4 @@
-"""The words of verify's report: where something is, what it means, what was not looked at."""
+"""The sentences of verify's report: where, what it means, what was not checked."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Whether a file can be written, asked before anything is read: no long run fails at its end.
+"""Check that a file can be written before anything is read, so that no long run fails late.
 
-Nothing is made to find out. What changes while the run goes on is told when the file is written.
+Nothing is created to find out. What changes while the run goes on is reported when the file is
+written.
 """
 
 from __future__ import annotations

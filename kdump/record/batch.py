@@ -1,4 +1,4 @@
-"""One log entry of any version: the one place that switches on version.
+"""Decode one log entry of any version.
 
 `read_batch` takes one row of batch columns and yields its records as columns, in pieces, so that
 memory stays bounded whatever the entry claims to hold. Good records before damage inside are
@@ -52,7 +52,7 @@ def read_batch(
 ) -> Iterator[Decoded]:
     """Yield the records of entry `index` of `batches`, whose bytes lie in `data` from `base` on.
 
-    `limit` bounds the plain text of a compressed entry, in bytes.
+    `limit` bounds the uncompressed bytes of a compressed entry.
     """
     from kdump.record import default, legacy
 

@@ -1,4 +1,4 @@
-"""Which single flipped bit explains a wrong checksum, by the linearity of CRCs.
+"""Find the single flipped bit that explains a wrong checksum, by the linearity of CRCs.
 
 The difference between two checksums depends only on which bits differ, not on the data: flipping
 the bit that lies k bits before the end of the covered range changes the checksum by the register

@@ -1,4 +1,4 @@
-"""The codecs by number, with the size of their output bounded (F30-F34).
+"""Decompress by codec number, with the size of the output bounded (F30-F34).
 
 Nothing here raises on data. What came out before a codec gave up is kept, since records before
 the damage can still be read; the reason says that it did give up. Libraries are imported when a
@@ -20,7 +20,7 @@ _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x04, 0x08, 0x10
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _XERIAL_SIZE_BYTES = 4  # before each block
-_STEP = 1 << 17  # bytes of plain text asked for first; most batches give less
+_STEP = 1 << 17  # uncompressed bytes asked for first; most batches give less
 _LARGEST_STEP = 1 << 23
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
@@ -30,7 +30,7 @@ __all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Plain", "decompress"]
 
 
 class Plain(NamedTuple):
-    """Plain text, or as much as came out. `data` is None when nothing is to be looked at."""
+    """Uncompressed bytes, or as many as came out. `data` is None when there is nothing to see."""
 
     data: bytes | bytearray | None
     reason: int = reasons.END
@@ -75,7 +75,7 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     # A decoder hands back a copy of all that it was given too much of, and members may be as small
     # as twenty bytes; so only the first is fed in large slices from the start.
     position, feed = 0, _FIRST_SLICE
-    sound, sound_bytes = 0, 0  # where the member being read starts, and the plain text before it
+    sound, sound_bytes = 0, 0  # where the member being read starts, here and in the output
     try:
         while left > 0:
             sound, sound_bytes = position, limit + 1 - left
@@ -154,7 +154,7 @@ def _snappy(packed: memoryview, limit: int) -> Plain:
 def _snappy_block(
     block: memoryview, pieces: list[bytes | bytearray], left: int
 ) -> tuple[int, Plain | None]:
-    """Add the plain text of one block; return what is left of the limit, and a failure if any."""
+    """Decompress one block; return what is left of the limit, and a failure if any."""
     from snappy import uncompress
 
     left -= _snappy_plain_size(block)

@@ -1,4 +1,4 @@
-"""Transaction markers and the other control records (F29), as dictionaries ready to be shown.
+"""Decode transaction markers and other control records (F29) to dictionaries.
 
 The first two members are always `type` and `version`; the others are the value's own fields. A
 record whose bytes are not what its type asks for has a member `malformed` and no value fields.

@@ -1,4 +1,4 @@
-"""What decoding an entry yields."""
+"""The result of decoding an entry."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 class Decoded(NamedTuple):
     """Some records of one entry.
 
-    `data` holds their bytes (the plain text, for a compressed entry); `stop` is the index in it
+    `data` holds their bytes (uncompressed, for a compressed entry); `stop` is the index in it
     where decoding went wrong when `reason` is neither END nor FULL; `detail` is a codec's own
     words.
     """

@@ -1,4 +1,4 @@
-"""The messages of a wrapper as a broker's searches meet them: framed, their fields not looked at.
+"""Frame the messages of a wrapper as a broker's searches do, fields unread.
 
 A broker opens all of a wrapper, frames every message and works out their offsets before it looks at
 the first (F13 to F17). Key and value of a message are read by nobody who asks for offset or time.
@@ -25,7 +25,7 @@ _SOUND = (reasons.END, reasons.INNER_CUT_SHORT)
 
 
 class Opened(NamedTuple):
-    """A wrapper's plain text, and what its messages' offset fields count from.
+    """A wrapper's uncompressed bytes, and what its messages' offset fields count from.
 
     With a `reason` other than END a broker fails before it has a message.
     """

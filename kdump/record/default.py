@@ -1,4 +1,4 @@
-"""Magic 2: record batches with their own header (F20-F28)."""
+"""Decode magic 2: record batches with their own header (F20-F28)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flexible encoding of Kafka's messages: big-endian numbers, lengths as unsigned varints.
+"""Decode Kafka's flexible encoding: big-endian numbers, lengths as unsigned varints.
 
 Strings, bytes and arrays carry their length plus one, null being 0; every structure ends with a
 section of tagged fields, which a reader that does not know a tag passes over by its size.

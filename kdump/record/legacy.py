@@ -1,4 +1,4 @@
-"""Magic 0 and 1: plain messages, and wrappers whose value is a compressed set of them (F6-F19)."""
+"""Decode magic 0 and 1: messages, and wrappers with a compressed set of them (F6-F19)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LZ4 frames block by block, as brokers read them (F33), for what the library refuses."""
+"""Read LZ4 frames block by block as brokers do (F33), where the library refuses them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SUMMED_BYTES = 8 << 20
 def read(
     packed: memoryview, limit: int, *, check_header: bool
 ) -> tuple[list[bytes | bytearray] | None, str]:
-    """Return (pieces of plain text, what is wrong or nothing); None for the pieces: over `limit`.
+    """Return (uncompressed pieces, what is wrong or nothing); None for the pieces: over `limit`.
 
     Stops at the end mark. The content checksum must be there and is not looked at, the block
     checksums are.

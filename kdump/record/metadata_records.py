@@ -1,4 +1,4 @@
-"""Records of the cluster metadata log that say which replicas there are, and where (M1).
+"""Decode the cluster metadata records that say which replicas are where (M1).
 
 A value is three unsigned varints (frame version 1, record type, record version) and a structure
 of the flexible encoding. Only what tells topics, partitions and the data directories of brokers

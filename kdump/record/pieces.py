@@ -1,4 +1,4 @@
-"""Plain text as codecs hand it out: in large pieces, or, from a hostile stream, byte by byte."""
+"""Join uncompressed bytes as codecs give them: in large pieces, or byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""0.6 and 0.7: messages without stored offsets; an offset is a byte position (F1-F5, S1).
+"""Decode 0.6 and 0.7: messages without stored offsets (F1-F5, S1).
 
     bytes  field
     4      length, counts everything after itself
@@ -120,9 +120,9 @@ def messages(
 ) -> Iterator[Message | tuple[int, str]]:
     """Yield the messages of an entry; at a failure (reason, detail) and no more.
 
-    `base` is the logical offset of `data[0]`. `limit` bounds the plain text of the entry, that of
-    all wrappers in it together: a wrapper of wrappers could else make each byte cost a codec run.
-    INNER_CUT_SHORT is no failure of the time's consumers: they end there without a word.
+    `base` is the logical offset of `data[0]`. `limit` bounds the uncompressed bytes of the entry,
+    that of all wrappers in it together: a wrapper of wrappers could else make each byte cost a
+    codec run. INNER_CUT_SHORT is no failure of the time's consumers: they end there without a word.
     """
     return _messages(data, entry, [limit], base, 0)
 
@@ -174,7 +174,7 @@ def _messages(
 
 
 def _inner_failure(codec_reason: int, reason: int, position: int) -> int:
-    """Say how the plain text of a wrapper ended; a piece at its end is passed over (S1)."""
+    """Say how the uncompressed bytes of a wrapper ended; a piece at its end is passed over (S1)."""
     if codec_reason:
         return codec_reason
     if reason == reasons.SHORT_TAIL:

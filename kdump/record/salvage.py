@@ -1,4 +1,4 @@
-"""What a broken codec stream still gives: the plain text up to the place where it breaks.
+"""Salvage a broken codec stream: its uncompressed bytes up to the place where it breaks.
 
 Decoders hand out nothing of the call in which they fail, so that a stream fed to them whole gives
 nothing at all, even if only the checksum behind its last byte is wrong. Only streams that failed

@@ -1,4 +1,4 @@
-"""The engine's items as Arrow record batches with the very types that Spark expects."""
+"""Turn the engine's items into Arrow record batches of the types that Spark expects."""
 
 from __future__ import annotations
 

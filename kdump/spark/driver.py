@@ -1,4 +1,4 @@
-"""The Spark driver: the same steps over the same items as `engine/pipeline.py`, on a cluster.
+"""The Spark driver: the same steps over the same items as `engine/work/pipeline.py`, on a cluster.
 
 Items are rows of a DataFrame, one `mapInArrow` does the step, and its results are rows again. Not
 chosen: RDDs, which cost half as much a task but do not exist on Spark Connect; a closure over the

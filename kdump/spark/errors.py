@@ -1,4 +1,4 @@
-"""What Spark says when something fails, in one line."""
+"""Make one line of what Spark says when something fails."""
 
 from __future__ import annotations
 

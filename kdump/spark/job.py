@@ -1,4 +1,4 @@
-"""One job: collected by a thread of its own, watched and cancelled by the one that asked."""
+"""Run one Spark job in a thread of its own, watch it, and cancel it."""
 
 from __future__ import annotations
 

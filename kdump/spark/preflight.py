@@ -1,4 +1,4 @@
-"""Before any work: do the executors have this kdump, and the files?"""
+"""Check before any work that the executors have this kdump, and the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two replicas of the same partitions compared: first batches, then records where those differ.
+"""Compare two replicas of the same partitions: batches, then records where those differ.
 
 Replicas hold the same batches byte for byte, so a join of headers on offset and checksum, which
 decodes nothing, leaves little to be looked at. Where a topic is compacted, brokers clean at their

@@ -1,4 +1,4 @@
-"""A session of Spark: made, quiet, and ended by who made it."""
+"""Make, silence and end a session of Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The views whose rows are few: findings of whole partitions, and the entries of indexes."""
+"""The views with few rows: findings of whole partitions, and the entries of indexes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data directory says of itself: whose it is, and whether a broker runs on it."""
+"""Describe a data directory: its broker, and whether one runs on it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Where a log goes on behind an entry that is broken.
+"""Find the next entry of a log behind a broken one.
 
-Its claimed end is trusted where an entry with a right sum starts, or the file ends, or where
+Its claimed end is trusted where an entry with a right checksum starts, or the file ends, or where
 headers that fit lead on to one. Even then something may lie in between, if the length is what
 broke: entries whose offsets have room between its own and those behind. Otherwise the next start
 is searched for byte by byte, to the end of the file if need be: what an entry claims to cover is
@@ -35,7 +35,7 @@ _LINKS = 64  # so many headers that lead from one to the next are proof enough
 _SUMMED = 4096  # bytes; what an entry that is larger covers is summed with care
 _FIRST_WINDOW = 1 << 14
 _WINDOW = 1 << 18
-_AT_ONCE = 1 << 18  # bytes of an entry that are held to sum it
+_AT_ONCE = 1 << 18  # bytes of an entry that are held to compute its checksum
 _SEARCHES_AGAIN = 16  # for what is believed first, through all that is left of the file
 _KEPT_GAPS = 1000  # bytes of no more broken entries than that are kept for a second look
 
@@ -200,7 +200,7 @@ class AfterDamage:
         return header
 
     def check(self, header: RecordBatches) -> None:
-        """Look at the sum of an entry of which there is the header."""
+        """Look at the checksum of an entry of which there is the header."""
         position, size = header.position(0), header.size_bytes(0)
         read = header.format(0)
         start = position + read.crc_start
@@ -270,7 +270,7 @@ class AfterDamage:
         return wide
 
     def _is_right(self, position: int, end: int, window: Window) -> bool:
-        """Look at the sum of an entry whose header is at hand."""
+        """Look at the checksum of an entry whose header is at hand."""
         at = position - window.base
         read = format_of(window.data[at + 16])
         at += read.crc_position

@@ -1,8 +1,8 @@
-"""Between which offsets an entry is believed that a search behind damage comes upon.
+"""Bound the offsets at which an entry found behind damage is believed.
 
-A right sum proves an entry's bytes, not its place: a record's value may hold one, and a block that
-was used before may hold an old one. And the base offset of the entry before is under no sum, so
-that one which flipped upwards must not make all that follows unbelievable.
+A right checksum proves an entry's bytes, not its place: a record's value may hold one, and a block
+that was used before may hold an old one. And the base offset of the entry before is under no
+checksum, so that one which flipped upwards must not make all that follows unbelievable.
 """
 
 from __future__ import annotations

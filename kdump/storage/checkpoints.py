@@ -1,4 +1,4 @@
-"""Checkpoint files: a version, a count, and as many lines of fields (X1 to X3).
+"""Read checkpoint files: a version, a count, and as many lines of fields (X1 to X3).
 
     0                      version
     2                      how many lines follow

@@ -1,4 +1,4 @@
-"""Which data directories a path stands for: itself, or those one or two levels below a folder."""
+"""Find the data directories that a path stands for, itself or up to two levels below."""
 
 from __future__ import annotations
 

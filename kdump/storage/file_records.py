@@ -2,8 +2,8 @@
 
 The file is read in bounded blocks into one reused buffer, never mapped: a mapped file that a live
 broker truncates kills its reader. Each block goes through the kernel's walk, which frames entries
-by the broker's rule (S6) and checks every sum. Where an entry is broken `after_damage` says where
-the log goes on, and all that lies between is one gap.
+by the broker's rule (S6) and checks every checksum. Where an entry is broken `after_damage` says
+where the log goes on, and all that lies between is one gap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.storage.source import Source
 
-# Small enough to stay in the cache between reading and summing; measured against 1 MiB.
+# Small enough to stay in the cache between reading and checking; measured against 1 MiB.
 BLOCK_BYTES = 1 << 18
 BATCHES_A_RUN = 4096
 # What a walk looks at behind a broken entry, at first: where it does not lead on, what lies behind
@@ -37,7 +37,7 @@ BATCHES_A_RUN = 4096
 BATCHES_BEHIND_DAMAGE = 8
 DEFAULT_LIMIT = 64 << 20
 HEADER_BLOCK_BYTES = 1 << 16
-# A larger entry is summed before it is held: a broken length claims any size.
+# The checksum of a larger entry is computed before it is held: a broken length claims any size.
 _HELD_UNSEEN = 8 << 20
 
 
@@ -156,7 +156,7 @@ class FileRecords:
         return header_at(self.source, position)
 
     def headers(self, position: int, end: int | None = None) -> Iterator[RecordBatches]:
-        """Yield headers from `position` on as a broker's lookup meets them: no sum is checked (L2).
+        """Yield headers from `position` on as a broker's lookup meets them, checksums unread (L2).
 
         What ends the walk is a broker's reason to stop (S6); `stopped_by` names it afterwards:
         END, SHORT_TAIL, CUT_SHORT (silent), LENGTH_TOO_SMALL (a broker raises).
@@ -189,7 +189,7 @@ class FileRecords:
     def runs_as_is(self, position: int, end: int | None = None) -> Iterator[Run]:
         """Yield entries from `position` on with their bytes, as a broker's read meets them (L2).
 
-        Like `headers`, no sum is checked and the first thing that is no entry ends it; an entry
+        Like `headers` it reads no checksums, and the first thing that is no entry ends it; an entry
         larger than the limit does, too.
         """
         limit = self.source.size if end is None else min(end, self.source.size)
@@ -226,7 +226,7 @@ class FileRecords:
     def _large(
         self, position: int, size: int, limit: int, behind: AfterDamage, window: Window
     ) -> tuple[Oversize | Gap, int]:
-        """Sum a large entry piece by piece; what is sound is not passed yet if it may be held."""
+        """Check a large entry piece by piece; what is sound is not passed yet if it may be held."""
         header = self.header(position)
         if header is None:  # the file shrank just now
             return Gap(position, limit - position, "cut-short", None, b"", True), limit

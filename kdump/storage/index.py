@@ -1,4 +1,4 @@
-"""The broker's search over an index file, and what all index files share.
+"""Search an index file as the broker does; what all index files share.
 
 An index is entries of one size with two rising numbers each: a key, which is searched for, and a
 value. A broker believes every slot of the file it opens (I2). We also say where the written

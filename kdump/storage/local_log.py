@@ -1,4 +1,4 @@
-"""LocalLog: one topic-partition directory, as its file names tell."""
+"""LocalLog: one topic-partition directory, from its file names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a broker runs on a data directory: it holds a lock on `.lock` while it does (X7)."""
+"""Find out whether a broker runs on a data directory, by its lock on `.lock` (X7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File and directory names, both ways: the one home of every suffix and fixed name (I1, R11, R12).
+"""Parse and make file and directory names: every suffix and fixed name (I1, R11, R12).
 
 A segment's files are named for its base offset: the digits before the first dot. Brokers write
 twenty and read any number of them. The name proves no record: the base offset is a lower bound

@@ -1,4 +1,4 @@
-"""Which offsets of a log to believe: no checksum covers a base offset, only its neighbours tell.
+"""Decide which offsets of a log to believe: their neighbours tell, no checksum covers them.
 
 An offset is believed where it rises above those before it, lies within its segment, and is not
 given the lie by what follows: where offsets go on below it, it was the one too high. So nothing

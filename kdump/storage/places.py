@@ -1,4 +1,4 @@
-"""What the file system says of a path, on this machine or in a store.
+"""Ask the file system about a path, on this machine or in a store.
 
 All that is asked of it for reading goes through here: a path of this machine straight to `os`, a
 URI to `kdump.stores`. A store that does not answer is a `StoreError`, and never a file that is not

@@ -1,10 +1,10 @@
 """Pre08Records: the entries of one `.kafka` file (0.6, 0.7), from a position on.
 
-The same bargain as `file_records`: bounded reads, every sum checked, and where an entry is broken
-its claimed end is trusted only if a valid entry starts there. The format has nothing but a length,
-two small numbers and the payload's sum to know an entry by, and the sum of no bytes is 0: zeros
-and a small number look like an empty message. So an entry with a payload of less than four bytes
-is believed, where we search, only if what follows it is believed too.
+The same bargain as `file_records`: bounded reads, every checksum checked, and where an entry is
+broken its claimed end is trusted only if a valid entry starts there. The format has nothing but a
+length, two small numbers and the payload's checksum to know an entry by, and the checksum of no
+bytes is 0: zeros and a small number look like an empty message. So an entry with a payload of less
+than four bytes is believed, where we search, only if what follows it is believed too.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FIRST_LOOK_BYTES = 1 << 10  # most gaps are short, and there may be very many
 _WASTE_FACTOR = 8  # bytes of checksum spent in vain, for each byte of the file
 _SMALLEST_ENTRY = PRE08_LENGTH.size + PRE08_SMALLEST
 _DOUBTFUL_BYTES = 64  # a larger entry is worth a look at where it leads, before it is summed
-_WEAK_BYTES = 4  # a payload shorter than its own sum
+_WEAK_BYTES = 4  # a payload shorter than its own checksum
 _WEAK_ENTRIES = 8  # so many in a row are proof enough
 _HEADER_BYTES = 10
 _HIGHEST_CODEC = 2
 
 
 class Found(NamedTuple):
-    """One entry with a right sum. It lies at `data[entry.position:]`, valid until the next item.
+    """One entry with a right checksum. It is at `data[entry.position:]`, valid until the next item.
 
     `data` is None where the entry is too large to be held in memory.
     """
@@ -120,7 +120,7 @@ class Pre08Records:
         return 0
 
     def _read_large(self, position: int, size: int) -> Entry:
-        """Sum an entry too large to hold, piece by piece."""
+        """Compute the checksum of an entry too large to hold, piece by piece."""
         head = memoryview(self.source.read(position, _HEADER_BYTES)).tobytes().ljust(_HEADER_BYTES)
         magic = signed_byte(head[4])
         attributes = head[5 : 5 + attributes_size(magic)]

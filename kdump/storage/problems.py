@@ -1,4 +1,4 @@
-"""What a reader of a small file found wrong. The engine makes a finding of each."""
+"""What a reader of a small file found wrong; the engine makes a finding of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producer snapshots: `.snapshot`, what was known of each producer below the offset of the name.
+"""Read producer snapshots: `.snapshot`, the producers known below the offset of the name.
 
     0001 crc count, then 46 bytes for each producer (X9)
 
@@ -53,8 +53,8 @@ class ProducerSnapshot:
             self.version, self.crc, self.declared = SNAPSHOT_HEADER.unpack_from(data)
             self.computed_crc = kernels.crc32c(data, SNAPSHOT_CRC_START, len(data))
             whole = (len(data) - SNAPSHOT_HEADER.size) // SNAPSHOT_ENTRY.size
-            # Another version may have another layout, unless the sum says that only the version
-            # field, which it does not cover, is wrong.
+            # Another version may have another layout, unless the checksum says that only the
+            # version field, which it does not cover, is wrong.
             if self.version == VERSION or self.crc == self.computed_crc:
                 self.entries = max(0, min(self.declared, whole))
 
@@ -68,9 +68,9 @@ class ProducerSnapshot:
                 yield ProducerState(*fields)
 
     def problems(self) -> list[Problem]:
-        """Say what is wrong, once: a wrong length also spoils the sum, a wrong version both.
+        """Say what is wrong, once: a wrong length also spoils the checksum, a wrong version both.
 
-        A broker drops such a file, but for one: bytes behind the entries under a right sum.
+        A broker drops such a file, but for one: bytes behind the entries under a right checksum.
         """
         size = len(self.data)
         if self.version is None or self.declared is None:

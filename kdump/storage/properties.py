@@ -1,4 +1,4 @@
-"""Files of names and values: meta.properties, partition.metadata, quorum-state and the clean mark.
+"""Read files of names and values: meta.properties, partition.metadata, quorum-state, clean mark.
 
 | file | form |
 | --- | --- |

@@ -1,8 +1,8 @@
-"""Sums of entries that may claim anything, without more work than the file has bytes.
+"""Compute checksums of entries of any claimed size, with no more work than the file has bytes.
 
-The sum of a range follows from two running sums: that up to its end and that up to its start. They
-are kept every few kilobytes, so that a claim of a gigabyte costs what one of some kilobytes does,
-once the file was read that far.
+The checksum of a range follows from two running ones: that up to its end and that up to its start.
+They are kept every few kilobytes, so that a claim of a gigabyte costs what one of some kilobytes
+does, once the file was read that far.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From paths to files: what a command is asked to look at, in the order in which it does.
+"""Resolve paths to the files that a command reads, in order.
 
 A path is a file, a partition directory or a data directory. What a directory is, its content
 says before its name: `data-1` may be either.

@@ -1,4 +1,4 @@
-"""What a store's exceptions come to: something it says for certain, or no answer."""
+"""Translate a store's exceptions: something it says for certain, or no answer."""
 
 from __future__ import annotations
 

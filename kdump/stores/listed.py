@@ -1,4 +1,4 @@
-"""A store whose directories are listed once and then answer for their entries, for some seconds.
+"""List a store's directories once and answer for their entries from that for some seconds.
 
 Readers ask of many files whether they are there: a request each, of a store that answers in tens of
 milliseconds, for what one listing has said already.

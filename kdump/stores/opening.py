@@ -1,4 +1,4 @@
-"""From a URI to its store, opened once in each process."""
+"""Open the store of a URI, once in each process."""
 
 from __future__ import annotations
 

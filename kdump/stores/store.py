@@ -1,4 +1,4 @@
-"""What is asked of a store, and what it says."""
+"""The protocol of a store: what is asked of it, and what it answers."""
 
 from __future__ import annotations
 

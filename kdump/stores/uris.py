@@ -1,4 +1,4 @@
-"""What tells a URI from a path of this machine, and its parts."""
+"""Tell URIs from paths of this machine, and split them into parts."""
 
 from __future__ import annotations
 

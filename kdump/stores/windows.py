@@ -1,4 +1,4 @@
-"""Reading a file of a store by few, large requests, whatever is asked for.
+"""Read a file of a store by few, large requests.
 
 A request costs some tens of milliseconds, as much as some megabytes do. So a small file comes whole
 with the first byte of it. Of a large one, a window is fetched: small where reads are scattered,

@@ -163,14 +163,16 @@ def test_a_wrong_sum_and_the_bit_that_explains_it() -> None:
         (ZSTD, "zstd", zstandard.compress),
     ],
 )
-def test_packed_records_have_positions_in_the_plain_text(
+def test_compressed_records_have_positions_in_the_uncompressed_bytes(
     codec: int, name: str, compress: object
 ) -> None:
     assert callable(compress)
     plain = [record(number) for number in range(3)]
     entry = batch(plain, attributes=codec, compress=compress)
     lines = shown(entry)
-    assert any(line.startswith(f"  packed with {name}: {len(entry) - 61} bytes") for line in lines)
+    assert any(
+        line.startswith(f"  compressed with {name}: {len(entry) - 61} bytes") for line in lines
+    )
     assert any(line.startswith("  =0 ") for line in lines)
     assert sum(line.startswith("  record ") for line in lines) == 3
     assert not stops(lines)

@@ -1,4 +1,4 @@
-"""The README's examples against what the commands print, and its commands against CI."""
+"""The examples of the README and of the tour against what the commands print; the README's size."""
 
 import os
 import re
@@ -6,14 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+
+from kdump.cli import cli
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+TOUR = (ROOT / "docs/tour.md").read_text("utf-8")
 # Each "$ command" of a console block with the lines up to the next one.
 EXAMPLES = [
     (command, output)
-    for block in re.findall(r"^```console\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    for page in (README, TOUR)
+    for block in re.findall(r"^```console\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
 ]
 
@@ -46,3 +51,20 @@ def test_commands_are_there_once() -> None:
     assert commands[0].split(" && ")[-1].startswith(".venv/bin/kdump dump sample-data/")
     assert commands[1].endswith(".venv/bin/pytest")
     assert all((ROOT / word).exists() for word in commands[0].split() if "sample-data" in word)
+
+
+def test_readme_is_short() -> None:
+    """What is more than a first look belongs in the tour."""
+    assert len(README.splitlines()) <= 200
+    assert README.count("```console") == 5
+
+
+def test_readme_lists_the_commands_in_the_words_of_the_help() -> None:
+    listed = dict(re.findall(r"^\| `kdump ([a-z-]+)` \| (.*) \|$", README, re.MULTILINE))
+    context = click.Context(cli, info_name="kdump")
+    helps = {name: cli.get_command(context, name) for name in cli.list_commands(context)}
+    assert set(listed) == set(helps)
+    for name, text in listed.items():
+        command = helps[name]
+        assert command is not None
+        assert text.lower() == command.get_short_help_str(200).rstrip(".").lower()

@@ -92,7 +92,7 @@ def test_what_alarms_is_asked_for(fail_on: str, row: Row, status: int) -> None:
 def test_what_alarms_nobody_is_said_all_the_same() -> None:
     line = plugin_line(WORST, summary(damage=2, rebuild=3), 0, "", "never")
     assert line.startswith(
-        "KDUMP OK - 4 partitions, 9 segments checked; not told of under --fail-on never: "
+        "KDUMP OK - 4 partitions, 9 segments checked; not reported under --fail-on never: "
         "2 damage, 3 rebuild | "
     )
 

@@ -1,1 +1,1 @@
-"""Advice: what a consumer that meets damage can do, as a broker serves it."""
+"""Advice: where a consumer that meets damage can go on, as a broker serves it."""

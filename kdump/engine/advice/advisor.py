@@ -1,4 +1,4 @@
-"""What a consumer that meets damage can do: findings with the offset that a broker serves again."""
+"""Add to findings the offset from which a broker serves consumers again."""
 
 from __future__ import annotations
 

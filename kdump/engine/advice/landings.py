@@ -1,4 +1,4 @@
-"""Where lookups land behind damage, held against the sound batches that a walk finds there."""
+"""Compare where lookups land behind damage with the sound batches that a walk finds."""
 
 from __future__ import annotations
 

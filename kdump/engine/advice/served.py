@@ -1,4 +1,4 @@
-"""From where on a broker serves a consumer again behind damage: what `seek` is advised to.
+"""Find the offset to seek to behind damage: the first that a broker serves again.
 
 The next sound batch on disk is not what a broker hands out next. It starts to read at the index
 entry at or below the offset asked for, and where that lies before damage that broke the framing, it

@@ -1,4 +1,4 @@
-"""The sound batches of a log behind a place, told apart from what a lookup takes for batches."""
+"""Find the sound batches behind a place in a log, and what a lookup mistakes for batches."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The checks of `verify`: small objects fed from one scan of a partition, in log order."""
+"""The checks of `verify`: small objects that one scan of a partition calls, in log order."""

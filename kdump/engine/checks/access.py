@@ -1,4 +1,4 @@
-"""Who may open what: files that another user's tool left where a broker needs them."""
+"""Check permissions: files that another user's tool left and the broker cannot open."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FileStatus(NamedTuple):
 def status_of(path: str) -> FileStatus | None:
     """Ask the file system, through symbolic links; None if the path is gone."""
     if is_uri(path):
-        return None  # a store has other rules, which are not told
+        return None  # a store has other rules, which are not known here
     try:
         found = os.stat(path)
     except OSError:
@@ -50,7 +50,7 @@ def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
     """Yield what the user who owns most of the entries cannot open, and why.
 
     That user is taken for the broker's; root opens everything. Which groups the user is in is not
-    known, so that what any group may open is not told of.
+    known, so that what any group may open is not reported.
     """
     owner = owner_of(entries)
     if owner is None or owner == _ROOT:

@@ -1,4 +1,4 @@
-"""What a broker would answer from one segment, to show that an index makes it answer wrongly.
+"""Show with a lookup of the broker's that a wrong index gives a wrong answer.
 
 The newest broker's own search runs over the index file as it lies on disk (I4, I7, I15), then its
 scan of headers from there (L2, L12). A right answer comes from the same scan, started early enough.

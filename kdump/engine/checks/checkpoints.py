@@ -1,4 +1,4 @@
-"""The offset checkpoints of a data directory, against the partitions in it (X1, X3, X4).
+"""Check the offset checkpoints of a data directory against its partitions (X1, X3, X4).
 
 Each is written on a schedule of its own and replaced by a rename, so that on a live broker, and
 after an unclean stop, any of them may be older than the log: behind it, or, after a truncation,

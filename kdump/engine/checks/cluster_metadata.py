@@ -1,4 +1,4 @@
-"""The cluster metadata log of a KRaft node: which replicas it says there are, and where (M1, X15).
+"""Read the cluster metadata log of a KRaft node: which replicas are where (M1, X15).
 
 The newest whole snapshot is loaded and the log from there on replayed. Only where nothing in
 between is missing may anything be said of what the log does not know.

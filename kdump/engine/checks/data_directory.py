@@ -1,4 +1,4 @@
-"""One data directory: what lies in it beside the partitions, and what only all of them show."""
+"""Check one data directory: entries that are no partitions, and its partitions together."""
 
 from __future__ import annotations
 

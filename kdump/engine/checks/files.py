@@ -1,4 +1,4 @@
-"""The files of one partition by their names: those no broker opens, leftovers, and what is missing.
+"""Check the file names of a partition: files no broker opens, leftovers, missing files.
 
 What a start does with each suffix is R6 and R11; that a name which ends like a segment's but does
 not begin with a number stops the start was tried on 4.1.1.

@@ -1,4 +1,4 @@
-"""One damage, one finding: what only follows from another finding becomes its consequence.
+"""Fold findings with one cause into one finding with consequences.
 
 A range of a log that a finding declares bad is known by its positions in the file and, for a gap,
 by the offsets that are lost in it. A suspect that rests on such a range goes to that finding; one
@@ -66,7 +66,7 @@ def _is_log(finding: Finding) -> bool:
 
 
 class _Told:
-    """Findings as they are told, and the ranges they declare bad."""
+    """Findings as they are reported, and the ranges they declare bad."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []

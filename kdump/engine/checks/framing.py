@@ -1,4 +1,4 @@
-"""Framing: every byte of a log lies in a sound entry, and offsets rise from entry to entry.
+"""Check that every byte of a log is in a sound entry, and that offsets rise.
 
 What a walk could not use becomes one finding for each gap. The next offset that can be read is
 known only at the next sound batch, so a gap is held until then.
@@ -172,12 +172,12 @@ class Framing(Check):
             low = segment.floor_offset if last is None else last.last
             following = _entry(batches, row + 1) if row + 1 < batches.count else None
             if entry.last < entry.first:
-                pass  # a delta below 0, which another code tells of
+                pass  # a delta below 0, which another code reports
             elif entry.last >= segment.end_offset:
                 self._misplaced.append(self._past(segment, before, last, entry, following))
             elif entry.first <= low:
                 if last is not None and last.position == self._past_at:
-                    pass  # told of already: that one is too high for the segment
+                    pass  # reported already: that one is too high for the segment
                 else:
                     told = self._out_of_order(segment, before, last, entry, following)
                     self._misplaced.append(told)

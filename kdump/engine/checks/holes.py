@@ -1,7 +1,7 @@
-"""Segments that are not there: offsets missing between the end of one segment and the next.
+"""Report missing segments: offsets missing between the end of one segment and the next.
 
 Compaction, and a log that was never without gaps, leave such holes lawfully (O5, X16), and a
-broker jumps them without a word. So a hole is told of only in a log that has no other: where the
+broker jumps them without a word. So a hole is reported only in a log that has no other: where the
 rest of the partition shows that records lay in it they are lost, else it is only worth knowing.
 """
 

@@ -1,4 +1,4 @@
-"""One index file as verify takes it in: the slots to be proved, and those that cannot be."""
+"""Read one index file for `verify`: the slots to be checked, and those that cannot be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both indexes of each segment against its log: one pass of the kernel, then what it found.
+"""Check the offset and time index of each segment against its log, in the kernel.
 
 An index is right if no lookup goes wrong, not if it equals a rebuilt one: which offsets and how
 many entries brokers wrote changed over the years (I9, I14), and a restart, a follower's fetches and

@@ -1,4 +1,4 @@
-"""Leader epochs: those of the batches among themselves, and `leader-epoch-checkpoint` (F20, X2).
+"""Check leader epochs in batches and in `leader-epoch-checkpoint` (F20, X2).
 
 A batch's epoch lies outside its checksum, so that only its neighbours and the checkpoint tell a
 changed one. Within one log epochs never fall (X16). The checkpoint lists where each began; it may

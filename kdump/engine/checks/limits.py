@@ -1,4 +1,4 @@
-"""What a broker's settings would have refused: batches by size, records by their time (V5, V22).
+"""Note batches and timestamps that the broker's settings would have refused (V5, V22).
 
 Only by settings that were stated, and only notes: a topic may have had its own limits, they may
 have been others then, and a follower stores what it is sent.
@@ -50,7 +50,7 @@ class _Times(NamedTuple):
 
 
 class Limits(Check):
-    """Counts what exceeds stated limits, and tells of each kind once a partition."""
+    """Counts what exceeds stated limits, and reports each kind once a partition."""
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)

@@ -1,10 +1,11 @@
-"""Where a start finds the end of the log: in the last batch's header, right or wrong.
+"""Check the log end that a start will find in the last batch's header.
 
-After a clean stop a broker reads headers from the last index entry on and checks no sum (L2, R5):
-the offset behind the last of them is its log end. One that cannot be right is the worst that a log
-can hold. What is written next gets offsets from there on, or, where it lies below the log start,
-every segment is deleted. Without the mark of a clean stop it is no better: recovery keeps a batch
-whose sum is right, in a segment of its own, and refuses to start over one below its segment.
+After a clean stop a broker reads headers from the last index entry on and looks at no checksum
+(L2, R5): the offset behind the last of them is its log end. One that cannot be right is the worst
+that a log can hold. What is written next gets offsets from there on, or, where it lies below the
+log start, every segment is deleted. Without the mark of a clean stop it is no better: recovery
+keeps a batch whose checksum is right, in a segment of its own, and refuses to start over one below
+its segment.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class LogEnd:
         if header is None:
             return None
         if header.last == header.before or (header.sound and header.last < header.first):
-            return None  # it stands there twice, or has a delta that another code tells of
+            return None  # it stands there twice, or has a delta that another code reports
         fits = header.before < header.first <= header.last < segment.end_offset
         fits = fits and not header.odd
         if fits and header.joins and not header.wrapper and header.first == header.before + 1:

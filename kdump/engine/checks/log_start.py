@@ -1,4 +1,4 @@
-"""Where a log starts, as far as disk tells: records may lie below that."""
+"""Find the log start of a partition on disk; records may lie below it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def trimmed_to(partition: PartitionScan) -> int:
             try:
                 read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
             except PathError:
-                return 0  # LeaderEpochs tells of it
+                return 0  # LeaderEpochs reports it
             if read.entries and not read.problems:
                 return read.entries[0].start_offset
     return 0

@@ -1,4 +1,4 @@
-"""One data directory of a node, with what its partitions told."""
+"""One data directory of a node, with what was found in its partitions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""All data directories of one broker: what they say of it must agree, and of each partition there
-is one (R13, X5).
-"""
+"""Check that the data directories of one broker agree, and that no partition is in two
+(R13, X5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with an `.index`, and for which offset a broker answers wrongly (I6 to I11)."""
+"""Report wrong entries of an `.index`, with an offset answered wrongly (I6 to I11)."""
 
 from __future__ import annotations
 

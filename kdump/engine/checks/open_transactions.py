@@ -1,4 +1,4 @@
-"""Transactions without a marker at the log end: young ones, and those that hang (L7).
+"""Report transactions that are still open at the log end, and those that hang (L7).
 
 How old one is, the log tells and not the clock: a copy of a directory may be years old, and where
 a log simply ends nothing hangs. Markers carry a broker's time. Where none follows, what was

@@ -1,4 +1,4 @@
-"""Which batches of a run lie in order: state that is followed through a log rests on it."""
+"""Find the batches of a run that are in order: only those may change a check's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments of 0.6 and 0.7: framing, sums, and the one era in which segments have to join (F5)."""
+"""Check segments of 0.6 and 0.7: framing, checksums, and that they are contiguous (F5)."""
 
 from __future__ import annotations
 

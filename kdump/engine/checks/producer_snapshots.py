@@ -1,4 +1,4 @@
-"""Producer snapshots against a replay of the log up to the offset in their name (X9, R8 to R10).
+"""Check producer snapshots against a replay of the log up to their offset (X9, R8 to R10).
 
 A snapshot may lawfully know less than the log: producers idle for a day are left out, and after
 a clean start without any snapshot all are (R8, R10). It may know more where compaction or the

@@ -1,7 +1,7 @@
-"""Producers: one replay of their state, and what it says of sequences, snapshots, transactions.
+"""Replay producer state once for three checks: sequences, snapshots, transactions.
 
-The replay (`engine/producer_state.py`) goes along with the scan. Each part that rests on it is an
-object of its own, told of the events that concern it.
+The replay (`broker/producer_state.py`) goes along with the scan. Each part that rests on it is an
+object of its own, called for the events that concern it.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Producers(Check):
             if event.joined:
                 yield _mixed(segment, batches, event)
         elif isinstance(event, Unreadable):
-            pass  # ControlBatches tells of it
+            pass  # ControlBatches reports it
         elif self._sequences:
             yield from _sequence(segment, batches, event, self._expiration_ms)
 

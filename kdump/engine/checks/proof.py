@@ -1,4 +1,4 @@
-"""The proof of one segment's indexes: the kernel is fed with headers, and what it found is kept."""
+"""Run the kernel's index check over one segment and keep what it found."""
 
 from __future__ import annotations
 

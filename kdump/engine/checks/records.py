@@ -1,4 +1,4 @@
-"""`--deep`: every record, decoded and held against the header of its batch.
+"""Check every record against the header of its batch (`--deep`).
 
 A checksum proves that bytes are as they were written, not that what was written makes sense: a
 broker that restarts keeps a batch whose records nobody can decode (F22). Records are looked at by
@@ -188,7 +188,7 @@ class Records(Check):
             yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
         elif why == c.LAST_OFFSET:
             yield _resting(self._wrapper_ends(segment, batches, records, row, record))
-        elif not batches.flags_of(row) & c.DELTA_COUNT:  # else told of already
+        elif not batches.flags_of(row) & c.DELTA_COUNT:  # else reported already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
             elif batches.flags_of(row) & c.WRAPPER:
@@ -268,7 +268,7 @@ class Records(Check):
             self.not_checked[what] = self.not_checked.get(what, 0) + 1
         flags = batches.flags_of(row)
         if flags & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
-            return  # what is wrong with the header is told of already
+            return  # what is wrong with the header is reported already
         told = decode_finding(reason, detail, segment.place, batches, row, decoded)
         if told is not None:
             yield told if what is not None else _resting(told)

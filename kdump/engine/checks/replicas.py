@@ -1,4 +1,4 @@
-"""The partitions in a broker's data directories against its cluster metadata log (R11, X8, X15).
+"""Check a broker's partitions against its cluster metadata log (R11, X8, X15).
 
 A start of 3.7 or later sets aside what the log does not place here, and makes anew what it does
 and is missing. On a live broker the log is ahead of the directories, so that only what it has

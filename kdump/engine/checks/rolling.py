@@ -1,4 +1,4 @@
-"""Why each sealed segment ended: the rule by which a broker rolled it (O1 to O3).
+"""Find the broker's rule by which each sealed segment was rolled (O1 to O3).
 
 A roll is decided before an append, from what the segment holds and what is about to come; so the
 first batch of the next segment is part of the question. The settings are the broker's: a topic

@@ -1,4 +1,4 @@
-"""How densely the offset indexes of a partition are filled, and which are empty for no reason."""
+"""Check how dense the offset indexes of a partition are, and which are empty without reason."""
 
 from __future__ import annotations
 

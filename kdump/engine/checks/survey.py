@@ -1,4 +1,4 @@
-"""What a scan of one partition leaves for the checks that look at all partitions together."""
+"""Collect from one partition what checks of the whole directory need."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Survey(Check):
     def facts(self, findings: Iterable[Finding]) -> PartitionFacts | None:
         """Say what was found; None where no directory of a partition was looked at.
 
-        Damage in the newest segment may have been at its end, and has been told of.
+        Damage in the newest segment may have been at its end, and has been reported.
         """
         log = self.partition.log
         if log.name is None or not self.partition.target.whole:

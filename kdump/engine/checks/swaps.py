@@ -1,4 +1,4 @@
-"""`.swap` files: whole replacements that a cleaner, or a split, had not put in place yet (R6)."""
+"""Check `.swap` files: replacements by a cleaner or a split that were not completed (R6)."""
 
 from __future__ import annotations
 

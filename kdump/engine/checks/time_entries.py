@@ -1,4 +1,4 @@
-"""The entries of one `.timeindex` against the log, and what lookups make of them (I13 to I17)."""
+"""Check the entries of one `.timeindex` against the log, and lookups by it (I13 to I17)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class TimeEntries:
         return Doubt(found, true_ms, believed_ms, touches)
 
     def entries(self, doubted: int | None) -> Iterator[Reported]:
-        """What is wrong with single entries, but for slot `doubted`, which is told of already."""
+        """What is wrong with single entries, but for slot `doubted`, which is reported already."""
         file, proof = self._file, self._proof
         segment = self._segment
         beyond = range(proof.proved_times, len(file))
@@ -158,7 +158,7 @@ class TimeEntries:
             yield self._find("time-index-order", file.odd[0], None)
 
     def _misled(self, entry: BadEntry) -> bool:
-        """Whether an entry starts late only because an offset index entry does, told of there."""
+        """Whether an entry starts late only because an offset index entry does, reported there."""
         offsets = self._proof.offsets
         if entry.why != c.STARTS_LATE or offsets is None:
             return False

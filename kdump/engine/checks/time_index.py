@@ -1,4 +1,4 @@
-"""What is wrong with a `.timeindex`, and for which time a broker would answer wrongly (I12-I17).
+"""Report wrong entries of a `.timeindex`, with a time answered wrongly (I12 to I17).
 
 A lookup by time first picks one segment, by the last entry of each, then a place to scan from, by
 the entries of that one (L12). The first step goes wrong where a sealed segment's last entry is not

@@ -1,4 +1,4 @@
-"""The transaction index against the ABORT markers of its segment (I21 to I24).
+"""Check the transaction index against the ABORT markers of its segment (I21 to I24).
 
 Entries and markers both rise by offset, so that the two are merged as the log is read, and no list
 grows with the file. What a broker may lawfully have written otherwise than a replay of the log
@@ -143,7 +143,7 @@ class TransactionIndexCheck:
         return None
 
     def _put_aside(self, slot: _Slot) -> None:
-        # One that repeats another is out of order, which the file's own problems tell of.
+        # One that repeats another is out of order, which the file's own problems report.
         if len(self._odd) < _KEPT and slot.entry.last_offset not in self._named:
             self._odd.append(slot)
 
@@ -263,7 +263,7 @@ class TransactionIndexCheck:
 
     def _leave_out_written(self, segment: SegmentScan) -> None:
         """Leave out markers whose entries were written since the index was opened, or stand out
-        of order, which the file's own problems tell of.
+        of order, which the file's own problems report.
         """
         if not self._missing:
             return

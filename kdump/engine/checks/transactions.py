@@ -1,4 +1,4 @@
-"""The control batches that end transactions, and others (F29)."""
+"""Check control batches, among them the markers that end transactions (F29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that one replica no longer has: removed by its cleaner, or lost?
+"""Decide whether records that one replica lacks were removed by its cleaner, or lost.
 
 Brokers compact at their own times. What a cleaner removes has a later record with the same key in
 the log (F28), is a tombstone or marker past its time, or belongs to an aborted transaction. So a

@@ -1,4 +1,4 @@
-"""The differences between replicas: told apart, put together where they adjoin, and counted."""
+"""Collect differences between replicas: merge adjacent ones, and count them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data directories around replicas, each listed once for all of its partitions."""
+"""List the data directories around replicas, each once for all of its partitions."""
 
 from __future__ import annotations
 

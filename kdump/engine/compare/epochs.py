@@ -1,4 +1,4 @@
-"""Leader epochs of replicas: where each began, and up to where two logs have a common history.
+"""Find where each leader epoch began in replicas, and how far their history is common.
 
 A follower that meets a new leader asks where its own last epoch ended there, and cuts its log to
 the smaller of both ends (KIP-101). So the largest epoch that all have, and the smallest of its

@@ -1,4 +1,4 @@
-"""What may differ between replicas, how bad each is, and what a comparison comes to in one word."""
+"""The kinds of differences between replicas, their severity, and the verdicts."""
 
 from __future__ import annotations
 

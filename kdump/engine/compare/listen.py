@@ -1,4 +1,4 @@
-"""What a walk over replicas finds, told apart: what is normal between brokers, and what is not."""
+"""Classify what a walk over replicas finds: usual between brokers, or a difference."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ class Listener(Report):
                 kind = kinds.BATCH
                 other = next(one for one in streams if one is not stream)
                 if other.cursor.replica.number < stream.cursor.replica.number:
-                    continue  # told of once
+                    continue  # reported once
             else:
                 kind = kinds.DAMAGED if each.damaged else kinds.NOT_COMPARED
             entry = each.entry

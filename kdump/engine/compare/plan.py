@@ -1,4 +1,4 @@
-"""What is to be compared: the same partition under several paths."""
+"""Plan a comparison: find the same partition under several paths."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What is compared, and how much is told of it. `shown` are differences for each partition."""
+    """What is compared, and how much of it is reported: `shown` differences of each partition."""
 
     topic: str | None = None
     partition: int | None = None

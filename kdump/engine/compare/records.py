@@ -1,4 +1,4 @@
-"""Batches that are not the same in all replicas, compared record by record."""
+"""Compare record by record the batches that are not the same in all replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One replica of a partition, read from front to back: its batches, its holes, its leader epochs.
+"""Read one replica of a partition: its batches, unusable ranges and leader epochs.
 
 What comes out are blocks of headers whose offsets rise from one to the next, whatever the bytes
 say, and between them the places at which nothing can be used. Nothing is decompressed here.

@@ -1,4 +1,4 @@
-"""Differences as they are reported: by kind, with both sides, and with what nobody can read."""
+"""Report differences by kind, with both sides, and ranges that no replica can read."""
 
 from __future__ import annotations
 

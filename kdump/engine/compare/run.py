@@ -1,4 +1,4 @@
-"""A comparison of replicas: plan, one step for each partition, and what it all comes to."""
+"""Run a comparison of replicas: plan, one step for each partition, then the summary."""
 
 from __future__ import annotations
 

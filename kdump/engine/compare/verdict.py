@@ -1,4 +1,4 @@
-"""Replicas of one partition: compared, and what that comes to, in one word and in a sentence."""
+"""Compare the replicas of one partition and give a verdict, with its explanation."""
 
 from __future__ import annotations
 

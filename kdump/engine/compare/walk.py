@@ -1,4 +1,4 @@
-"""Replicas of one partition read side by side, in the order of their offsets.
+"""Read the replicas of one partition side by side, in the order of their offsets.
 
 Where all have the same headers (offsets, size, checksum, leader epoch), whole stretches of columns
 are compared at once and nothing is opened: a checksum stands for the bytes below it. Where they

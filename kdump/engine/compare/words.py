@@ -1,4 +1,4 @@
-"""A comparison in a sentence or two: what differs, whose copy is sound, what a restart does."""
+"""Explain a comparison in a sentence or two: what differs, whose copy is sound, what next."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dump of `.kafka` files (0.6, 0.7): messages, entries, or their bytes under the glass.
+"""Dump `.kafka` files (0.6, 0.7): messages, entries, or annotated bytes.
 
 An offset is a byte position here: that of the segment and that in the file, added (F1). All
 messages of a wrapper share the offset where the wrapper starts (F4).
@@ -40,7 +40,7 @@ def pre08_items(
 ) -> Iterator[Item]:
     """Yield what lies in a `.kafka` file, in order, and findings where something is wrong.
 
-    `mode` is `records`, `batches` or `hex`. `limit` bounds the plain text of a compressed entry,
+    `mode` is `records`, `batches` or `hex`. `limit` bounds the uncompressed bytes of an entry,
     and the largest entry held in memory, in bytes. Entries that start in
     [`from_offset`, `to_offset`) are shown; there is no index, so what lies before is walked over.
     A broken entry shows as its header, with `crc_valid` false, whatever the mode.
@@ -192,7 +192,7 @@ def _crc_words(gap: Pre08Gap, entry: Entry) -> str:
     flip = bitflip.find_flip(entry.crc, entry.computed_crc, size, bitflip.CRC32_POLYNOMIAL)
     if flip is None:
         return words
-    if flip.position is None:  # in the stored sum, whose lowest byte comes last
+    if flip.position is None:  # in the stored checksum, whose lowest byte comes last
         byte, bit = payload - 1 - flip.bit // 8, flip.bit % 8
     else:
         byte, bit = payload + flip.position, flip.bit

@@ -1,4 +1,4 @@
-"""What `kdump dump` shows: the rows under some paths, in order, with findings in between."""
+"""Yield what `kdump dump` shows: rows under some paths, in order, findings in between."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading one split: what a worker does, whichever driver runs it."""
+"""Read one split: the step of a worker, whichever driver runs it."""
 
 from __future__ import annotations
 

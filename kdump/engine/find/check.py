@@ -1,4 +1,4 @@
-"""`--check`: the answer of a scan from the first byte on, beside the one the indexes led to.
+"""Compare the answer of a lookup with that of a scan from the first byte on (`--check`).
 
 A scan and a lookup may lawfully differ for times: a broker searches one segment only, and says
 "none" where that one has nothing (L18). Any other difference means that an index lies.

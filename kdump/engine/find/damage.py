@@ -1,4 +1,4 @@
-"""An offset whose lookup meets damage: what can be read from disk, and where consumers go on."""
+"""Describe damage that a lookup meets: what can be read, and where consumers go on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The last touches of a lookup row."""
+"""Make members that all lookup rows share: index entry, error, steps."""
 
 from __future__ import annotations
 

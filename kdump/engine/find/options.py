@@ -1,4 +1,4 @@
-"""What a lookup is asked for."""
+"""Options of a lookup."""
 
 from __future__ import annotations
 

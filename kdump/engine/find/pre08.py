@@ -1,4 +1,4 @@
-"""Lookups in `.kafka` files (0.6, 0.7): an offset is a byte position, a time a file's (F1, L10)."""
+"""Look up offsets and times in `.kafka` files (0.6, 0.7), by position and file time (F1, L10)."""
 
 from __future__ import annotations
 

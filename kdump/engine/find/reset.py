@@ -1,4 +1,4 @@
-"""What may stand in a reset plan, which another program carries out."""
+"""Decide what may stand in a reset plan, which another program carries out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kdump find-offset` and `kdump find-time` answer for one partition: a row, and findings.
+"""Answer `find-offset` and `find-time` for one partition: a row, and findings.
 
 The lookups themselves are in `lookup` and `time_lookup`; here rows are built, and under `--check` a
 scan of the log stands beside what the indexes led to.

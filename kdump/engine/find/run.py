@@ -1,4 +1,4 @@
-"""`find-offset` and `find-time` over many partitions: plan, one step for each, answers in order.
+"""Run `find-offset` and `find-time` over many partitions, answers in order.
 
 The plan lists no more than it must to know the partitions. The step lists its partition itself, so
 that what it answers is of one moment, and an item is small enough to be sent to many machines.

@@ -1,4 +1,4 @@
-"""Where a consumer fails on what a fetch hands out: brokers look at no checksum, consumers do."""
+"""Find where a consumer fails on a fetched batch: it verifies checksums, brokers do not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The bytes of one log entry under the glass: every field, its position, value and meaning.
+"""Annotate the bytes of one log entry: every field, its position, value and meaning.
 
 Decodes as far as it goes, whatever the bytes are; then a line says why it stopped, and the rest
-follows as plain bytes. Nothing here raises on data. Unlike the kernels this reads field by field,
+follows as bytes. Nothing here raises on data. Unlike the kernels this reads field by field,
 for one entry that a person asked to see.
 """
 
@@ -61,7 +61,7 @@ def hex_lines(
     """Annotate one entry that starts at file position `position` and whose bytes are `data[0:]`.
 
     `header` is its row of batch columns, sums checked. `data` may hold less than the entry, or
-    more. `limit` bounds the plain text of a compressed entry, in bytes.
+    more. `limit` bounds the uncompressed bytes of a compressed entry.
     """
     view = memoryview(data).cast("B")
     if not header.count:
@@ -100,7 +100,7 @@ def gap_hex_lines(
 def pre08_hex_lines(
     data: bytes | bytearray | memoryview, position: int, *, limit: int = DEFAULT_LIMIT
 ) -> tuple[str, ...]:
-    """Annotate one entry of a `.kafka` file (0.6, 0.7); its sum is computed here."""
+    """Annotate one entry of a `.kafka` file (0.6, 0.7); its checksum is computed here."""
     view = memoryview(data).cast("B")
     size = 4 + int.from_bytes(view[:4], "big", signed=True)
     lines = Lines(max(size, len(view)))
@@ -199,7 +199,7 @@ def _crc_remark(lines: Lines, row: BatchHeader) -> str:
 
 
 def _flipped(lines: Lines, row: BatchHeader) -> None:
-    """Name the one flipped bit that explains a wrong sum, if one does."""
+    """Name the one flipped bit that explains a wrong checksum, if one does."""
     start = row.format.crc_start
     covered = row.size_bytes - start
     if not row.flags & c.CRC_BAD or row.flags & c.TOO_SMALL or covered <= 0:
@@ -208,7 +208,7 @@ def _flipped(lines: Lines, row: BatchHeader) -> None:
     flip = bitflip.find_flip(row.crc, row.computed_crc, covered, polynomial)
     if flip is None:
         return
-    if flip.position is None:  # the stored sum's lowest byte comes last
+    if flip.position is None:  # the stored checksum's lowest byte comes last
         at, bit = row.format.crc_position + 3 - flip.bit // 8, flip.bit % 8
     else:
         at, bit = start + flip.position, flip.bit

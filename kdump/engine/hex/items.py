@@ -1,4 +1,4 @@
-"""From what a reader shows of a log to annotated bytes: `dump --hex`."""
+"""Turn what a reader of a log yields into annotated bytes: `dump --hex`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def hex_items(
 ) -> Iterator[HexText | Finding]:
     """Yield the bytes of each entry whose header comes by, and of what has none.
 
-    `limit` bounds what is read of one entry and its plain text, in bytes.
+    `limit` bounds what is read of one entry, and its uncompressed bytes.
     """
     for item in items:
         if isinstance(item, BatchChunk):

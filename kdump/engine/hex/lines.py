@@ -1,4 +1,4 @@
-"""Lines of annotated bytes: position, bytes, field name, value, remark.
+"""Collect lines of annotated bytes: position, bytes, field name, value, remark.
 
 Everything from the log reaches a line as hex digits or printable ASCII; no line is longer than 100
 columns; long fields are shown by their ends, and a line says how much lies between.
@@ -23,7 +23,7 @@ _ASCII = bytes(byte if 0x20 <= byte < 0x7F else _DOT for byte in range(256))
 
 
 class Lines:
-    """Collects lines. `mark` stands before each position: + in the entry, = in its plain text."""
+    """Collects lines. `mark` goes before each position: + in the entry, = in uncompressed bytes."""
 
     def __init__(self, size_bytes: int, mark: str = "+", out: list[str] | None = None) -> None:
         self.lines: list[str] = [] if out is None else out
@@ -37,7 +37,7 @@ class Lines:
         return len(self.lines) >= MAX_LINES
 
     def within(self, size_bytes: int) -> Lines:
-        """Go on in the plain text of what was compressed, whose positions count from its start."""
+        """Go on in uncompressed bytes, whose positions count from their own start."""
         return Lines(size_bytes, "=", self.lines)
 
     def at(self, position: int) -> str:

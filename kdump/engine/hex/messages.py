@@ -1,4 +1,4 @@
-"""Messages before v2, field by field, as lines of annotated bytes: v0 and v1 (F6-F17), 0.7 (F2)."""
+"""Annotate messages of magic 0 and 1 (F6-F17) and of 0.7 (F2), field by field."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PACKED_BYTES = 64
 
 
 class Opened(NamedTuple):
-    """Plain text, and in words why it ends early, if it does."""
+    """Uncompressed bytes, and in words why it ends early, if it does."""
 
     data: memoryview
     words: str
@@ -46,7 +46,7 @@ def open_packed(
     *,
     broken_lz4_header: bool = False,
 ) -> Opened | None:
-    """Sum up the codec stream in `span` of the view and open it; None where nothing came out."""
+    """Describe the codec stream in `span` of the view and open it; None where nothing came out."""
     start, end = span
     packed = view[start:end]
     opened = compression.decompress(codec, packed, limit, broken_lz4_header=broken_lz4_header)
@@ -55,14 +55,14 @@ def open_packed(
         word = reasons.NAMES[opened.reason]
         words = f"{word}: {opened.detail}" if opened.detail else word
     size = f"{len(opened.data):,} bytes" if opened.data is not None else "nothing"
-    lines.text(f"packed with {name}: {len(packed):,} bytes → {size}")
+    lines.text(f"compressed with {name}: {len(packed):,} bytes → {size}")
     lines.rows(start, packed[:_PACKED_BYTES])
     if len(packed) > _PACKED_BYTES:
-        lines.text(f"… {len(packed) - _PACKED_BYTES:,} more packed bytes")
+        lines.text(f"… {len(packed) - _PACKED_BYTES:,} more compressed bytes")
     if opened.data is None:
         lines.stop(start, words)
         return None
-    lines.text(f"in the plain text (= marks its positions) of {len(opened.data):,} bytes:")
+    lines.text(f"uncompressed, {len(opened.data):,} bytes (= marks positions in them):")
     return Opened(memoryview(opened.data), words)
 
 
@@ -155,7 +155,7 @@ def _attributes_words(attributes: int, read: Format) -> str:
 
 
 def messages(lines: Lines, view: memoryview, wrapper_offset: int, wrapper_layout: int) -> None:
-    """Write the messages inside a wrapper, from its plain text (F13-F17)."""
+    """Write the messages inside a wrapper, from its uncompressed bytes (F13-F17)."""
     end = len(view)
     base, _, count, reason = kernels.inner_base(view, 0, end, wrapper_offset, wrapper_layout)
     if reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
@@ -210,7 +210,7 @@ def pre08_entry(
 ) -> int:
     """Write the 0.6 or 0.7 entry at `at`, wrappers opened; return the position behind it, -1: none.
 
-    `left` holds how many bytes of plain text may still be made.
+    `left` holds how many uncompressed bytes may still be made.
     """
     entry, reason = pre08.read_entry(view, at, end)
     if entry is None:

@@ -1,4 +1,4 @@
-"""The records of a v2 batch, field by field, as lines of annotated bytes (F23, F24, F29)."""
+"""Annotate the records of a v2 batch, field by field (F23, F24, F29)."""
 
 from __future__ import annotations
 

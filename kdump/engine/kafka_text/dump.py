@@ -1,4 +1,4 @@
-"""What `--format kafka` prints: files one by one as kafka-dump-log 4.1.1 dumps them (D1 to D7)."""
+"""Dump files one by one as kafka-dump-log 4.1.1 does: `--format kafka` (D1 to D7)."""
 
 from __future__ import annotations
 

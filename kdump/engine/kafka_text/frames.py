@@ -1,4 +1,4 @@
-"""Entries of a log file as `kafka-dump-log` sees them: framed by their lengths alone (D2, D4)."""
+"""Frame the entries of a log file by their lengths alone, as kafka-dump-log does (D2, D4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Index files as `kafka-dump-log` prints and checks them (D5 to D7)."""
+"""Print and check index files as kafka-dump-log does (D5 to D7)."""
 
 from __future__ import annotations
 

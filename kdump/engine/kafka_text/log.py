@@ -1,4 +1,4 @@
-"""One log file as `kafka-dump-log` walks it (D2 to D4).
+"""Walk one log file as kafka-dump-log does (D2 to D4).
 
 The tool frames entries by their lengths alone, whatever their checksums say, and decodes what lies
 in them all the same. Where it would die of an exception, a finding says why, and the walk goes on

@@ -1,4 +1,4 @@
-"""Pairs of numbers for the reports that kafka-dump-log prints when it has read everything.
+"""Keep pairs of numbers for the reports that kafka-dump-log prints at its end.
 
 A hostile file gives one for every few bytes, so they are kept as bare numbers, and those that
 there is no room for are only counted.

@@ -1,4 +1,4 @@
-"""What stops a broker over a whole data directory: one partition, a directory's name, a double."""
+"""Find what stops a start over a whole data directory: a partition, a name, a duplicate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cut takes away: records counted, as far as what goes can still be read."""
+"""Count the records that a cut would remove, as far as they can still be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of a broker of 0.7 or older: contiguity, and recovery of the last file (F5, S1)."""
+"""Predict the start of a broker of 0.7 or older: contiguity, the last file (F5, S1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`verify --predict`: what the next start of a broker would do with each partition.
+"""Predict what the next start of a broker would do with each partition.
 
 The start is gone through as the broker goes through it, on what it would read and nothing else:
 `loading` has the steps, `segment` one segment's recovery, `read` the way

@@ -1,4 +1,4 @@
-"""Which partitions a start sets aside, because the cluster does not know them (R11).
+"""Find the partitions that a start sets aside as unknown to the cluster (R11).
 
 Only the cluster's metadata log tells, and it lies in one of the broker's data directories. Without
 it a partition is believed to be known if a checkpoint of its data directory names it.

@@ -1,4 +1,4 @@
-"""What a forecast comes to: a finding where a start loses records or fails, and the sum of all.
+"""Make findings of predictions that lose records or fail, and sum all of them up.
 
 How long recovery takes, a disk cannot tell. The estimate divides the bytes to be read by a rate,
 and says which: each of a data directory's recovery threads takes a partition at a time, and the

@@ -1,1 +1,1 @@
-"""Reading logs from front to back: segments, ranges, damage, the files beside them."""
+"""Read logs from front to back: segments, ranges, damage, and the files beside them."""

@@ -1,4 +1,4 @@
-"""Reading beside a broker: a pace to keep, and no pages left in the cache that were not there.
+"""Read files beside a broker: slowly enough, and without filling the page cache.
 
 A broker serves most fetches from the page cache. A scan that reads a whole data directory would
 push those pages out, so what the scan alone brought in is given back behind it, some megabytes at

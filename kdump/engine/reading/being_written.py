@@ -1,4 +1,4 @@
-"""Whether a broker is writing a log just now: its last entry may not be there in full yet."""
+"""Decide whether a broker is writing a log: its last entry may then be incomplete."""
 
 from __future__ import annotations
 

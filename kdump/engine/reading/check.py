@@ -1,6 +1,6 @@
 """Checks: small objects fed from one scan of a partition, in log order.
 
-The scan (`engine/scan.py`) walks each segment once and hands every check the same events:
+The scan (`engine/reading/scan.py`) walks each segment once and hands every check the same events:
 
     begin(segment)          a segment's log is about to be read
     run(segment, run)       sound batches as columns; flags tell which break a shallow rule
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Oversize, Run
 
 
-#: So many of a partition are told of one by one; what comes on top is counted.
+#: So many of a partition are reported one by one; what comes on top is counted.
 FINDINGS_A_CODE = 1000
 
 

@@ -1,4 +1,4 @@
-"""From what a walk could not use, or flagged, to findings: what it is, where, and what is lost."""
+"""Make findings of what a walk could not use or flagged: what it is, where, what is lost."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def _crc_words(gap: Gap) -> str:
     else:
         words += " (too large for a second opinion)."
     if gap.size_bytes != size:
-        return words  # the sum is of bytes that may not be the entry's
+        return words  # the checksum is of bytes that may not be the entry's
     from kdump.record import bitflip
 
     polynomial = bitflip.POLYNOMIALS[read.crc_kind]
@@ -206,7 +206,7 @@ def _crc_words(gap: Gap) -> str:
     if flip is None:
         return words
     if flip.position is None:
-        # The stored sum is big-endian: its lowest byte comes last.
+        # The stored checksum is big-endian: its lowest byte comes last.
         at = gap.position + read.crc_position
         byte, bit = at + 3 - flip.bit // 8, flip.bit % 8
     else:
@@ -237,7 +237,7 @@ def flag_findings(
         past_end = last >= end
         if past_end or (last_offset < first and (first <= last or flags & c.DELTA_COUNT)):
             # Above the entry before it: flagged for one further back that lies too high, or for
-            # a last offset delta below 0, which is told of by another code.
+            # a last offset delta below 0, which is reported by another code.
             flags &= ~c.OFFSET_NOT_RISING
         count = batches.records_count(row)
         for wrong, code, expected, actual in (

@@ -1,4 +1,4 @@
-"""The rows of the small files: index entries, producer states, checkpoints, properties.
+"""Yield the rows of small files: index entries, producer states, checkpoints, properties.
 
 What is damaged stays visible. Slots of an index are rows up to where the written entries end; the
 preallocated zeros behind them are none. Old slots that a truncation left before those zeros are

@@ -1,4 +1,4 @@
-"""Batches in a row of one leader epoch, and when one is odd between its neighbours."""
+"""Spans of batches with one leader epoch, and whether one contradicts its neighbours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Batches whose leader epoch their neighbours contradict, as they come by in a dump.
+"""Report batches of a dump whose leader epoch contradicts their neighbours'.
 
 The field lies outside the checksum. Held against each other are batches that were read; `verify`
-also knows the whole partition and its checkpoint, and tells of more.
+also knows the whole partition and its checkpoint, and reports more.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which batches and records of a chunk a user asked for."""
+"""Filter batches and records of a chunk by what the user asked for."""
 
 from __future__ import annotations
 

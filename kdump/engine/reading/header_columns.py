@@ -1,4 +1,4 @@
-"""The headers of a sound piece of a log, packed: what a walk over it leaves for the judge.
+"""Pack the headers of a sound part of a log, for checks that run in another process.
 
 Whoever reads a piece sends this to whoever judges the whole partition, who hands the checks the
 very runs that a walk over the log would: the same batches in each, since some checks look at a run

@@ -1,4 +1,4 @@
-"""Joins the headers of a walk, so that what looks at them is called once for many blocks."""
+"""Join the headers of a walk, so that what looks at them is called once for many blocks."""
 
 from __future__ import annotations
 

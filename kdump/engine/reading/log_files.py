@@ -1,4 +1,4 @@
-"""Which logs of a partition a range of offsets or times touches."""
+"""Choose the logs of a partition that a range of offsets or times touches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of partitions is asked for."""
+"""Options of reading: which part of partitions to read, and how."""
 
 from __future__ import annotations
 

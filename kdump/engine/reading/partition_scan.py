@@ -1,4 +1,4 @@
-"""One partition and its segments while they are scanned: what checks may ask."""
+"""The state of a scan: one partition and its segment at hand, as checks see them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class PartitionScan:
     """One partition and what its checks may ask for.
 
     `directory` is the data directory around it, if it can be listed. `now_ms` is the time of the
-    run; `limit` bounds a batch's plain text in bytes; `deep`: records are read too; `quick`: no
+    run; `limit` bounds a batch's uncompressed bytes; `deep`: records are read too; `quick`: no
     log is read from end to end. `pace` is called with the bytes of each read, and may sleep.
     `leave_out` says of a base offset and path that the log is not to be read, by giving the
     findings already known of it; None: it is read. `left_out` are the base offsets of those.

@@ -1,4 +1,4 @@
-"""Attribute bits that no format has a meaning for: readers pass over them, whoever set them."""
+"""Report attribute bits without a meaning in any format, which readers ignore."""
 
 from __future__ import annotations
 

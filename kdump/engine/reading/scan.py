@@ -1,4 +1,4 @@
-"""One scan of a partition: every segment's log read once, every check fed from it."""
+"""Scan a partition: read every segment's log once and feed every check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where to start reading, and what to leave out: what an index says, once the log confirmed it."""
+"""Choose the position to start reading at: what an index says, if the log confirms it."""
 
 from __future__ import annotations
 

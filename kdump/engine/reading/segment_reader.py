@@ -1,4 +1,4 @@
-"""One log file as chunks of rows and findings: what dump shows of it."""
+"""Read one log file as chunks of rows and findings, for `dump`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SegmentReader:
     """Reads one file. `want_records` False gives headers only; `deep` opens wrappers to do so.
 
     `base_offset` is that of the file's name (None: a snapshot), `next_base` the next segment's;
-    `limit` bounds the plain text of a batch in bytes.
+    `limit` bounds the uncompressed bytes of a batch.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What it means that a batch's sequence number does not follow its producer's last one (R7, R10).
+"""Classify sequence numbers that do not follow their producer's last one (R7, R10).
 
 A broker takes the next number, or in a new epoch 0; all else it refuses, unless it has forgotten
 the producer. That happens when the producer was idle for producer.id.expiration.ms, and before 2.5

@@ -1,4 +1,4 @@
-"""The two edges of a piece of a log that was read by itself, and whether pieces meet."""
+"""The edges of a part of a log that was read by itself, and whether parts meet."""
 
 from __future__ import annotations
 

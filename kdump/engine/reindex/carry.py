@@ -1,4 +1,4 @@
-"""What `reindex` decides about one file, and how it carries that out."""
+"""Decide what `reindex` does with one file, and do it."""
 
 from __future__ import annotations
 

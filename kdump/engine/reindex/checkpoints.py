@@ -1,4 +1,4 @@
-"""The offset checkpoints of a data directory that a broker cannot read, from what is left of them.
+"""Rebuild offset checkpoints that a broker cannot read from what is left of them.
 
 No log tells a high watermark, a recovery point, or how far records were deleted. What the logs do
 tell is which lines cannot be true. So a file is written anew from its good lines: those of

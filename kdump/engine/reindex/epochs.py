@@ -1,4 +1,4 @@
-"""`leader-epoch-checkpoint` from a log: which epoch began at which offset, as far as batches say.
+"""Rebuild `leader-epoch-checkpoint` from the leader epochs of a log's batches.
 
 Recovery notes an epoch at the first batch of a higher one (R2). What a log cannot tell: an epoch
 in which nothing was written, and where one began whose first batches compaction or retention

@@ -1,4 +1,4 @@
-"""Whether an index is sound: no lookup goes wrong by it, though a rebuilt one may look otherwise.
+"""Decide whether an index is sound: no lookup goes wrong by it.
 
 Which offsets and how many entries brokers wrote changed over the years (I9, I14), and a restart, a
 follower's fetches and the cleaner space them otherwise than recovery does (R4). An index is left

@@ -1,4 +1,4 @@
-"""What a rebuild is asked for, and one job of it."""
+"""Options of a rebuild, and one item of its plan."""
 
 from __future__ import annotations
 

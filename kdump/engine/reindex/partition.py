@@ -1,4 +1,4 @@
-"""One partition under `reindex`: its segments in order, each planned and, if asked, written."""
+"""Rebuild one partition: plan each segment in order and, if asked, write."""
 
 from __future__ import annotations
 

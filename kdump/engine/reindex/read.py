@@ -1,4 +1,4 @@
-"""One walk over a segment's log: what recovery would write, what is there, and where it stops."""
+"""Walk a segment's log once: what recovery would write, what is there, where it stops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When `reindex` changes nothing: who may be at work here, whose files they are, where they lie."""
+"""Refuse to change files: a broker may be running, they are not ours, or not writable."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The only writer in data directories: a new file beside the old, the old one kept, then a rename.
+"""Replace index files: the only module that writes in data directories.
 
-How a file is written and put in place is told in `kdump.writing`; here stands what is more than
-that where a broker's files are replaced.
+How a file is written and put in place is described in `kdump.writing`; here stands what is more
+than that where a broker's files are replaced.
 
     NAME.kdump-tmp    the new file: written, given the old one's owner and times, flushed
     NAME.bak-<UTC>    the old file: a second link to it, flushed with the directory

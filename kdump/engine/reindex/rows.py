@@ -1,4 +1,4 @@
-"""The rows of `kdump reindex`: what is there, what would be, and where the two first differ."""
+"""Make the rows of `kdump reindex`: what is there, what would be, the first difference."""
 
 from __future__ import annotations
 

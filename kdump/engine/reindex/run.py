@@ -1,4 +1,4 @@
-"""`reindex`: what recovery would write in the place of each index, and, if asked, writing it.
+"""Run `reindex`: plan what recovery would write and, if asked, write it.
 
 One walk over each segment's log builds what a broker's recovery would write and holds what is
 there against the log. Sound files are left alone. Where the log itself is damaged so that a broker

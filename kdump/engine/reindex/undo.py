@@ -1,4 +1,4 @@
-"""`reindex --undo`: the files that the newest run put aside, back under their names."""
+"""Undo `reindex`: put back the files that the newest run put aside."""
 
 from __future__ import annotations
 

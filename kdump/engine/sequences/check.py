@@ -1,4 +1,4 @@
-"""Following the producers of one partition: each batch's sequence number against the one before."""
+"""Follow the producers of one partition, batch by batch, by their sequence numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Gaps and repeats in the sequence numbers of producers, told by the headers of batches.
+"""Run `sequences`: gaps and repeats in producers' sequence numbers, from batch headers.
 
 A partition is one item: numbers are followed from segment to segment. The rules are those of
-`rules.py`, the state is that of `producer_state.py`, and the log is read as `verify` does.
+`reading/sequence_rules.py`, the state is that of `broker/producer_state.py`, and the log is read as
+`verify` does.
 """
 
 from __future__ import annotations

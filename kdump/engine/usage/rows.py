@@ -1,4 +1,4 @@
-"""The rows of `usage`: one for each group, the largest first, and what they come to together."""
+"""Make the rows of `usage`: one for each group, the largest first, and the summary."""
 
 from __future__ import annotations
 

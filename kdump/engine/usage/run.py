@@ -1,4 +1,4 @@
-"""What takes up the bytes of logs: totals by topic, partition, producer, codec or key.
+"""Run `usage`: total logs by topic, partition, producer, codec or key.
 
 All but keys are told by the headers of batches, and nothing is opened; by key every record is
 read. A split is one step, and gives the totals of its own groups; these are put together in the

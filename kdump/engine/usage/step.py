@@ -1,4 +1,4 @@
-"""Counting one split: the step of `usage`, pure and alike in every driver."""
+"""Count one split: the step of `usage`, pure and the same in every driver."""
 
 from __future__ import annotations
 

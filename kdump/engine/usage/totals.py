@@ -1,4 +1,4 @@
-"""Totals of very many groups in bounded memory: exact while there is room, then with a bound.
+"""Total very many groups in bounded memory: exactly while there is room, then with a bound.
 
 Each group has the numbers of `kernels.columns` (T_...), laid out in one array. When there are more
 groups than may be kept, the smallest half is dropped, and `floor` is the largest total that any of

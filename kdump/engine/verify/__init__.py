@@ -1,1 +1,1 @@
-"""`verify`: the plan, the work on one partition, and what all of it comes to."""
+"""`verify`: the plan, the work on one partition, and the summary."""

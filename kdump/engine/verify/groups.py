@@ -1,4 +1,4 @@
-"""What verify found in many data directories, summed up by broker, by topic, or by both."""
+"""Total the findings of many data directories by broker, by topic, or by both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More than one look at a partition that a broker works on, so that nothing is charged wrongly.
+"""Verify again what changed meanwhile, and drop findings that a live broker explains.
 
 A broker appends, rolls, compacts, deletes and truncates while its files are read one after
 another: an index of before does not fit a log of after, a log is there before its index is. So a

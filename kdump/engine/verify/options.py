@@ -1,4 +1,4 @@
-"""What verify is asked for."""
+"""Options of verify."""
 
 from __future__ import annotations
 

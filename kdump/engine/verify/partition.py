@@ -1,4 +1,4 @@
-"""`verify`: what is wrong in partitions and data directories, each thing once.
+"""Verify one partition: run all checks over one scan of it.
 
 One partition is one unit of work: `verify_partition` is pure, takes what a plan says and gives a
 picklable result, so that drivers may run many at once. Of a huge one the closed logs may have been

@@ -1,7 +1,7 @@
-"""Huge partitions of a run of verify, read in pieces before they are judged as one.
+"""Read huge partitions in parts, in parallel, before they are checked as one.
 
 A partition is judged by one process, since what is found depends on all that lies before. But most
-of the work is to read, to sum and to decode, and of a sound log nothing is left of that but the
+of the work is to read, to check and to decode, and of a sound log nothing is left of that but the
 headers of its batches. So the closed logs of a large partition are cut as `splits` does, the
 pieces are walked by whoever is idle, and what they leave (`Walked`) goes with the partition's item
 to the one that judges it, who replays it to the checks in place of reading.

@@ -1,4 +1,4 @@
-"""What a run of verify is to look at: one item a partition, and the segments it leaves out.
+"""Plan a run of verify: one item a partition, and the segments it leaves out.
 
 The plan only lists. A partition is listed again when its turn comes, so that a long run judges
 what is there then, and an item stays small.

@@ -1,4 +1,4 @@
-"""`verify --predict`: the prediction for each partition, and what only all of a broker's show."""
+"""Predict for `verify --predict`: each partition, then all of a broker's together."""
 
 from __future__ import annotations
 

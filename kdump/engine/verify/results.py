@@ -1,4 +1,4 @@
-"""What verifying one partition yields."""
+"""The result of verifying one partition."""
 
 from __future__ import annotations
 

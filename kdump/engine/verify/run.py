@@ -1,4 +1,4 @@
-"""A whole run of verify: plan, one step for each partition, and what they come to together."""
+"""Run verify: plan, one step for each partition, then checks of all of them together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One piece of a huge partition, walked by itself: what a worker of verify does before the others.
+"""Walk one part of a huge partition in a worker of verify.
 
 It frames and sums, and with `--deep` decodes, as a scan does. Where everything is sound the headers
 are packed for whoever judges the partition; anything else ends it, and the seam says so.

@@ -1,4 +1,4 @@
-"""What earlier runs of verify have seen, so that a sealed segment is read once and not every night.
+"""Remember what earlier runs of verify read, so that a sealed segment is read once.
 
     {"row":"verify-state","version":1,"kdump":"0.1.0"}
     {"path":"/var/lib/kafka/orders-7","segments":[[48230114,"9f0c…",1,1763719200,[]],…]}

@@ -1,1 +1,1 @@
-"""Running work: plans cut into splits, workers, pace and progress."""
+"""Run work: plans cut into splits, workers, pace and progress."""

@@ -1,4 +1,4 @@
-"""How fast the work may go, and how far it has come; both may be shared by several processes."""
+"""Limit the pace of work and count its progress, across processes."""
 
 from __future__ import annotations
 

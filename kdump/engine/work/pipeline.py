@@ -1,4 +1,4 @@
-"""Plan, step, merge: work cut into items, each done by itself, put together in order.
+"""Run a plan: do each item by itself, here or in workers, and keep the order.
 
     plan     yields items: small, picklable, with the bytes each will read
     step     does one item: a pure function of the item and the files, `step(item, pace)`

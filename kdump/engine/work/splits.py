@@ -1,4 +1,4 @@
-"""Splits: pieces of data directories that workers read alone, and whether their results fit.
+"""Cut data directories into splits that workers read alone, and check that results fit.
 
 Small segments of a partition are packed into one split, a huge one is cut. Planning only lists and
 asks for sizes; where a cut lies exactly, the worker finds out: at the first position behind the

@@ -1,4 +1,4 @@
-"""The walk over log entries: where each lies, what its header says, whether it is sound."""
+"""Walk over log entries: where each is, what its header says, whether it is sound."""
 
 from __future__ import annotations
 

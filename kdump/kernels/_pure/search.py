@@ -1,4 +1,4 @@
-"""The next believable entry behind damage."""
+"""Find the next believable entry behind damage."""
 
 from __future__ import annotations
 
@@ -130,6 +130,6 @@ def _message(view: memoryview, size: int, magic: int) -> bool:
         return False
     at = fixed - 4 + max(key_size, 0)
     if at + 4 > len(view):
-        return True  # the sum will tell
+        return True  # the checksum decides
     value_size = I32.unpack_from(view, at)[0]
     return bool(-1 <= value_size <= size - at - 4)

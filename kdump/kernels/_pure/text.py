@@ -1,4 +1,4 @@
-"""Records and batches as JSON Lines."""
+"""Write records and batches as JSON Lines."""
 
 from __future__ import annotations
 

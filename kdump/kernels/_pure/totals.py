@@ -1,4 +1,4 @@
-"""Adding up bytes and records by what they belong to."""
+"""Add up bytes and records by group."""
 
 from __future__ import annotations
 
