@@ -24,11 +24,16 @@ class DirectoryFacts(NamedTuple):
 
 def facts_of(path: str) -> DirectoryFacts:
     """Read a data directory's `meta.properties`, if it has one, and ask for its lock."""
+    node_id, cluster_id = owner_of(path)
+    locked = None if places.is_uri(path) else lock.is_held(path)
+    return DirectoryFacts(path, node_id, cluster_id, locked)
+
+
+def owner_of(path: str) -> tuple[str | None, str | None]:
+    """Read the node and the cluster that a data directory is of; None where it does not say."""
     try:
         data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
         values = parse_meta_properties(data).values
     except (PathError, StoreError):
         values = {}
-    node_id = values.get("node.id") or values.get("broker.id")
-    locked = None if places.is_uri(path) else lock.is_held(path)
-    return DirectoryFacts(path, node_id, values.get("cluster.id"), locked)
+    return values.get("node.id") or values.get("broker.id"), values.get("cluster.id")

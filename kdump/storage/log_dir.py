@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
+from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import Checkpoint, PartitionOffset
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry
+
+#: What changes when a directory's entries do, or the checkpoints that are read of it. A start ends
+#: all that the mark of a clean stop says.
+_STAMPED = (
+    "",
+    names.CLEAN_SHUTDOWN,
+    names.LOG_START_CHECKPOINT,
+    names.REPLICATION_CHECKPOINT,
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.CLEANER_CHECKPOINT,
+)
+#: A listing of a store, which has no such stamps, is made anew after so long.
+_STORE_SECONDS = 30.0
+_MOST = 64  # directories held at one time
 
 
 class LogDir:
@@ -52,6 +69,11 @@ class LogDir:
         except OSError as error:
             raise PathError.from_os(path, error) from error
 
+    @cached_property
+    def node_id(self) -> str | None:
+        """The node that `meta.properties` names."""
+        return owner_of(self.path)[0]
+
     def offsets(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
         """Read one of the offset checkpoints (X3), once; None where a broker could not read it.
 
@@ -82,3 +104,60 @@ class LogDir:
             return places.stat(os.path.join(self.path, checkpoint)).st_mtime
         except OSError:
             return None
+
+
+class _Known(NamedTuple):
+    directory: LogDir | None
+    stamps: object
+    listed_at: float
+
+
+class LogDirs:
+    """Data directories, each listed once for all of its partitions, for as long as it stays so.
+
+    There may be many thousands of partitions in one, and each asks for its checkpoints. A listing
+    stands while inode, size and time of the directory and of its checkpoints do; in a store, where
+    to ask costs as much as to list, for half a minute.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Known] = {}
+
+    def around(self, partition: str) -> LogDir | None:
+        """Give the data directory that a partition's directory lies in; None: it is not listed."""
+        path = places.parent(partition)
+        stamps = None if places.is_uri(path) else _stamps(path)
+        now = time.monotonic()
+        known = self._known.get(path)
+        if known is not None and (
+            known.stamps == stamps if stamps is not None else now - known.listed_at < _STORE_SECONDS
+        ):
+            return known.directory
+        try:
+            found = LogDir.open(path)
+        except PathError:
+            found = None
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        self._known[path] = _Known(found, stamps, now)
+        return found
+
+    def forget(self) -> None:
+        """Begin anew, as each run does: what an earlier one saw may be long past."""
+        self._known.clear()
+
+
+#: In each worker its own.
+LOG_DIRS = LogDirs()
+
+
+def _stamps(directory: str) -> tuple[tuple[int, int, int] | None, ...]:
+    found: list[tuple[int, int, int] | None] = []
+    for name in _STAMPED:
+        try:
+            status = places.stat(os.path.join(directory, name))
+        except OSError:
+            found.append(None)
+        else:
+            found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return tuple(found)

@@ -13,7 +13,8 @@ from directories import DataDirectory
 
 from kdump.cli import cli
 from kdump.errors import KdumpError, PathError
-from kdump.storage import places
+from kdump.storage import log_dir, places
+from kdump.storage.log_dir import LogDirs
 from kdump.storage.targets import Selection, Target, resolve
 
 EVERYTHING = Selection()
@@ -161,3 +162,46 @@ def test_stray_segment_hides_no_partition(data: Path, command: str) -> None:
     assert read(run(command, data)[1]) == before
     (data / "orders-0" / "planted-1").mkdir()
     assert read(run(command, data / "orders-0")[1])[0] == before[0]
+
+
+def test_a_data_directory_is_listed_once_for_its_partitions(data: Path) -> None:
+    dirs = LogDirs()
+    listed = dirs.around(str(data / "orders-0"))
+    assert listed is not None
+    assert listed.path == str(data)
+    assert dirs.around(str(data / "users-3")) is listed
+    dirs.forget()
+    assert dirs.around(str(data / "users-3")) is not listed
+
+
+@pytest.mark.parametrize(
+    "name", [".kafka_cleanshutdown", "recovery-point-offset-checkpoint", "more-0"]
+)
+def test_a_data_directory_is_listed_anew_when_it_changed(data: Path, name: str) -> None:
+    dirs = LogDirs()
+    before = dirs.around(str(data / "orders-0"))
+    path = data / name
+    path.mkdir() if name == "more-0" else path.write_bytes(b"0\n0\n")
+    # A clock's tick may be longer than all this takes.
+    os.utime(data, ns=(0, 1))
+    after = dirs.around(str(data / "orders-0"))
+    assert after is not before
+    if name.endswith("checkpoint"):  # written over where it lies
+        path.write_bytes(b"0\n1\norders 0 5\n")
+        assert dirs.around(str(data / "orders-0")) is not after
+
+
+def test_around_nothing_there_is_no_data_directory(tmp_path: Path) -> None:
+    assert LogDirs().around(str(tmp_path / "gone" / "orders-0")) is None
+
+
+def test_a_listing_of_a_store_ages(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(places, "entries", lambda path: [])
+    dirs = LogDirs()
+    first = dirs.around("s3://bucket/data/orders-0")
+    now[0] = 29.0
+    assert dirs.around("s3://bucket/data/users-3") is first
+    now[0] = 31.0
+    assert dirs.around("s3://bucket/data/users-3") is not first

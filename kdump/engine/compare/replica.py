@@ -21,6 +21,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
+from kdump.storage.about import owner_of
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
@@ -63,10 +64,12 @@ class Replica:
         self, number: int, target: Target, directory: LogDir | None, *, pace: Pace, limit: int
     ) -> None:
         assert target.log is not None
+        around = places.parent(target.path)
         self.number = number
         self.path = target.path
         self.limit = limit
         self.segments = [each for each in target.log.logs if Kind.LOG in each.files]
+        self.node_id = owner_of(around)[0] if directory is None else directory.node_id
         self._target = target
         self._pace = pace
         self._key = (target.topic or "", target.partition or 0)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.compare.directories import forget
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Progress
@@ -18,6 +17,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.local_log import LocalLog
+from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def compare(
     """
     started = time.monotonic()
     progress = progress or Progress()
-    forget()
+    LOG_DIRS.forget()
     planned = plan(list(paths), options)
     yield from planned.errors
     items = planned.items

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
 from kdump.engine.compare.differences import Difference, side
-from kdump.engine.compare.directories import around
 from kdump.engine.compare.epochs import beyond, common, lineage
 from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
@@ -17,6 +16,7 @@ from kdump.engine.compare.walk import Cursor, walk
 from kdump.engine.compare.words import explained
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
+from kdump.storage.log_dir import LOG_DIRS
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
@@ -33,7 +33,7 @@ def compare_partition(
     """Yield the differences between replicas, then one `replica-comparison` row."""
     topic, partition = targets[0].topic, targets[0].partition
     replicas = [
-        Replica(number, target, around(target.path).directory, pace=pace, limit=options.limit)
+        Replica(number, target, LOG_DIRS.around(target.path), pace=pace, limit=options.limit)
         for number, target in enumerate(targets)
     ]
     old = any(each.is_pre08 for target in targets if target.log for each in target.log.logs)
@@ -120,11 +120,10 @@ def _lacking(kind: str, lost: Lost, replica: Replica, copy_from: str | None) -> 
 def _replica(
     replica: Replica, epochs: Sequence[tuple[int, int]], common_end: int, *, sound: bool
 ) -> dict[str, object]:
-    facts = around(replica.path).facts
     spans = beyond(replica.epochs.spans, common_end)
     return {
         "path": replica.path,
-        "node_id": facts.node_id,
+        "node_id": replica.node_id,
         "log_start": replica.start,
         "log_end": replica.end,
         "high_watermark": replica.high_watermark,

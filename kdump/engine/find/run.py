@@ -6,7 +6,6 @@ that what it answers is of one moment, and an item is small enough to be sent to
 
 from __future__ import annotations
 
-import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,9 +14,9 @@ from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding, finding
-from kdump.storage import names, places
+from kdump.storage import places
 from kdump.storage.local_log import LocalLog
-from kdump.storage.log_dir import LogDir
+from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -127,35 +126,8 @@ class _Partition(Target):
 
     def log_dir(self) -> LogDir | None:
         """The data directory around it, if it can be listed."""
-        global _directory
         assert self.log is not None
-        path = places.parent(self.log.path)
-        stamps = _stamps(path)
-        if _directory is None or stamps is None or _directory[:2] != (path, stamps):
-            listed = super().log_dir()
-            if listed is None:
-                return None
-            _directory = path, stamps, listed
-        return _directory[2]
-
-
-#: The data directory listed last, and what tells it from what it may become. In each worker its
-#: own: there may be many thousands of partitions in it, and each asks for its checkpoints.
-_directory: tuple[str, object, LogDir] | None = None
-
-
-def _stamps(directory: str) -> list[tuple[int, int, int]] | None:
-    """Say what changes when a directory's entries do, or one of the checkpoints that are read."""
-    found = []
-    try:
-        for name in ("", names.LOG_START_CHECKPOINT, names.REPLICATION_CHECKPOINT):
-            path = os.path.join(directory, name)
-            if not name or places.lexists(path):
-                status = places.stat(path)
-                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
-    except OSError:
-        return None
-    return found
+        return LOG_DIRS.around(self.log.path)
 
 
 def _vanished(item: Item) -> Finding:
@@ -170,8 +142,7 @@ def _run(
     driver: Driver | None,
 ) -> Iterator[Told]:
     """Answer while the plan goes on, or plan everything first and hand it to many."""
-    global _directory
-    _directory = None  # what an earlier run saw may be long past
+    LOG_DIRS.forget()
     if driver is not None or jobs > 1:
         everything = [
             one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,8 +24,8 @@ from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
-from kdump.storage.log_dir import LogDir
-from kdump.storage.names import CLEAN_SHUTDOWN, Kind
+from kdump.storage.log_dir import LOG_DIRS
+from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, data_directories
 
 if TYPE_CHECKING:
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Pace
-
-#: A data directory is listed again after so many seconds: checkpoints change under a broker.
-_DIRECTORY_SECONDS = 30.0
 
 
 def verify(
@@ -58,8 +54,7 @@ def verify(
     the `summary`. `split_bytes`: partitions with more to read are read in pieces of
     that size (1: of one batch); None: as many workers as there are make it worth while.
     """
-    global _listed
-    _listed = None  # what an earlier run saw may be long past
+    LOG_DIRS.forget()
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()
@@ -199,49 +194,20 @@ def verify_item(
         target,
         options,
         settings,
-        directory=_directory_of(target.log.path),
+        directory=LOG_DIRS.around(target.log.path),
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
     )
     if predict is None or not target.whole:
         return result
-    recovery = predict.partition(target, _directory_of(target.log.path))
+    recovery = predict.partition(target, LOG_DIRS.around(target.log.path))
     from kdump.engine.verify.predict import unserved
 
     recovery.fields["unserved"] = unserved(
         target, result.findings, recovery, predict, options.limit
     )
     return result._replace(recovery=recovery)
-
-
-#: The data directory listed last: path, listing, when. One partition after another asks for it.
-_listed: tuple[str, LogDir | None, float] | None = None
-
-
-def _directory_of(partition: str) -> LogDir | None:
-    global _listed  # in each worker its own; a directory may hold many thousands of entries
-    path = places.parent(partition)
-    now = time.monotonic()
-    if (
-        _listed is None
-        or _listed[0] != path
-        or now - _listed[2] > _DIRECTORY_SECONDS
-        or not _still_so(_listed[1])
-    ):
-        try:
-            _listed = (path, LogDir.open(path), now)
-        except PathError:
-            _listed = (path, None, now)
-    return _listed[1]
-
-
-def _still_so(directory: LogDir | None) -> bool:
-    """Whether the mark of a clean stop is as it was listed: a start ends all that it says."""
-    if directory is None:
-        return True
-    marked = any(os.path.basename(path) == CLEAN_SHUTDOWN for path in directory.files)
-    return marked == places.lexists(os.path.join(directory.path, CLEAN_SHUTDOWN))
 
 
 class _Sums:
