@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.log_reader import TWO_SECTIONS, CorruptRecordError, Entries, RefusalError
 from kdump.broker.recovered_index import IndexBuild, InvalidOffsetError
 from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.offsets import RELATIVE_MAX
+from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source, whole
 from kdump.storage.time_index import TimeIndex
 

@@ -22,7 +22,8 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import checkpoints, names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, end_of
+from kdump.storage.offsets import Offsets
+from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:

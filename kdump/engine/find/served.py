@@ -10,7 +10,8 @@ from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
-from kdump.storage.offsets import Released, end_of
+from kdump.storage.offsets import Released
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView, Segment
