@@ -19,7 +19,7 @@ from kdump.broker.versions import (
     has,
 )
 from kdump.storage.offset_index import OffsetIndex
-from kdump.storage.offsets import RELATIVE_MAX
+from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source, whole
 from kdump.storage.time_index import TimeIndex
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.recovered_index import IndexBuild
 from kdump.broker.recovering_segment import Segment
-from kdump.storage.offsets import RELATIVE_MAX
+from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.log_reader import Entries

@@ -3,6 +3,9 @@
 A right checksum proves an entry's bytes, not its place: a record's value may hold one, and a block
 that was used before may hold an old one. And the base offset of the entry before is under no
 checksum, so that one which flipped upwards must not make all that follows unbelievable.
+
+`offsets` cannot serve here: it says what holds once more batches are known, while a search must
+know bounds before it finds the next, wide enough for a log whose file name or neighbours are odd.
 """
 
 from __future__ import annotations
@@ -10,13 +13,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.kernels import columns as c
 from kdump.storage.names import OFFSET_MAX
+from kdump.storage.segment_range import RELATIVE_OFFSETS, joins_on
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
 
-_RELATIVE = 1 << 31  # so many offsets an index of a segment can name
 _RECENT = 16  # so many entries in a row are not all wrong the same way
 _JOINED = 2
 _HOLES = 16
@@ -109,26 +111,23 @@ class Believed:
         last = entries[-1][1]
         cap = self._next_base
         if self._base is not None:
-            cap = min(cap, self._base + _RELATIVE)
+            cap = min(cap, self._base + RELATIVE_OFFSETS)
         lasts = [entry[1] for entry in entries]
         low = min([offset for offset in lasts if offset < cap] or lasts)
         if joined and last < cap:
             low = last
         next_base = self._next_base if low + 1 < self._next_base else OFFSET_MAX
         reach = max(low + 1, 0)
-        if self._base is not None and low + 1 < self._base + _RELATIVE:
+        if self._base is not None and low + 1 < self._base + RELATIVE_OFFSETS:
             reach = self._base
-        high = min(next_base, reach + _RELATIVE)
+        high = min(next_base, reach + RELATIVE_OFFSETS)
         wide_low = -1 if self._whole and not self._recent else low
         return Bounds(low, high, wide_low, next_base, tuple(self._holes))
 
     def _take_up(self) -> None:
         for batches in self._met:
             for row in range(max(batches.count - _RECENT, 0), batches.count):
-                last = batches.last_offset(row)
-                wrapper = batches.flags_of(row) & c.WRAPPER
-                first = last if wrapper else batches.base_offset(row)
-                self._recent.append((first, last))
+                self._recent.append((batches.known_offset(row), batches.last_offset(row)))
         self._met = []
 
 
@@ -136,7 +135,7 @@ def _joins(entries: list[tuple[int, int]]) -> int:
     """How often, from the newest back, an entry goes on where the one before it ends."""
     joins = 0
     for number in range(len(entries) - 1, 0, -1):
-        if entries[number][0] != entries[number - 1][1] + 1:
+        if not joins_on(entries[number - 1][1], entries[number][0]):
             break
         joins += 1
     return joins

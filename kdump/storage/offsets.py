@@ -4,6 +4,9 @@ An offset is believed where it rises above those before it, lies within its segm
 given the lie by what follows: where offsets go on below it, it was the one too high. So nothing
 that is said of a gap, how many records are lost and where to read on, rests on one batch's word.
 A jump alone is no lie, for compaction leaves gaps in the offsets.
+
+`believed` cannot serve here: it judges at once, which a search has to, and so may be wrong for a
+while; what is said of a gap waits for what follows, and takes back what that gives the lie.
 """
 
 from __future__ import annotations
@@ -12,30 +15,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
-from kdump.storage.names import OFFSET_MAX
+from kdump.storage.segment_range import joins_on
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap
 
-#: What an index entry can hold, relative to its segment; brokers roll a segment before that.
-RELATIVE_MAX = (1 << 31) - 1
 #: So many batches in a row may have offsets that are too high and be found out by what follows.
 ASTRAY_IN_A_ROW = 3
 #: Of a wrapper: gzip makes one byte of 1,032, and a message takes 26.
 MESSAGES_A_BYTE = 40
 _HELD = 16  # gaps that wait at one time
-
-
-def end_of(base_offset: int | None, next_base: int | None) -> int:
-    """The offset that no batch of a segment reaches; `next_base` None: it is the newest.
-
-    That a segment which is not the newest holds no more than its index can is not asked: cleaners
-    of old once joined segments further apart. `base_offset` None: a metadata snapshot, from 0 on.
-    """
-    if next_base is not None:
-        return next_base
-    return min((base_offset or 0) + RELATIVE_MAX + 1, OFFSET_MAX)
 
 
 class Released(NamedTuple):
@@ -165,7 +155,7 @@ class Offsets:
             self._spare()
 
     def _believe(self, row: _Row) -> None:
-        joined = row.first == self.last + 1 and not row.wrapper
+        joined = joins_on(self.last, row.first) and not row.wrapper
         if joined:
             self._jumps.clear()  # two that join on to each other are not both wrong
         else:

@@ -16,7 +16,7 @@ from kdump.engine.checks.survey import problem_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import checkpoints, names, places
-from kdump.storage.offsets import RELATIVE_MAX
+from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:

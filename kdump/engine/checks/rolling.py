@@ -18,6 +18,7 @@ from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
+from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -29,7 +30,6 @@ SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-ran
 APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
 COMPACTED = "compacted"  # a cleaner put the segment together
 UNEXPLAINED = "unexplained"
-RELATIVE_OFFSET_MAX = (1 << 31) - 1
 FETCH_BYTES = 1 << 20  # replica.fetch.max.bytes: what one fetch gives of a partition
 
 
@@ -80,8 +80,8 @@ def explain(sealed: Sealed, incoming: Incoming, settings: Settings) -> Rolled:
         if entries >= most:
             return Rolled(base, INDEX_FULL, most, entries)
     relative = incoming.last_offset - base
-    if relative > RELATIVE_OFFSET_MAX:
-        return Rolled(base, OFFSET_RANGE, RELATIVE_OFFSET_MAX, relative)
+    if relative > RELATIVE_MAX:
+        return Rolled(base, OFFSET_RANGE, RELATIVE_MAX, relative)
     append_bytes = min(incoming.segment_bytes, FETCH_BYTES)
     if sealed.size_bytes + append_bytes > most_bytes:
         return Rolled(base, APPEND_SIZE, most_bytes, sealed.size_bytes + append_bytes)

@@ -14,7 +14,8 @@ from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, end_of
+from kdump.storage.offsets import Offsets
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan

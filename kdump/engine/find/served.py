@@ -11,7 +11,8 @@ from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
-from kdump.storage.offsets import Released, end_of
+from kdump.storage.offsets import Released
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView, Segment

@@ -10,7 +10,8 @@ from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
-from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets, end_of
+from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets
+from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
-from kdump.storage.offsets import end_of
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place

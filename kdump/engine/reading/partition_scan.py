@@ -17,8 +17,9 @@ from kdump.record.frames import Gap
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, end_of
+from kdump.storage.offsets import Offsets
 from kdump.storage.segment import LogSegment
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings

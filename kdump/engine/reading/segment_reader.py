@@ -23,7 +23,8 @@ from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import FileRecords
-from kdump.storage.offsets import Offsets, end_of
+from kdump.storage.offsets import Offsets
+from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter

@@ -13,8 +13,9 @@ from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets, Released, end_of
+from kdump.storage.offsets import Offsets, Released
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
