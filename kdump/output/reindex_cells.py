@@ -18,7 +18,7 @@ REINDEX_COLUMNS = (
     Column("rebuilt", right=True),
     Column("to read", right=True, rank=1),
     Column("action"),
-    Column("why", cuts=True, least=24),
+    Column("why", cuts=True, folds=True, least=24),
 )
 
 

@@ -51,7 +51,7 @@ BATCH_COLUMNS = (
 
 
 _LOOKUP_COLUMNS = (
-    Column("partition", cuts=True, least=20),
+    Column("partition", cuts=True, folds=True, least=20),
     Column("offset", right=True),
     Column("time"),
     Column("segment", right=True),
@@ -61,12 +61,12 @@ LOOKUP_COLUMNS = {
     "offset-lookup": (
         *_LOOKUP_COLUMNS,
         Column("batch", right=True, rank=2),
-        Column("note", cuts=True, least=8),
+        Column("note", cuts=True, folds=True, least=8),
     ),
     "time-lookup": (
         *_LOOKUP_COLUMNS,
         Column("epoch", right=True, rank=2),
-        Column("note", cuts=True, least=8),
+        Column("note", cuts=True, folds=True, least=8),
     ),
 }
 
@@ -249,7 +249,13 @@ def row_columns(row: Row) -> tuple[Column, ...]:
         text = value is not None and not isinstance(value, int)
         time = name.endswith("_ms")
         columns.append(
-            Column(name.removesuffix("_ms"), right=not text and not time, cuts=text, least=8)
+            Column(
+                name.removesuffix("_ms"),
+                right=not text and not time,
+                cuts=text,
+                folds=True,
+                least=8,
+            )
         )
     return tuple(columns)
 
