@@ -14,6 +14,7 @@ from kdump.output.grid import grid_lines
 from kdump.output.layout import Column
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
+from kdump.output.values import number_cell
 from kdump.output.verify_remedy import as_path, shell_text
 from kdump.output.verify_words import seconds_text, wrap
 
@@ -179,9 +180,9 @@ def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
         (
             visible(replica["path"]),
             visible(replica["node_id"] or ""),
-            *(_cell(replica[name]) for name in ("log_start", "log_end", "records_count")),
-            _cell(replica["last_epoch"]),
-            _cell(replica["high_watermark"], ""),
+            *(number_cell(replica[name]) for name in ("log_start", "log_end", "records_count")),
+            number_cell(replica["last_epoch"]),
+            number_cell(replica["high_watermark"], ""),
             "yes" if replica["sound"] else "no",
         )
         for replica in replicas
@@ -189,10 +190,6 @@ def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
     kept = [at for at in range(len(_REPLICAS)) if any(row[at] for row in rows)]
     cells = [[row[at] for at in kept] for row in rows]
     return grid_lines([_REPLICAS[at] for at in kept], cells, width)
-
-
-def _cell(number: int | None, absent: str = "-") -> str:
-    return absent if number is None else str(number)
 
 
 def span_text(fields: dict[str, Any]) -> str:

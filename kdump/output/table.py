@@ -31,8 +31,6 @@ from kdump.output.verify_words import wrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from rich.console import Console
-
     from kdump.output.items import Item
 
 #: Rows looked at before the first is drawn.
@@ -57,22 +55,6 @@ _NOTHINGS = frozenset((columns_of.NULL, columns_of.EMPTY, columns_of.ABSENT, col
 _MARKS = _NOTHINGS | {"✗"}
 
 
-def _around(console: Console) -> dict[str, tuple[str, str]]:
-    """Return what to write before and behind text of a style; nothing where there is no colour."""
-    from rich.console import COLOR_SYSTEMS
-    from rich.style import Style
-
-    system = COLOR_SYSTEMS[console.color_system] if console.color_system else None
-    around = {}
-    for name, words in _STYLES.items():
-        style = Style.parse(words)
-        if console.no_color:
-            style = style.without_color
-        before, _, after = style.render("\0", color_system=system).partition("\0")
-        around[name] = (before, after)
-    return around
-
-
 class Table:
     """Draws rows under a heading for each segment, partition or file."""
 
@@ -85,7 +67,8 @@ class Table:
         headers_among_records: bool = False,
         wide: bool = False,
     ) -> None:
-        from rich.console import Console
+        from rich.console import COLOR_SYSTEMS, Console
+        from rich.style import Style
 
         self._write_bytes = write
         self._wide = wide
@@ -93,8 +76,14 @@ class Table:
         self._among_records = headers_among_records
         self._encoding = getattr(file, "encoding", None) or "utf-8"
         self._mode = mode
-        self._console = Console(file=file)  # heeds NO_COLOR, FORCE_COLOR, TERM and COLUMNS
-        self._width, self._around = self._console.width, _around(self._console)
+        console = self._console = Console(file=file)  # heeds NO_COLOR, FORCE_COLOR, TERM, COLUMNS
+        self._width = console.width
+        self._system = COLOR_SYSTEMS[console.color_system] if console.color_system else None
+        parsed = {name: Style.parse(words) for name, words in _STYLES.items()}
+        self._styles = {
+            name: style.without_color if console.no_color else style
+            for name, style in parsed.items()
+        }
         self._columns: tuple[Column, ...] = ()
         self._layout = Layout((), [], "")
         self._place: Place | None = None
@@ -321,8 +310,7 @@ class Table:
         return padded.replace(text, self._styled(name, text), 1)
 
     def _styled(self, name: str, text: str) -> str:
-        before, after = self._around[name]
-        return f"{before}{text}{after}"
+        return self._styles[name].render(text, color_system=self._system)
 
     def _line(self, text: str) -> None:
         self._write_bytes(text.encode(self._encoding, "backslashreplace") + b"\n")

@@ -20,7 +20,7 @@ from kdump.output.sequence_cells import (
 )
 from kdump.output.times import time_text
 from kdump.output.usage_cells import usage_cells, usage_columns, usage_summary
-from kdump.output.values import AUTO, bytes_text
+from kdump.output.values import AUTO, bytes_text, number_cell
 
 if TYPE_CHECKING:
     from kdump.findings.rows import BatchRow, Pre08Row, RecordRow, Row
@@ -98,9 +98,9 @@ def lookup_cells(row: Row) -> tuple[str, ...]:
         visible(partition_text(row)),
         "none" if offset is None else str(offset),
         _time_cell(time_ms if isinstance(time_ms, int) else None),
-        _number_cell(fields["segment"]),
-        _number_cell(fields["position"]),
-        _number_cell(fields["leader_epoch"])
+        number_cell(fields["segment"]),
+        number_cell(fields["position"]),
+        number_cell(fields["leader_epoch"])
         if row.row == "time-lookup"
         else ABSENT
         if last is None
@@ -113,10 +113,6 @@ def partition_text(row: Row) -> str:
     """Name a row's partition."""
     topic = row.fields["topic"]
     return UNREADABLE if topic is None else f"{topic}-{row.fields['partition']}"
-
-
-def _number_cell(value: object) -> str:
-    return ABSENT if value is None else str(value)
 
 
 def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
