@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 _SHOWN = 40
-_LEAST = {"broker": 24, "topic": 12}
+_TAIL = 24  # of a data directory's path
+_LEAST = {"broker": _TAIL + 3, "topic": 12}
 _SEVERITIES = ("damage", "rebuild", "note")
 
 
@@ -45,8 +46,11 @@ def _badness(row: Row) -> tuple[int, ...]:
 def _cells(fields: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
     found, codes = fields["findings"], fields["codes"]
     names = ["-" if fields[word] is None else visible(fields[word]) for word in words]
-    if "broker" in words and fields["node_id"] is not None:
-        names[0] = f"{visible(fields['node_id'])}: {names[0]}"
+    if "broker" in words:
+        if len(names[0]) > _TAIL:  # what tells paths apart stands at their end
+            names[0] = "…" + names[0][1 - _TAIL :]
+        if fields["node_id"] is not None:
+            names[0] = f"{visible(fields['node_id'])}: {names[0]}"
     return (
         *names,
         f"{fields['partitions']:,}",
