@@ -187,6 +187,11 @@ class Results:
                 self._file.keep()
             else:
                 self._stream.flush()
+        except KeyboardInterrupt:
+            if self._to_person:  # rows held back for looks were found all the same
+                self._sink.settle()
+                self._stream.flush()
+            raise
         except KdumpError as error:
             self.messages.error(error)
             return False

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from unicodedata import category, east_asian_width
+from functools import cache
+from typing import TYPE_CHECKING
 
-_ZERO_WIDTH = frozenset(("Mn", "Me", "Cf"))
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: Below this no character is wide, and none but the soft hyphen has no width.
 _NARROW_BELOW = "\u0300"
 
 
-@lru_cache(maxsize=4096)
-def _cell(character: str) -> int:
-    if category(character) in _ZERO_WIDTH:
-        return 0
-    return 2 if east_asian_width(character) in "WF" else 1
+@cache
+def _cell() -> Callable[[str], int]:
+    """Return what knows how wide a character is; most text is ASCII and need not ask."""
+    from rich.cells import get_character_cell_size
+
+    return get_character_cell_size
 
 
 def width_of(text: str) -> int:
     """Return how many cells a line of text takes on a terminal."""
     if text.isascii() or max(text) < _NARROW_BELOW:
         return len(text)
-    return sum(map(_cell, text))
+    return sum(map(_cell(), text))
 
 
 def cut(text: str, width: int) -> str:
     """Cut text to at most `width` cells; a cut is marked with an ellipsis."""
     if text.isascii():
         return text if len(text) <= width else text[: width - 1] + "…"
+    cell = _cell()
     used = 0
     room = width - 1
     behind = 0  # where to cut, if there is a need to
     for index, character in enumerate(text):
-        used += _cell(character)
+        used += cell(character)
         if used <= room:
             behind = index + 1
         elif used > width:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, shell_text, verify_command
 from kdump.findings.rows import Row
-from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
+from kdump.output.grid import grid_lines
+from kdump.output.layout import Column
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
+from kdump.output.values import number_cell
 from kdump.output.verify_words import seconds_text, wrap
 
 if TYPE_CHECKING:
@@ -24,7 +26,24 @@ if TYPE_CHECKING:
 _WIDEST = 100
 _INDENT = " " * 4
 _VERDICT_WIDTH = 21
-_NAME_WIDTH = 24
+_EQUAL = (
+    Column("verdict"),
+    Column("partition", cuts=True, folds=True, least=24),
+    Column("records", right=True),
+    Column("replicas", right=True),
+)
+_REPLICAS = (
+    Column("path", cuts=True, folds=True, least=24),
+    Column("broker", right=True),
+    Column("log start", right=True),
+    Column("log end", right=True),
+    Column("records", right=True),
+    Column("epoch", right=True),
+    Column("high_watermark", right=True, rank=1),
+    Column("sound"),
+)
+#: Equal partitions of one table; more go on in another.
+_PAGE = 1000
 #: Differences of which the explanation and the replicas' own lines say all there is.
 _SAID = ("behind", "start-differs")
 #: Partitions found once that are named.
@@ -42,6 +61,7 @@ class CompareTable:
         self._colour = colour
         self._quiet = quiet
         self._differences: list[dict[str, Any]] = []
+        self._equal: list[tuple[str, ...]] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -56,22 +76,31 @@ class CompareTable:
             self._summary(item.fields)
 
     def settle(self) -> None:
-        """Nothing is held back that could stand alone."""
+        """Write the equal partitions held back."""
+        equal, self._equal = self._equal, []
+        if equal:
+            marks = {"equal": "green"}
+            for line in grid_lines(_EQUAL, equal, self._width, colour=self._colour, marks=marks):
+                self._line(line)
+            self._line("")
 
     def finish(self) -> None:
-        """Nothing comes after the summary."""
+        """Write what was held back where no summary came."""
+        self.settle()
 
     def _comparison(self, fields: dict[str, Any]) -> None:
         verdict, severity = fields["verdict"], fields["severity"]
-        word = f"{verdict:{_VERDICT_WIDTH}}"
-        if self._colour:
-            word = f"\x1b[{SGR[severity] if severity else '32'}m{word}\x1b[0m"
         name = visible(partition_name(fields))
         if verdict == "equal" and not self._differences:
             many = max(replica["records_count"] for replica in fields["replicas"])
-            copies = f"{len(fields['replicas'])} replicas"
-            self._line(f"{word} {pad(name, _NAME_WIDTH)}  {counted(many, 'record')}, {copies}")
+            self._equal.append((verdict, name, f"{many:,}", str(len(fields["replicas"]))))
+            if len(self._equal) >= _PAGE:
+                self.settle()
             return
+        self.settle()
+        word = f"{verdict:{_VERDICT_WIDTH}}"
+        if self._colour:
+            word = f"\x1b[{SGR[severity] if severity else '32'}m{word}\x1b[0m"
         self._line(f"{word} {name}")
         for line in wrap(visible(fields["explanation"]), self._width - len(_INDENT)):
             self._line(_INDENT + line)
@@ -107,6 +136,7 @@ class CompareTable:
             yield f"{_INDENT}→ {command}"
 
     def _summary(self, fields: dict[str, Any]) -> None:
+        self.settle()
         if self._quiet:
             return
         verdicts = fields["verdicts"]
@@ -144,33 +174,22 @@ def partition_name(fields: dict[str, Any]) -> str:
     return f"{fields['topic']}-{fields['partition']}"
 
 
-def replica_lines(replicas: list[dict[str, Any]], width: int) -> list[str]:
-    """Describe the replicas in columns, one a line, or under its path where that is too long."""
-    rows = []
-    for replica in replicas:
-        end = f"log start {replica['log_start']}, end {replica['log_end']}"
-        epoch = "-" if replica["last_epoch"] is None else str(replica["last_epoch"])
-        mark = replica["high_watermark"]
-        rows.append(
-            (
-                visible(replica["path"]),
-                "" if replica["node_id"] is None else f"broker {visible(replica['node_id'])}",
-                end,
-                counted(replica["records_count"], "record"),
-                f"epoch {epoch}",
-                "" if mark is None else f"high watermark {mark}",
-                "" if replica["sound"] else "not sound",
-            )
+def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
+    """Draw the replicas as a table; a column of which nothing is known is left out."""
+    rows = [
+        (
+            visible(replica["path"]),
+            visible(replica["node_id"] or ""),
+            *(number_cell(replica[name]) for name in ("log_start", "log_end", "records_count")),
+            number_cell(replica["last_epoch"]),
+            number_cell(replica["high_watermark"], ""),
+            "yes" if replica["sound"] else "no",
         )
-    widths = [max(map(width_of, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [pad(cell, wide) for cell, wide in zip(row, widths, strict=True) if wide]
-        if sum(widths) + 2 * (len(cells) - 1) > width:
-            lines += [row[0], _INDENT + "  ".join(cells[1:])]
-        else:
-            lines.append("  ".join(cells))
-    return lines
+        for replica in replicas
+    ]
+    kept = [at for at in range(len(_REPLICAS)) if any(row[at] for row in rows)]
+    cells = [[row[at] for at in kept] for row in rows]
+    return grid_lines([_REPLICAS[at] for at in kept], cells, width)
 
 
 def span_text(fields: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Choose which columns of a table have room, and how wide each is.
 
-Widths come from the first rows and the terminal. A table never waits for all rows, so a later value
+Widths come from the rows and the terminal: of records from the first rows only, so a later value
 may be wider than its column; the column then grows, and only a column that may be cut is cut.
 """
 
@@ -19,13 +19,15 @@ _LONG_NAME = 10
 class Column(NamedTuple):
     """One column of a table.
 
-    `least` is the width below which a column that may be cut (`cuts`) is of no use. When there is
-    still no room, columns with the highest `rank` are left out first; rank 0 always stays.
+    `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
+    goes on below instead, in the tables that rich draws. When there is still no room, columns with
+    the highest `rank` are left out first; rank 0 always stays.
     """
 
     name: str
     right: bool = False
     cuts: bool = False
+    folds: bool = False
     least: int = 0
     rank: int = 0
 
@@ -45,6 +47,10 @@ class Layout(NamedTuple):
     widths: list[int]
     gap: str
 
+    def without(self, columns: Sequence[Column]) -> list[str]:
+        """Name the columns that have no room."""
+        return [column.name for at, column in enumerate(columns) if at not in self.shown]
+
     def holds(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> bool:
         """Say whether rows fit in without a column growing."""
         return all(
@@ -55,8 +61,14 @@ class Layout(NamedTuple):
         )
 
 
-def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Layout:
-    """Lay columns out over `width` cells, None: as many as they need, judging by some rows."""
+def fit(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    width: int | None,
+    *,
+    more: bool = False,
+) -> Layout:
+    """Lay columns out over `width` cells, None: as many as they need; `more`: rows are to come."""
     natural = [
         max([*map(len, column.title()), *(width_of(row[index]) for row in rows)])
         for index, column in enumerate(columns)
@@ -67,8 +79,12 @@ def fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | N
     while True:
         for gap in (2, 1):
             room = width - gap * (len(shown) - 1)
-            widths = _share([columns[i] for i in shown], [natural[i] for i in shown], room)
-            if sum(widths) <= room:
+            wanted = [natural[i] for i in shown]
+            if more and columns[shown[-1]].cuts:  # nothing stands to the right of the last one
+                wanted[-1] = room
+            widths = _share([columns[i] for i in shown], wanted, room)
+            whole = widths[:-1] == wanted[:-1]  # the last one may well go on below
+            if sum(widths) <= room and (whole or more or gap == 1):
                 return Layout(tuple(shown), widths, " " * gap)
         last = max(shown, key=lambda i: (columns[i].rank, i))
         if columns[last].rank == 0:
@@ -81,8 +97,6 @@ def _share(columns: list[Column], natural: list[int], room: int) -> list[int]:
     widths = list(natural)
     cutting = [i for i, column in enumerate(columns) if column.cuts]
     left = room - sum(widths[i] for i in range(len(columns)) if i not in cutting)
-    if columns[-1].cuts:  # nothing stands to the right of the last one: it takes what is left
-        natural = [*natural[:-1], room]
     # The narrowest first: what one column does not need goes to the wider ones.
     for share_of, index in enumerate(sorted(cutting, key=lambda i: natural[i])):
         share = max(left // (len(cutting) - share_of), columns[index].least)

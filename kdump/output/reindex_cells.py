@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kdump.output.escape import visible
 from kdump.output.layout import Column
 from kdump.output.progress import size_text
+from kdump.output.values import number_cell
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
@@ -18,7 +19,7 @@ REINDEX_COLUMNS = (
     Column("rebuilt", right=True),
     Column("to read", right=True, rank=1),
     Column("action"),
-    Column("why", cuts=True, least=24),
+    Column("why", cuts=True, folds=True, least=24),
 )
 
 
@@ -32,18 +33,14 @@ def reindex_cells(row: Row) -> tuple[str, ...]:
     if fields["written"] is not None:
         why = f"{fields['written']}: {why}"
     return (
-        _number(fields["segment"]),
+        number_cell(fields["segment"]),
         str(fields["kind"]),
-        _number(fields["entries_before"]),
-        _number(fields["entries_after"]),
+        number_cell(fields["entries_before"]),
+        number_cell(fields["entries_after"]),
         size_text(size_bytes) if isinstance(size_bytes, int) and size_bytes else "",
         str(fields["action"]),
         visible(why),
     )
-
-
-def _number(value: object) -> str:
-    return "-" if value is None else str(value)
 
 
 def _difference(difference: object) -> str:

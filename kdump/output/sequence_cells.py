@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SEQUENCE_ROWS = ("sequence-gap", "sequence-duplicate")
 SEQUENCE_COLUMNS = (
-    Column("partition", cuts=True, least=16),
+    Column("partition", cuts=True, folds=True, least=16),
     Column("producer", right=True),
     Column("what"),
     Column("count", right=True),
@@ -23,7 +23,7 @@ SEQUENCE_COLUMNS = (
     Column("after", right=True, rank=3),
     Column("offset", right=True),
     Column("time", rank=4),
-    Column("why", cuts=True, least=24, rank=5),
+    Column("why", cuts=True, folds=True, least=24, rank=5),
 )
 
 

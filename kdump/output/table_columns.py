@@ -20,7 +20,7 @@ from kdump.output.sequence_cells import (
 )
 from kdump.output.times import time_text
 from kdump.output.usage_cells import usage_cells, usage_columns, usage_summary
-from kdump.output.values import AUTO, bytes_text
+from kdump.output.values import AUTO, bytes_text, number_cell
 
 if TYPE_CHECKING:
     from kdump.findings.rows import BatchRow, Pre08Row, RecordRow, Row
@@ -51,7 +51,7 @@ BATCH_COLUMNS = (
 
 
 _LOOKUP_COLUMNS = (
-    Column("partition", cuts=True, least=20),
+    Column("partition", cuts=True, folds=True, least=20),
     Column("offset", right=True),
     Column("time"),
     Column("segment", right=True),
@@ -61,12 +61,12 @@ LOOKUP_COLUMNS = {
     "offset-lookup": (
         *_LOOKUP_COLUMNS,
         Column("batch", right=True, rank=2),
-        Column("note", cuts=True, least=8),
+        Column("note", cuts=True, folds=True, least=8),
     ),
     "time-lookup": (
         *_LOOKUP_COLUMNS,
         Column("epoch", right=True, rank=2),
-        Column("note", cuts=True, least=8),
+        Column("note", cuts=True, folds=True, least=8),
     ),
 }
 
@@ -98,9 +98,9 @@ def lookup_cells(row: Row) -> tuple[str, ...]:
         visible(partition_text(row)),
         "none" if offset is None else str(offset),
         _time_cell(time_ms if isinstance(time_ms, int) else None),
-        _number_cell(fields["segment"]),
-        _number_cell(fields["position"]),
-        _number_cell(fields["leader_epoch"])
+        number_cell(fields["segment"]),
+        number_cell(fields["position"]),
+        number_cell(fields["leader_epoch"])
         if row.row == "time-lookup"
         else ABSENT
         if last is None
@@ -113,10 +113,6 @@ def partition_text(row: Row) -> str:
     """Name a row's partition."""
     topic = row.fields["topic"]
     return UNREADABLE if topic is None else f"{topic}-{row.fields['partition']}"
-
-
-def _number_cell(value: object) -> str:
-    return ABSENT if value is None else str(value)
 
 
 def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
@@ -249,7 +245,13 @@ def row_columns(row: Row) -> tuple[Column, ...]:
         text = value is not None and not isinstance(value, int)
         time = name.endswith("_ms")
         columns.append(
-            Column(name.removesuffix("_ms"), right=not text and not time, cuts=text, least=8)
+            Column(
+                name.removesuffix("_ms"),
+                right=not text and not time,
+                cuts=text,
+                folds=True,
+                least=8,
+            )
         )
     return tuple(columns)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 _DAY_MS = 86_400_000
 #: Year 0001 to 9999, what the calendar of ISO 8601 can name.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -14,23 +16,14 @@ def time_text(timestamp_ms: int) -> str:
     if timestamp_ms == -1:  # the formats' own mark for "no time"; -1 as a time is never meant
         return "-1"
     days, within = divmod(timestamp_ms, _DAY_MS)
-    date = _dates.get(days)
-    if date is None:
-        date = _date_text(days)
     hours, within = divmod(within, 3_600_000)
     minutes, within = divmod(within, 60_000)
     seconds, millis = divmod(within, 1000)
-    return f"{date}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z"
+    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z"
 
 
-_dates: dict[int, str] = {}
-
-
+@lru_cache(maxsize=4096)
 def _date_text(days: int) -> str:
     from datetime import date
 
-    text = date.fromordinal(days + 719_163).isoformat()
-    if len(_dates) >= 4096:
-        _dates.clear()
-    _dates[days] = text
-    return text
+    return date.fromordinal(days + 719_163).isoformat()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 _NAMES = {
-    "topic": Column("topic", cuts=True, least=12),
+    "topic": Column("topic", cuts=True, folds=True, least=12),
     "partition": Column("partition", right=True),
     "producer_id": Column("producer", right=True),
     "codec": Column("codec"),

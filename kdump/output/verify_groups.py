@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kdump.output.cells import cut, pad
 from kdump.output.escape import visible
-from kdump.output.layout import Column, fit
+from kdump.output.grid import grid_lines
+from kdump.output.layout import Column
 from kdump.output.progress import size_text
 
 if TYPE_CHECKING:
@@ -25,21 +25,15 @@ def group_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
         return
     words = [word for word in ("broker", "topic") if word in rows[0].fields]
     columns = [
-        *(Column(word, cuts=True, least=_LEAST[word]) for word in words),
+        *(Column(word, cuts=True, folds=True, least=_LEAST[word]) for word in words),
         Column("partitions", right=True, rank=1),
         Column("size", right=True, rank=2),
         *(Column(word, right=True) for word in _SEVERITIES),
-        Column("codes", cuts=True, least=12, rank=3),
+        Column("codes", cuts=True, folds=True, least=12, rank=3),
     ]
     ordered = sorted(rows, key=_badness, reverse=True)[:_SHOWN]
     cells = [_cells(row.fields, words) for row in ordered]
-    layout = fit(columns, cells, width)
-    titles = [column.name for column in columns]
-    for line in (titles, *cells):
-        yield layout.gap.join(
-            pad(cut(line[index], room), room, right=columns[index].right)
-            for index, room in zip(layout.shown, layout.widths, strict=True)
-        ).rstrip()
+    yield from grid_lines(columns, cells, width)
     if len(rows) > _SHOWN:
         yield f"and {len(rows) - _SHOWN:,} more, none worse; --format jsonl lists them"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kdump.output.cells import pad, width_of
 from kdump.output.escape import visible
+from kdump.output.grid import grid_lines
+from kdump.output.layout import Column
 from kdump.output.progress import counted, size_text
 from kdump.output.verify_words import seconds_text, wrap
 
@@ -29,8 +30,12 @@ _ORDER = (
     "clean",
 )
 _COUNTED = frozenset({"clean"})
-_PARTITION_WIDEST = 32
 _TOLD = 1000
+_COLUMNS = (
+    Column("partition", cuts=True, folds=True, least=16),
+    Column("outcome"),
+    Column("why, and what it costs", cuts=True, folds=True, least=16),
+)
 
 
 def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
@@ -46,15 +51,9 @@ def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
         ),
         key=lambda row: (_rank(str(row.fields["outcome"])), *_place(row)),
     )
-    first = min(max((width_of(_name(row)) for row in told), default=0), _PARTITION_WIDEST)
-    second = max((len(str(row.fields["outcome"])) for row in told), default=0)
-    for row in told[:_TOLD]:
-        outcome = str(row.fields["outcome"])
-        head = f"{pad(_name(row), first)}   {outcome:{second}}   "
-        indent = " " * min(width_of(head), width // 2)
-        lines = wrap(visible(_told(row)), width - len(indent))
-        yield (head + lines[0]).rstrip()
-        yield from (indent + line for line in lines[1:])
+    cells = [(_name(row), str(row.fields["outcome"]), visible(_told(row))) for row in told[:_TOLD]]
+    if cells:
+        yield from grid_lines(_COLUMNS, cells, width)
     if len(told) > _TOLD:
         yield f"and {len(told) - _TOLD:,} more; --format jsonl lists them"
     for outcome in _ORDER:

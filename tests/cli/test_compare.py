@@ -127,7 +127,7 @@ def test_table_of_damage(left: Path, flipped: Path) -> None:
     assert "    damaged at offsets 40 to 44, 5 records (crc-mismatch)" in lines
     assert f"→ kdump dump --from-offset 40 --limit 1 {left}/orders-0" in text
     assert f"→ kdump verify {flipped}/orders-0" in text
-    assert "not sound" in text
+    assert re.search(r" 95 .* no$", text, re.MULTILINE)  # not sound
     assert "1 partition compared: 1 damaged." in lines
     assert max(map(len, lines)) <= 100 or str(left) in max(lines, key=len)
 
@@ -138,9 +138,7 @@ def test_table_of_what_is_usual(left: Path, behind: Path, tmp_path: Path) -> Non
     assert "is behind by 10 records." in text.replace("\n    ", " ")
     assert "→" not in text
     same = replica(tmp_path, "same", LOG)
-    assert table(left, same).splitlines()[0].split() == [
-        "equal", "orders-0", "100", "records,", "2", "replicas",
-    ]  # fmt: skip
+    assert table(left, same).splitlines()[2].split() == ["equal", "orders-0", "100", "2"]
 
 
 def test_table_names_what_was_found_once(left: Path, behind: Path) -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import builders
 import pytest
 from click.testing import CliRunner, Result
 
-from kdump.cli import cli
+from kdump.cli import cli, results
 from kdump.cli.find_time import read_target
 from kdump.engine.find import run as find
 from kdump.engine.find.run import plan
@@ -263,3 +263,22 @@ def test_a_partition_that_vanishes_is_no_answer(
     assert (result.exit_code, result.stdout) == (4, "")
     found = json.loads(result.stderr)
     assert (found["code"], found["path"]) == ("file-vanished", str(partition))
+
+
+def test_rows_held_back_are_shown_when_interrupted(
+    partition: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pour = results.pour
+
+    def interrupted(items: Iterable[Any], *others: Any) -> None:
+        def some() -> Iterator[Any]:
+            yield next(iter(items))
+            raise KeyboardInterrupt
+
+        pour(some(), *others)
+
+    monkeypatch.setattr(results, "is_terminal", lambda file: True)
+    monkeypatch.setattr(results, "pour", interrupted)
+    result = run("find-offset", partition, 3)
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[2].startswith("orders-7 ")

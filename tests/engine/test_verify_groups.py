@@ -93,16 +93,17 @@ def test_table_has_the_worst_first(width: int) -> None:
         [SAMPLES / "clean/4.1.1/d2", SAMPLES / "damaged/4.1.1-stopped/d1"], "broker"
     )
     lines = list(group_lines(rows, width))
-    assert len(lines) == 3
-    assert f"4.1.1-stopped{os.sep}d1" in lines[1]
-    assert all(len(line) <= max(width, 60) for line in lines)
+    # A path may go on below.
+    text = "".join(line.split("  ")[0].removeprefix("1: ").rstrip() for line in lines[2:])
+    assert text.index(f"4.1.1-stopped{os.sep}d1") < text.index("clean")
+    assert all(len(line) <= width for line in lines)
     assert list(group_lines([], width)) == []
 
 
 def test_table_of_very_many_says_how_many() -> None:
     (row,), _, _ = summed([SAMPLES / "damaged/one-bit"], "broker")
     lines = list(group_lines([row] * 100, 100))
-    assert len(lines) == 42
+    assert len(lines) == 43
     assert lines[-1].startswith("and 60 more")
 
 

@@ -40,7 +40,7 @@ def test_records() -> None:
     assert drawn(record_chunk(builders.batch(records))) == [
         "orders-7 · segment 0",
         "offset  time                      note  key    value",
-        "──────  ────────────────────────  ────  ─────  ─────────────────────────────────",
+        "────────────────────────────────────────────────────────────────────────────────",
         '     0  2023-11-14T22:13:20.000Z        first  {"id":1}',
         "     1  2023-11-14T22:13:20.005Z        ∅      ''",
         "     2  2023-11-14T22:13:20.010Z  2h    ''     ∅",
@@ -55,7 +55,7 @@ def test_batches_at_eighty_columns() -> None:
     assert drawn(batch_chunk(data)) == [
         "orders-7 · segment 0",
         "offsets position size count codec v crc producer note latest time",
-        "─────── ──────── ──── ───── ───── ─ ─── ──────── ──── ────────────────────────",
+        "──────────────────────────────────────────────────────────────────────────────",
         "  10–12        0  106     3 none  2 ok                2023-11-14T22:13:20.000Z",
         "     13      106   76     1 none  2 ✗   4/1      txn  2023-11-14T22:13:20.000Z",
         "     14      182   34     1 none  0 ok  -             -",
@@ -124,7 +124,7 @@ def test_entries_are_as_wide_as_the_widest() -> None:
     assert drawn(*rows) == [
         "f · checkpoint-offset",
         "topic        partition  offset",
-        "───────────  ─────────  ──────",
+        "──────────────────────────────",
         "a                    0       5",
         "much-longer          0       5",
     ]
@@ -173,3 +173,37 @@ def test_columns_of_high_rank_go_first() -> None:
 )
 def test_times(timestamp_ms: int, text: str) -> None:
     assert time_text(timestamp_ms) == text
+
+
+def entry(offset: int, file: str = "f", **fields: object) -> Row:
+    return Row("checkpoint-offset", {"file": file, **fields, "partition": 0, "offset": offset})
+
+
+def test_markup_in_a_name_is_text() -> None:
+    assert drawn(entry(1, topic="[red]a[/red] :smile:"))[-1].startswith("[red]a[/red] :smile: ")
+
+
+def test_a_long_name_goes_on_below_and_is_whole() -> None:
+    name = "n" * 100
+    lines = drawn(entry(1, topic=name))
+    assert max(map(len, lines)) <= 80
+    assert "".join(line.split()[0] for line in lines[3:]) == name
+
+
+def test_rows_are_held_a_page_at_a_time() -> None:
+    pieces: list[bytes] = []
+    table = Table(pieces.append, io.StringIO(), AUTO)
+    for number in range(2500):
+        table.write(entry(number, topic="t"))
+    assert len(b"".join(pieces).splitlines()) == 2 * 1003 + 1
+    table.finish()
+    lines = b"".join(pieces).decode().splitlines()
+    assert [int(line.split()[2]) for line in lines if line.startswith("t  ")] == list(range(2500))
+
+
+def test_index_entries_are_a_stream() -> None:
+    rows = [
+        Row("offset-index-entry", {"topic": "t", "partition": 0, "segment": 0, "slot": slot})
+        for slot in range(2500)
+    ]
+    assert sum("slot" in line for line in drawn(*rows)) == 1

@@ -40,7 +40,8 @@ WHOLE = Row(
 
 
 def lines(*rows: Row, width: int = 100) -> list[str]:
-    return list(recovery_lines(rows, width))[2:]
+    drawn = list(recovery_lines(rows, width))[2:]
+    return drawn[2:] if drawn[0].startswith("partition ") else drawn
 
 
 def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
@@ -52,7 +53,7 @@ def test_the_worst_outcome_comes_first_and_clean_is_counted() -> None:
         WHOLE,
         row(4, "clean"),
     )
-    assert [line.split("   ")[0].strip() for line in told] == [
+    assert [line.split("  ")[0].strip() for line in told] == [
         "/data",
         "orders-3",
         "orders-11",
@@ -80,7 +81,7 @@ def test_what_is_lost() -> None:
 
 def test_what_it_costs() -> None:
     (line,) = lines(row(3, "recover", segments_read=[5], indexes_rebuilt=[5], bytes_read=212 << 20))
-    assert line == "orders-3   recover   nothing lost; re-reads 1 segment, 212.0 MiB"
+    assert line == "orders-3   recover  nothing lost; re-reads 1 segment, 212.0 MiB"
 
 
 def test_a_loss_that_cannot_be_told_is_said_to_be_so() -> None:

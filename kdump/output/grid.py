@@ -1,0 +1,85 @@
+"""Tables of bounded length, drawn by rich.
+
+`layout.fit` says which columns have room and how wide each is, which rich has no rule for: rich
+would narrow numbers. Cells are `rich.text.Text`, never markup, and already `visible`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from kdump.output.layout import fit
+from kdump.output.verify_words import wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.console import Console
+
+    from kdump.output.layout import Column, Layout
+
+#: How a cell that is one of these looks.
+MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}
+
+
+def grid_lines(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    colour: bool = False,
+    marks: Mapping[str, str] = MARKS,
+) -> Iterator[str]:
+    """Yield the lines of a table `width` cells wide, and name the columns that have no room."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    system: Literal["standard"] | None = "standard" if colour else None
+    console = Console(file=StringIO(), width=width, color_system=system)
+    layout = fit(columns, rows, width)
+    yield from grid(console, columns, rows, layout, marks)
+    if unseen := layout.without(columns):
+        yield from wrap(f"No room for: {', '.join(unseen)}; --format jsonl has all.", width)
+
+
+def grid(
+    console: Console,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    layout: Layout,
+    marks: Mapping[str, str] = MARKS,
+) -> Iterator[str]:
+    """Yield the lines of a table; what is too long for its column goes on below, or is cut."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown, widths, gap = layout
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        pad_edge=False,
+        collapse_padding=True,
+        padding=(0, len(gap) - 1, 0, 0),  # the box draws the rest of the gap
+        header_style="none",  # which would reach over the padding
+        border_style="dim",
+    )
+    for index, width in zip(shown, widths, strict=True):
+        column = columns[index]
+        table.add_column(
+            Text().append("\n".join(filter(None, column.title())), "bold"),
+            justify="right" if column.right else "left",
+            width=width,
+        )
+    for cells in rows:
+        texts = []
+        for index in shown:
+            whole = columns[index].folds or not columns[index].cuts
+            text = Text(no_wrap=not whole, overflow="fold" if whole else "ellipsis")
+            texts.append(text.append(cells[index], marks.get(cells[index])))
+        table.add_row(*texts)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        yield line.rstrip()
