@@ -1,9 +1,9 @@
 """setuptools' build backend, and the one thing it cannot say: when Cython is needed.
 
-In a git checkout the kernel's C is generated from `_fast.pyx`, so Cython is asked for. A source
-distribution (it has PKG-INFO) carries the generated C and builds without Cython. Not chosen: the
-generated C in git, where it would go stale, and Cython under `build-system.requires`, which would
-ask for it in both places.
+In a git checkout the kernel's C is generated from `_fast.pyx` and the rooms that it includes, so
+Cython is asked for. A source distribution (it has PKG-INFO) carries the generated C and builds
+without Cython. Not chosen: the generated C in git, where it would go stale, and Cython under
+`build-system.requires`, which would ask for it in both places.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where fields lie in entries and records, and small helpers for all of the pure kernel."""
+"""Where fields lie in entries and records, and small helpers for all rooms."""
 
 from __future__ import annotations
 

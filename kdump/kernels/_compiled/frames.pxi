@@ -1,0 +1,209 @@
+# The walk over log entries: where each lies, what its header says, whether it is sound.
+
+cdef int count_entries(
+    const uint8_t *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most, Py_ssize_t *count
+) noexcept nogil:
+    """Count the entries that S6 frames, `most` at the most, and return why it ends there."""
+    cdef Py_ssize_t left
+    cdef int32_t size
+    count[0] = 0
+    while True:
+        left = end - start
+        if left == 0:
+            return END
+        if count[0] >= most:
+            return FULL
+        if left <= UP_TO_MAGIC:
+            return SHORT_TAIL
+        size = <int32_t>be32(p + start + 8)
+        if size < OVERHEAD_V0:
+            return LENGTH_TOO_SMALL
+        if size > left - LOG_OVERHEAD:
+            return CUT_SHORT
+        count[0] += 1
+        start += LOG_OVERHEAD + <Py_ssize_t>size
+
+
+cdef inline int64_t put_legacy(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, int layout,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row, but for its position, from a v0 or v1 message; return its flags."""
+    cdef int64_t offset = <int64_t>be64(p)
+    cdef uint32_t crc = be32(p + 12)
+    cdef uint32_t computed = crc
+    cdef int magic = <signed char>p[16]
+    cdef int attributes = p[17]
+    cdef int codec = attributes & CODEC_BITS
+    cdef int64_t timestamp = -1
+    cdef int64_t flags = 0
+    if check_crc:
+        computed = kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
+    if layout == 1:
+        if size < LOG_OVERHEAD + OVERHEAD_V1:
+            flags |= TOO_SMALL
+        else:
+            timestamp = <int64_t>be64(p + 18)
+    if computed != crc:
+        flags |= CRC_BAD
+    if magic < 0 or magic > 1:
+        flags |= MAGIC_UNKNOWN
+    if offset <= last_offset:
+        flags |= OFFSET_NOT_RISING
+    if codec:
+        flags |= WRAPPER | COMPRESSED
+        if codec > 3:
+            flags |= CODEC_UNKNOWN
+    if attributes & (0xF0 if layout == 1 else 0xF8):
+        flags |= RESERVED
+    out[B_SIZE * stride] = size
+    out[B_MAGIC * stride] = magic
+    out[B_ATTRIBUTES * stride] = attributes
+    out[B_BASE_OFFSET * stride] = -1 if codec else offset
+    out[B_LAST_OFFSET * stride] = offset
+    out[B_RECORDS_COUNT * stride] = -1 if codec else 1
+    out[B_CRC * stride] = crc
+    out[B_COMPUTED_CRC * stride] = computed
+    out[B_LEADER_EPOCH * stride] = -1
+    out[B_BASE_TIMESTAMP * stride] = timestamp
+    out[B_MAX_TIMESTAMP * stride] = timestamp
+    out[B_PRODUCER_ID * stride] = -1
+    out[B_PRODUCER_EPOCH * stride] = -1
+    out[B_BASE_SEQUENCE * stride] = -1
+    out[B_FLAGS * stride] = flags
+    out[B_LAYOUT * stride] = layout
+    return flags
+
+
+cdef inline int64_t put_v2(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc,
+    int64_t *out, Py_ssize_t stride,
+) noexcept nogil:
+    """Fill a row, but for its position, from a v2 batch header; return its flags."""
+    cdef int64_t base_offset = <int64_t>be64(p)
+    cdef uint32_t crc = be32(p + 17)
+    cdef uint32_t computed = crc
+    cdef int magic = <signed char>p[16]
+    cdef int attributes = be16(p + 21)
+    cdef int codec = attributes & CODEC_BITS
+    cdef int32_t delta
+    cdef int32_t count
+    cdef int64_t last
+    cdef int64_t flags = 0
+    if likely(size >= HEADER_V2):
+        if check_crc:
+            computed = kd_crc32c(0, p + CRC_FROM_V2, size - CRC_FROM_V2)
+        delta = <int32_t>be32(p + 23)
+        count = <int32_t>be32(p + 57)
+        if count < 0 or delta < 0 or count > <int64_t>delta + 1:
+            flags |= DELTA_COUNT
+        out[B_RECORDS_COUNT * stride] = count
+        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27)
+        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35)
+        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43)
+        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51)
+        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53)
+    else:
+        flags |= TOO_SMALL | CRC_BAD
+        computed = 0
+        delta = <int32_t>be32(p + 23) if size >= 27 else 0
+        out[B_RECORDS_COUNT * stride] = -1
+        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27) if size >= 35 else -1
+        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35) if size >= 43 else -1
+        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43) if size >= 51 else -1
+        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51) if size >= 53 else -1
+        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53) if size >= 57 else -1
+    last = add(base_offset, delta)
+    if computed != crc:
+        flags |= CRC_BAD
+    if magic != 2:
+        flags |= MAGIC_UNKNOWN
+    if base_offset <= last_offset or last < base_offset:
+        flags |= OFFSET_NOT_RISING
+    if codec:
+        flags |= COMPRESSED
+        if codec > 4:
+            flags |= CODEC_UNKNOWN
+    if attributes & CONTROL_BIT:
+        flags |= CONTROL
+    if attributes & TRANSACTIONAL_BIT:
+        flags |= TRANSACTIONAL
+    if attributes & 0xFF80:
+        flags |= RESERVED
+    out[B_SIZE * stride] = size
+    out[B_MAGIC * stride] = magic
+    out[B_ATTRIBUTES * stride] = attributes
+    out[B_BASE_OFFSET * stride] = base_offset
+    out[B_LAST_OFFSET * stride] = last
+    out[B_CRC * stride] = crc
+    out[B_COMPUTED_CRC * stride] = computed
+    out[B_LEADER_EPOCH * stride] = <int32_t>be32(p + 12)
+    out[B_FLAGS * stride] = flags
+    out[B_LAYOUT * stride] = 2
+    return flags
+
+
+cdef int64_t walk_entries(
+    const uint8_t *data, Py_ssize_t *position, int64_t base, int64_t last_offset, bint check_crc,
+    Cols *out, Py_ssize_t count,
+) noexcept nogil:
+    """Fill `count` rows from entries already framed; return all their flags."""
+    cdef const uint8_t *p
+    cdef int64_t *row
+    cdef int64_t flags
+    cdef int64_t every = 0
+    cdef Py_ssize_t size
+    cdef Py_ssize_t i
+    cdef int magic
+    for i in range(count):
+        p = data + position[0]
+        row = out.block + i
+        size = LOG_OVERHEAD + <Py_ssize_t><int32_t>be32(p + 8)
+        magic = <signed char>p[16]
+        row[B_POSITION * out.stride] = add(base, position[0])
+        if likely(magic >= 2):
+            flags = put_v2(p, size, last_offset, check_crc, row, out.stride)
+            if (
+                flags & CRC_BAD
+                and check_crc
+                and be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
+            ):
+                flags = put_legacy(p, size, last_offset, True, 0, row, out.stride)
+        else:
+            flags = put_legacy(p, size, last_offset, check_crc, magic == 1, row, out.stride)
+        every |= flags
+        last_offset = max(last_offset, row[B_LAST_OFFSET * out.stride])
+        position[0] += size
+    out.count = count
+    return every
+
+
+def walk(
+    object data,
+    Py_ssize_t start,
+    Py_ssize_t end,
+    int64_t base,
+    int64_t last_offset,
+    bint check_crc,
+    Py_ssize_t max_batches,
+):
+    """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6)."""
+    cdef Py_buffer buffer
+    cdef Cols out
+    cdef Py_ssize_t count
+    cdef int64_t flags
+    cdef int reason
+    cdef array block
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        with nogil:
+            clamp(&start, &end, buffer.len)
+            reason = count_entries(<const uint8_t *>buffer.buf, start, end, max_batches, &count)
+        block = new_block(BATCH_WIDTH, count, &out)
+        with nogil:
+            flags = walk_entries(
+                <const uint8_t *>buffer.buf, &start, base, last_offset, check_crc, &out, count
+            )
+    finally:
+        PyBuffer_Release(&buffer)
+    return RecordBatches(block, out.stride, out.count, flags), start, reason

@@ -1,0 +1,399 @@
+# Records gathered into buffers that become Arrow columns.
+
+cdef enum:
+    MAX_INT32 = 0x7FFFFFFF
+
+cdef enum:
+    G_POSITION = 0
+    G_MAGIC = 1
+    G_CODEC = 2
+    G_OFFSET = 3
+    G_TIMESTAMP = 4
+    G_TIMESTAMP_TYPE = 5
+    G_LEADER_EPOCH = 6
+    G_PRODUCER_ID = 7
+    G_PRODUCER_EPOCH = 8
+    G_SEQUENCE = 9
+    G_TRANSACTIONAL = 10
+    G_MODERN = 11
+    G_TIMED = 12
+    G_KEY_ENDS = 13
+    G_KEY_VALID = 14
+    G_KEYS = 15
+    G_VALUE_ENDS = 16
+    G_VALUE_VALID = 17
+    G_VALUES = 18
+    G_LISTS = 19
+    G_NAME_ENDS = 20
+    G_NAMES = 21
+    G_CONTENT_ENDS = 22
+    G_CONTENT_VALID = 23
+    G_CONTENTS = 24
+    GATHERED_WIDTH = 25
+
+cdef enum:
+    N_ROWS = 0
+    N_HEADERS = 1
+    N_KEYS_NULL = 2
+    N_VALUES_NULL = 3
+    N_CONTENTS_NULL = 4
+    N_OLD = 5
+    N_UNTIMED = 6
+    COUNTS = 7
+
+cdef int BITS[GATHERED_WIDTH]
+BITS[:] = [
+    64, 8, 32, 64, 64, 32, 32, 64, 16, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0,
+]
+
+
+cdef struct Room:
+    uint8_t *at[GATHERED_WIDTH]
+    Py_ssize_t size[GATHERED_WIDTH]
+    Py_ssize_t rows
+    Py_ssize_t headers
+    int64_t counts[COUNTS]
+
+
+cdef inline bint has_ends(int buffer) noexcept nogil:
+    return (
+        buffer == G_KEY_ENDS
+        or buffer == G_VALUE_ENDS
+        or buffer == G_LISTS
+        or buffer == G_NAME_ENDS
+        or buffer == G_CONTENT_ENDS
+    )
+
+
+cdef inline bint of_headers(int buffer) noexcept nogil:
+    return buffer == G_NAME_ENDS or buffer == G_CONTENT_ENDS or buffer == G_CONTENT_VALID
+
+
+cdef bint measure_room(Room *room) noexcept nogil:
+    """Find how many rows and headers have room; False if there are more already."""
+    cdef Py_ssize_t items
+    cdef int k
+    room.rows = room.headers = MAX_INT32
+    for k in range(GATHERED_WIDTH):
+        if BITS[k]:
+            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // BITS[k] - has_ends(k)
+            if of_headers(k):
+                room.headers = min(room.headers, items)
+            else:
+                room.rows = min(room.rows, items)
+    return (
+        0 <= room.counts[N_ROWS] <= room.rows and 0 <= room.counts[N_HEADERS] <= room.headers
+    )
+
+
+cdef inline void put_bit(uint8_t *bitmap, Py_ssize_t i, bint value) noexcept nogil:
+    cdef uint8_t mask = <uint8_t>(1 << (i & 7))
+    if value:
+        bitmap[i >> 3] |= mask
+    else:
+        bitmap[i >> 3] &= ~mask
+
+
+cdef inline Py_ssize_t start_of(Room *room, int ends, Py_ssize_t i) noexcept nogil:
+    """Return where item `i` of a column of bytes starts."""
+    if not i:
+        (<int32_t *>room.at[ends])[0] = 0
+    return (<int32_t *>room.at[ends])[i]
+
+
+cdef inline bint put_item(
+    Room *room, int buffer, int ends, Py_ssize_t i, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    """Add item `i` of a column of bytes; False: there is no room."""
+    cdef Py_ssize_t start = start_of(room, ends, i)
+    if start < 0 or size > min(room.size[buffer], <Py_ssize_t>MAX_INT32) - start:
+        return False
+    memcpy(room.at[buffer] + start, p, size)
+    (<int32_t *>room.at[ends])[i + 1] = <int32_t>(start + size)
+    return True
+
+
+cdef Py_ssize_t put_utf8(
+    uint8_t *at, Py_ssize_t most, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    """Write text with what is not UTF-8 replaced, and return its size, -1 if that is too much.
+
+    `at` NULL: only measure.
+    """
+    cdef const uint8_t *end = p + size
+    cdef Py_ssize_t used = 0
+    cdef int step, length
+    while p < end:
+        step = utf8_step(p, end - p)
+        length = step if step > 0 else 3
+        if length > most - used:
+            return -1
+        if at is not NULL:
+            memcpy(at + used, p if step > 0 else <const uint8_t *>b"\xef\xbf\xbd", length)
+        used += length
+        p += step if step > 0 else -step
+    return used
+
+
+cdef inline bint put_name(
+    Room *room, Py_ssize_t i, const uint8_t *p, Py_ssize_t size
+) noexcept nogil:
+    cdef Py_ssize_t start = start_of(room, G_NAME_ENDS, i)
+    cdef Py_ssize_t most
+    if likely(is_utf8(p, size)):
+        return put_item(room, G_NAMES, G_NAME_ENDS, i, p, size)
+    most = min(room.size[G_NAMES], <Py_ssize_t>MAX_INT32) - start
+    if start < 0 or most < 0:
+        return False
+    size = put_utf8(room.at[G_NAMES] + start, most, p, size)
+    if size < 0:
+        return False
+    (<int32_t *>room.at[G_NAME_ENDS])[i + 1] = <int32_t>(start + size)
+    return True
+
+
+# What rows of one batch have in common.
+cdef struct Common:
+    int64_t batch
+    int64_t position
+    int64_t magic
+    int64_t attributes
+    int64_t base_offset
+    int64_t base_sequence
+    int64_t leader_epoch
+    int64_t producer_id
+    int64_t producer_epoch
+    bint modern
+    bint timed
+    bint wrapper
+
+
+cdef void read_common(const Cols *batches, Py_ssize_t batch, Common *out) noexcept nogil:
+    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    out.batch = batch
+    out.position = cell(batches, B_POSITION, batch)
+    out.magic = cell(batches, B_MAGIC, batch)
+    out.attributes = cell(batches, B_ATTRIBUTES, batch)
+    out.base_offset = cell(batches, B_BASE_OFFSET, batch)
+    out.modern = layout == 2
+    out.timed = layout == 2 or layout == 1
+    out.wrapper = not out.modern and cell(batches, B_FLAGS, batch) & WRAPPER != 0
+    out.base_sequence = out.leader_epoch = out.producer_id = out.producer_epoch = -1
+    if out.modern:
+        out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
+        out.leader_epoch = cell(batches, B_LEADER_EPOCH, batch)
+        out.producer_id = cell(batches, B_PRODUCER_ID, batch)
+        out.producer_epoch = cell(batches, B_PRODUCER_EPOCH, batch)
+
+
+cdef bint gather_headers(
+    Room *room, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    Py_ssize_t *count, Py_ssize_t *nulls,
+) noexcept nogil:
+    """Add the headers of a record behind `count` others; False: there is no room."""
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef Header header
+    cdef int64_t left = cell(records, R_HEADERS_COUNT, row)
+    if not open_headers(data, length, records, row, &at, &end):
+        return True
+    while left > 0 and not read_header(&at, end, &header):
+        if (
+            count[0] == room.headers
+            or not put_name(room, count[0], header.key, header.key_size)
+            or not put_item(
+                room, G_CONTENTS, G_CONTENT_ENDS, count[0],
+                header.value, max(<Py_ssize_t>0, header.value_size),
+            )
+        ):
+            return False
+        put_bit(room.at[G_CONTENT_VALID], count[0], header.value_size >= 0)
+        nulls[0] += header.value_size < 0
+        count[0] += 1
+        left -= 1
+    return True
+
+
+cdef Py_ssize_t gather_rows(
+    Room *room, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    const Rows *rows, Py_ssize_t first,
+) noexcept nogil:
+    """Add rows while there is room; return the number behind the last one looked at.
+
+    Where that is not the one behind the last one added, its batch does not exist.
+    """
+    cdef Common common
+    cdef Py_ssize_t i, row, headers, nulls
+    cdef Py_ssize_t n = <Py_ssize_t>room.counts[N_ROWS]
+    cdef int64_t batch, position, size, key_size, offset
+    cdef bint timed
+    common.batch = -1
+    for i in range(first, rows.count):
+        row = row_number(rows, i)
+        batch = cell(records, R_BATCH, row)
+        if batch != common.batch or batch < 0:
+            if batch < 0 or batch >= batches.count:
+                return i + 1
+            read_common(batches, <Py_ssize_t>batch, &common)
+        if n == room.rows:
+            return i
+        position = cell(records, R_KEY, row)
+        key_size = cell(records, R_KEY_SIZE, row)
+        if not inside(position, key_size, length):
+            position = 0
+            key_size = -1
+        if not put_item(
+            room, G_KEYS, G_KEY_ENDS, n, data + position, max(<int64_t>0, key_size)
+        ):
+            return i
+        position = cell(records, R_VALUE, row)
+        size = cell(records, R_VALUE_SIZE, row)
+        if not inside(position, size, length):
+            position = 0
+            size = -1
+        if not put_item(
+            room, G_VALUES, G_VALUE_ENDS, n, data + position, max(<int64_t>0, size)
+        ):
+            return i
+        headers = <Py_ssize_t>room.counts[N_HEADERS]
+        start_of(room, G_LISTS, n)
+        if cell(records, R_HEADERS_COUNT, row) > 0:
+            nulls = 0
+            if not gather_headers(room, data, length, records, row, &headers, &nulls):
+                return i
+            room.counts[N_HEADERS] = headers
+            room.counts[N_CONTENTS_NULL] += nulls
+        (<int32_t *>room.at[G_LISTS])[n + 1] = <int32_t>headers
+        put_bit(room.at[G_KEY_VALID], n, key_size >= 0)
+        put_bit(room.at[G_VALUE_VALID], n, size >= 0)
+        room.counts[N_KEYS_NULL] += key_size < 0
+        room.counts[N_VALUES_NULL] += size < 0
+        timed = common.timed
+        if common.wrapper:
+            timed = cell(records, R_FLAGS, row) >> INNER_MAGIC_SHIFT & 3 == 1
+        offset = cell(records, R_OFFSET, row)
+        (<int64_t *>room.at[G_POSITION])[n] = common.position
+        (<int8_t *>room.at[G_MAGIC])[n] = <int8_t>common.magic
+        (<int32_t *>room.at[G_CODEC])[n] = common.attributes & 7
+        (<int64_t *>room.at[G_OFFSET])[n] = offset
+        (<int64_t *>room.at[G_TIMESTAMP])[n] = cell(records, R_TIMESTAMP, row)
+        (<int32_t *>room.at[G_TIMESTAMP_TYPE])[n] = common.attributes >> 3 & 1
+        (<int32_t *>room.at[G_LEADER_EPOCH])[n] = <int32_t>common.leader_epoch
+        (<int64_t *>room.at[G_PRODUCER_ID])[n] = common.producer_id
+        (<int16_t *>room.at[G_PRODUCER_EPOCH])[n] = <int16_t>common.producer_epoch
+        (<int32_t *>room.at[G_SEQUENCE])[n] = <int32_t>sequence_of(
+            common.base_sequence, subtract(offset, common.base_offset)
+        )
+        put_bit(
+            room.at[G_TRANSACTIONAL], n,
+            common.modern and common.attributes & TRANSACTIONAL_BIT != 0,
+        )
+        put_bit(room.at[G_MODERN], n, common.modern)
+        put_bit(room.at[G_TIMED], n, timed)
+        room.counts[N_OLD] += not common.modern
+        room.counts[N_UNTIMED] += not timed
+        n += 1
+        room.counts[N_ROWS] = n
+    return rows.count
+
+
+def gather(
+    object gathered, object data, object batches, object records, object rows, Py_ssize_t first
+):
+    """Add records to the buffers of an Arrow record batch, from the `first`th row number on."""
+    cdef Py_buffer held[GATHERED_WIDTH]
+    cdef Py_buffer counts_buffer, buffer, batch_buffer, record_buffer, row_buffer
+    cdef Cols of, columns
+    cdef Rows numbers
+    cdef Room room
+    cdef Py_ssize_t taken = 0
+    cdef Py_ssize_t seen = 0
+    cdef Py_ssize_t had = 0
+    cdef int k
+    cdef int taken_buffers = 0
+    cdef list buffers = gathered.buffers
+    if len(buffers) != GATHERED_WIDTH:
+        raise ValueError(gathered)
+    no_buffer(&counts_buffer)
+    no_buffer(&buffer)
+    no_buffer(&batch_buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&row_buffer)
+    try:
+        PyObject_GetBuffer(gathered.counts, &counts_buffer, PyBUF_WRITABLE)
+        for k in range(GATHERED_WIDTH):
+            PyObject_GetBuffer(buffers[k], &held[k], PyBUF_WRITABLE)
+            taken_buffers = k + 1
+            room.at[k] = <uint8_t *>held[k].buf
+            room.size[k] = held[k].len
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(batches, BATCH_WIDTH, &batch_buffer, &of)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        open_rows(rows, columns.count, &row_buffer, &numbers)
+        if counts_buffer.len != 8 * COUNTS:
+            raise ValueError(gathered)
+        memcpy(room.counts, counts_buffer.buf, 8 * COUNTS)
+        if not measure_room(&room):
+            raise ValueError(gathered)
+        had = <Py_ssize_t>room.counts[N_ROWS]
+        first = max(<Py_ssize_t>0, first)
+        with nogil:
+            seen = gather_rows(
+                &room, <const uint8_t *>buffer.buf, buffer.len, &of, &columns, &numbers, first
+            )
+        memcpy(counts_buffer.buf, room.counts, 8 * COUNTS)
+        taken = <Py_ssize_t>room.counts[N_ROWS] - had
+        if seen > first + taken:
+            raise IndexError(seen - 1)
+    finally:
+        for k in range(taken_buffers):
+            PyBuffer_Release(&held[k])
+        PyBuffer_Release(&row_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&batch_buffer)
+        PyBuffer_Release(&buffer)
+        PyBuffer_Release(&counts_buffer)
+    return taken
+
+
+def room_for(object data, object records, Py_ssize_t row):
+    """Return what `gather` needs for one record: headers; bytes of key, value, names, contents."""
+    cdef Py_buffer buffer, record_buffer
+    cdef Cols columns
+    cdef Header header
+    cdef const uint8_t *at
+    cdef const uint8_t *end
+    cdef int64_t left
+    cdef int64_t headers = 0
+    cdef int64_t names = 0
+    cdef int64_t contents = 0
+    cdef int64_t key_size, value_size
+    no_buffer(&buffer)
+    no_buffer(&record_buffer)
+    try:
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        if not 0 <= row < columns.count:
+            raise IndexError(row)
+        with nogil:
+            left = cell(&columns, R_HEADERS_COUNT, row)
+            if left > 0 and open_headers(
+                <const uint8_t *>buffer.buf, buffer.len, &columns, row, &at, &end
+            ):
+                while left > 0 and not read_header(&at, end, &header):
+                    left -= 1
+                    headers += 1
+                    names += put_utf8(
+                        NULL, (<Py_ssize_t>1) << 62, header.key, header.key_size
+                    )
+                    contents += max(header.value_size, 0)
+            key_size = cell(&columns, R_KEY_SIZE, row)
+            if not inside(cell(&columns, R_KEY, row), key_size, buffer.len):
+                key_size = 0
+            value_size = cell(&columns, R_VALUE_SIZE, row)
+            if not inside(cell(&columns, R_VALUE, row), value_size, buffer.len):
+                value_size = 0
+    finally:
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&buffer)
+    return headers, key_size, value_size, names, contents

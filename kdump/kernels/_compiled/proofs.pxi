@@ -1,0 +1,521 @@
+# What checks ask of headers and records: sums, index entries, sequences.
+
+cdef enum:
+    NO_BATCH = 1
+    PASSES_OVER = 2
+    BELOW_BATCH = 3
+    STARTS_LATE = 4
+    OTHER_TIME = 5
+    PROOF_STATE = 6
+
+
+def tally(object batches):
+    """Return (records, wrappers, compressed, newest) of all rows."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Py_ssize_t i
+    cdef int64_t records = 0
+    cdef int64_t wrappers = 0
+    cdef int64_t compressed = 0
+    cdef int64_t newest = -1
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    with nogil:
+        for i in range(rows.count):
+            records += max(cell(&rows, B_RECORDS_COUNT, i), <int64_t>0)
+            newest = max(newest, cell(&rows, B_MAX_TIMESTAMP, i))
+            wrappers += cell(&rows, B_FLAGS, i) & WRAPPER != 0
+            compressed += cell(&rows, B_FLAGS, i) & COMPRESSED != 0
+    PyBuffer_Release(&buffer)
+    return records, wrappers, compressed, newest
+
+
+cdef enum:
+    PRODUCER_WIDTH = 6
+
+cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
+
+
+cdef Py_ssize_t follow(
+    const Cols *rows,
+    Py_ssize_t row,
+    Py_ssize_t end,
+    int64_t *next_offset,
+    int64_t *table,
+    Py_ssize_t known,
+) noexcept nogil:
+    cdef int64_t base
+    cdef int64_t last
+    cdef int64_t producer_id
+    cdef int64_t *producer = table
+    cdef Py_ssize_t i
+    while row < end:
+        base = cell(rows, B_BASE_OFFSET, row)
+        last = cell(rows, B_LAST_OFFSET, row)
+        if (
+            base != next_offset[0]
+            or cell(rows, B_FLAGS, row) & (CONTROL | TRANSACTIONAL)
+            or last == MAX_INT64
+        ):
+            break
+        producer_id = cell(rows, B_PRODUCER_ID, row)
+        if producer_id >= 0:
+            if not known:
+                break
+            if producer[0] != producer_id:  # most often it is the one of the row before
+                for i in range(known):
+                    producer = table + i * PRODUCER_WIDTH
+                    if producer[0] == producer_id:
+                        break
+                else:
+                    break
+            if (
+                producer[1] != cell(rows, B_PRODUCER_EPOCH, row)
+                or producer[2] < 0
+                or cell(rows, B_BASE_SEQUENCE, row) == 0
+                or cell(rows, B_BASE_SEQUENCE, row) != ((<uint64_t>producer[2] + 1) & 0x7FFFFFFF)
+            ):
+                break
+            producer[4] = <int64_t>(<uint64_t>last - <uint64_t>base)
+            producer[2] = <int64_t>(
+                (<uint64_t>cell(rows, B_BASE_SEQUENCE, row) + <uint64_t>producer[4]) & 0x7FFFFFFF
+            )
+            producer[3] = last
+            producer[5] = cell(rows, B_MAX_TIMESTAMP, row)
+        next_offset[0] = last + 1
+        row += 1
+    return row
+
+
+def follow_producers(
+    object batches, Py_ssize_t first, Py_ssize_t end, int64_t next_offset, array table
+):
+    """Follow producers through the rows of [first, end) that hold no surprise (R7)."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Py_ssize_t row
+    cdef Py_ssize_t known = len(table) // PRODUCER_WIDTH
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    with nogil:
+        row = follow(
+            &rows,
+            max(first, <Py_ssize_t>0),
+            min(end, rows.count),
+            &next_offset,
+            <int64_t *>table.data.as_longlongs,
+            known,
+        )
+    PyBuffer_Release(&buffer)
+    return row, next_offset
+
+
+def rising_slots(object data, int size):
+    """Count the whole slots of an index, from the first on, that rise as written entries do."""
+    cdef Py_buffer buffer
+    cdef const uint8_t *p
+    cdef Py_ssize_t slot
+    cdef Py_ssize_t slots
+    cdef bint strict = size == 8
+    cdef int64_t key = -1
+    cdef int64_t value = 0
+    cdef int64_t next_key
+    cdef int64_t next_value
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    slots = buffer.len // (8 if strict else 12)
+    slot = 0
+    with nogil:
+        while slot < slots:
+            if strict:
+                p = <const uint8_t *>buffer.buf + 8 * slot
+                next_key = <int32_t>be32(p)
+                next_value = <int32_t>be32(p + 4)
+            else:
+                p = <const uint8_t *>buffer.buf + 12 * slot
+                next_key = <int64_t>be64(p)
+                next_value = <int32_t>be32(p + 8)
+            if next_key <= key or next_value < value or (strict and next_value == value):
+                break
+            key = next_key
+            value = next_value
+            slot += 1
+    PyBuffer_Release(&buffer)
+    return slot
+
+
+cdef inline Py_ssize_t floor_of(
+    const uint8_t *offsets, Py_ssize_t end, int32_t relative
+) noexcept nogil:
+    """Find the last of the first `end` slots at or below a relative offset, -1 for none."""
+    cdef Py_ssize_t low = 0
+    cdef Py_ssize_t middle
+    while low < end:
+        middle = low + (end - low) // 2
+        if <int32_t>be32(offsets + 8 * middle) <= relative:
+            low = middle + 1
+        else:
+            end = middle
+    return low - 1
+
+
+cdef struct Proof:
+    const uint8_t *offsets
+    const uint8_t *times
+    Py_ssize_t offset_end
+    Py_ssize_t time_end
+    int64_t base_offset
+    int64_t *state
+    int64_t *marks
+    int64_t *found
+    Py_ssize_t room
+    Py_ssize_t count
+
+
+cdef inline void say(Proof *proof, int64_t why, int64_t slot, int64_t row) noexcept nogil:
+    if proof.count < proof.room:
+        proof.found[3 * proof.count] = why
+        proof.found[3 * proof.count + 1] = slot
+        proof.found[3 * proof.count + 2] = row
+        proof.count += 1
+    else:
+        proof.state[5] += 1
+
+
+cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef Py_ssize_t floor
+    cdef Py_ssize_t offset_slot = proof.state[0]
+    cdef Py_ssize_t time_slot = proof.state[1]
+    cdef int64_t highest = proof.state[2]
+    cdef int64_t newest = proof.state[3]
+    cdef int64_t position
+    cdef int64_t last
+    cdef int64_t timestamp
+    cdef int64_t offset
+    cdef int64_t at
+    cdef int64_t time
+    cdef int32_t relative
+    cdef const uint8_t *p
+    for i in range(rows.count):
+        position = cell(rows, B_POSITION, i)
+        last = cell(rows, B_LAST_OFFSET, i)
+        timestamp = cell(rows, B_MAX_TIMESTAMP, i)
+        while offset_slot < proof.offset_end:
+            p = proof.offsets + 8 * offset_slot
+            at = <int32_t>be32(p + 4)
+            if at > position:
+                break
+            offset = add(proof.base_offset, <int32_t>be32(p))
+            if at < position:
+                say(proof, NO_BATCH, offset_slot, i)
+            elif offset <= highest:
+                say(proof, PASSES_OVER, offset_slot, i)
+            elif offset < cell(rows, B_BASE_OFFSET, i):
+                say(proof, BELOW_BATCH, offset_slot, i)
+            proof.marks[offset_slot] = newest
+            offset_slot += 1
+        while time_slot < proof.time_end:
+            p = proof.times + 12 * time_slot
+            relative = <int32_t>be32(p + 8)
+            if add(proof.base_offset, relative) > last:
+                break
+            time = <int64_t>be64(p)
+            floor = floor_of(proof.offsets, offset_slot, relative)
+            if floor >= 0 and proof.marks[floor] >= time:
+                say(proof, STARTS_LATE, time_slot, i)
+            elif timestamp != time and cell(rows, B_LAYOUT, i) != 0:
+                say(proof, OTHER_TIME, time_slot, i)
+            time_slot += 1
+        highest = max(highest, last)
+        newest = max(newest, timestamp)
+        if cell(rows, B_LAYOUT, i) == 0:
+            proof.state[4] = 1
+    proof.state[0] = offset_slot
+    proof.state[1] = time_slot
+    proof.state[2] = highest
+    proof.state[3] = newest
+
+
+def prove_entries(
+    object batches,
+    object offset_slots,
+    object time_slots,
+    int64_t base_offset,
+    array state,
+    array marks,
+    Py_ssize_t most,
+):
+    """Hold index entries against the next run of headers of their log; all slots rise."""
+    cdef Py_buffer buffer
+    cdef Py_buffer offsets
+    cdef Py_buffer times
+    cdef Cols rows
+    cdef Proof proof
+    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    cdef Py_ssize_t i
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    PyObject_GetBuffer(offset_slots, &offsets, PyBUF_SIMPLE)
+    PyObject_GetBuffer(time_slots, &times, PyBUF_SIMPLE)
+    proof.offsets = <const uint8_t *>offsets.buf
+    proof.times = <const uint8_t *>times.buf
+    proof.offset_end = offsets.len // 8
+    proof.time_end = times.len // 12
+    proof.base_offset = base_offset
+    proof.state = <int64_t *>state.data.as_longlongs
+    proof.marks = <int64_t *>marks.data.as_longlongs
+    proof.found = <int64_t *>found.data.as_longlongs
+    proof.room = most
+    proof.count = 0
+    fits = len(state) >= PROOF_STATE and len(marks) >= proof.offset_end
+    fits = fits and 0 <= proof.state[0] and 0 <= proof.state[1]
+    if fits:
+        with nogil:
+            prove(&proof, &rows)
+    PyBuffer_Release(&times)
+    PyBuffer_Release(&offsets)
+    PyBuffer_Release(&buffer)
+    if not fits:
+        raise ValueError(state)
+    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(proof.count)]
+
+
+# What reindex builds from a run of headers --------------------------------------------------------
+
+
+cdef inline void put_be32(uint8_t *p, uint32_t value) noexcept nogil:
+    p[0] = value >> 24
+    p[1] = value >> 16 & 0xFF
+    p[2] = value >> 8 & 0xFF
+    p[3] = value & 0xFF
+
+
+cdef struct Entries:
+    uint8_t *offsets
+    uint8_t *times
+    Py_ssize_t offset_count
+    Py_ssize_t time_count
+    Py_ssize_t row
+    int64_t base_offset
+    int64_t interval
+    bint first_offsets
+    int64_t *state
+
+
+cdef int put_entries(Entries *out, const Cols *rows) noexcept nogil:
+    cdef int64_t *state = out.state
+    cdef int64_t position
+    cdef int64_t last
+    cdef int64_t entry
+    cdef int64_t timestamp
+    cdef int64_t timestamp_offset
+    cdef uint8_t *p
+    while out.row < rows.count:
+        position = cell(rows, B_POSITION, out.row)
+        last = cell(rows, B_LAST_OFFSET, out.row)
+        if not out.first_offsets and (
+            last < out.base_offset or <uint64_t>subtract(last, out.base_offset) > 0x7FFFFFFF
+        ):
+            return OFFSET_RANGE
+        timestamp = state[1]
+        timestamp_offset = state[2]
+        if cell(rows, B_MAX_TIMESTAMP, out.row) > timestamp:
+            timestamp = cell(rows, B_MAX_TIMESTAMP, out.row)
+            timestamp_offset = last
+        if subtract(position, state[0]) > out.interval:
+            entry = last
+            if out.first_offsets:
+                entry = cell(rows, B_BASE_OFFSET, out.row)
+                if entry == -1 and cell(rows, B_FLAGS, out.row) & WRAPPER:
+                    return UNOPENED
+            if (state[3] and entry <= state[4]) or (state[5] and timestamp_offset < state[7]):
+                return INDEX_FALLS
+            p = out.offsets + 8 * out.offset_count
+            put_be32(p, <uint32_t><uint64_t>subtract(entry, out.base_offset))
+            put_be32(p + 4, <uint32_t><uint64_t>position)
+            out.offset_count += 1
+            state[0] = position
+            state[3] += 1
+            state[4] = entry
+            if timestamp > state[6]:
+                p = out.times + 12 * out.time_count
+                put_be32(p, <uint32_t>(<uint64_t>timestamp >> 32))
+                put_be32(p + 4, <uint32_t><uint64_t>timestamp)
+                put_be32(p + 8, <uint32_t><uint64_t>subtract(timestamp_offset, out.base_offset))
+                out.time_count += 1
+                state[5] += 1
+                state[6] = timestamp
+                state[7] = timestamp_offset
+                state[8] = state[3]
+        state[1] = timestamp
+        state[2] = timestamp_offset
+        out.row += 1
+    return END
+
+
+def index_entries(
+    object batches,
+    Py_ssize_t first,
+    int64_t base_offset,
+    int64_t interval,
+    bint first_offsets,
+    array state,
+):
+    """Make the index entries that recovery writes for the rows from `first` on (R2)."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Entries out
+    cdef Py_ssize_t room
+    cdef int reason
+    if len(state) < 9:
+        raise ValueError(state)
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    out.row = max(first, <Py_ssize_t>0)
+    room = max(rows.count - out.row, <Py_ssize_t>0)
+    offsets = PyBytes_FromStringAndSize(NULL, 8 * room)
+    times = PyBytes_FromStringAndSize(NULL, 12 * room)
+    out.offsets = <uint8_t *>PyBytes_AS_STRING(offsets)
+    out.times = <uint8_t *>PyBytes_AS_STRING(times)
+    out.offset_count = 0
+    out.time_count = 0
+    out.base_offset = base_offset
+    out.interval = interval
+    out.first_offsets = first_offsets
+    out.state = <int64_t *>state.data.as_longlongs
+    with nogil:
+        reason = put_entries(&out, &rows)
+    PyBuffer_Release(&buffer)
+    return offsets[: 8 * out.offset_count], times[: 12 * out.time_count], out.row, reason
+
+
+cdef enum:
+    OFFSET_OUTSIDE = 1
+    OFFSET_ORDER = 2
+    MAX_TIMESTAMP = 3
+    INNER_SUM = 4
+    LAST_OFFSET = 5
+    RECORDS_STATE = 9
+
+
+cdef struct Held:
+    int64_t *state
+    int64_t *found
+    Py_ssize_t room
+    Py_ssize_t count
+
+
+cdef inline void tell(Held *held, int64_t why, int64_t batch, int64_t record) noexcept nogil:
+    if held.count < held.room:
+        held.found[3 * held.count] = why
+        held.found[3 * held.count + 1] = batch
+        held.found[3 * held.count + 2] = record
+        held.count += 1
+    else:
+        held.state[8] += 1
+
+
+cdef inline void close_batch(Held *held, const Cols *batches, int64_t record) noexcept nogil:
+    cdef int64_t row = held.state[0]
+    cdef int64_t layout
+    cdef int64_t flags
+    if row < 0 or row >= batches.count:
+        return
+    layout = cell(batches, B_LAYOUT, row)
+    flags = cell(batches, B_FLAGS, row)
+    if (
+        (layout == 2 or (layout == 1 and flags & WRAPPER != 0))
+        and cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME == 0
+        and not held.state[3]
+        and held.state[2] != cell(batches, B_MAX_TIMESTAMP, row)
+    ):
+        tell(held, MAX_TIMESTAMP, row, record)
+    if (
+        layout == 0
+        and flags & WRAPPER != 0
+        and held.state[1] != cell(batches, B_LAST_OFFSET, row)
+    ):
+        tell(held, LAST_OFFSET, row, record)
+
+
+cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int64_t *state = held.state
+    cdef int64_t batch
+    cdef int64_t header_flags
+    cdef int64_t flags
+    cdef int64_t offset
+    cdef int64_t lowest
+    cdef int64_t key
+    cdef int64_t value
+    cdef int64_t layout
+    cdef int64_t magic
+    cdef int64_t fixed
+    for i in range(records.count):
+        batch = cell(records, R_BATCH, i)
+        if batch != state[0]:
+            close_batch(held, batches, i)
+            state[0] = batch
+            state[1] = -1
+            state[2] = -1
+            state[3] = 0
+        header_flags = cell(batches, B_FLAGS, batch)
+        flags = cell(records, R_FLAGS, i)
+        offset = cell(records, R_OFFSET, i)
+        lowest = -1 if header_flags & WRAPPER else cell(batches, B_BASE_OFFSET, batch)
+        if offset < lowest or offset > cell(batches, B_LAST_OFFSET, batch):
+            tell(held, OFFSET_OUTSIDE, batch, i)
+        elif offset <= state[1] and offset >= 0:
+            tell(held, OFFSET_ORDER, batch, i)
+        state[1] = offset
+        state[2] = max(state[2], cell(records, R_TIMESTAMP, i))
+        if flags & INNER_CRC_BAD:
+            tell(held, INNER_SUM, batch, i)
+        if flags & INNER_MAGIC_OTHER:
+            state[3] = 1
+        key = cell(records, R_KEY_SIZE, i)
+        if key < 0 and not header_flags & CONTROL:
+            if not state[4]:
+                state[5] = offset
+            state[4] += 1
+        layout = cell(batches, B_LAYOUT, batch)
+        if layout < 2:
+            value = cell(records, R_VALUE_SIZE, i)
+            magic = layout
+            if header_flags & WRAPPER:
+                magic = flags >> INNER_MAGIC_SHIFT & 3
+            fixed = LOG_OVERHEAD + (OVERHEAD_V1 if magic == 1 else OVERHEAD_V0)
+            if cell(records, R_SIZE, i) > fixed + max(key, <int64_t>0) + max(value, <int64_t>0):
+                if not state[6]:
+                    state[7] = cell(batches, B_POSITION, batch)
+                state[6] += 1
+
+
+def prove_records(object batches, object records, array state, bint complete, Py_ssize_t most):
+    """Hold records against the headers of their batches, in order."""
+    cdef Py_buffer first
+    cdef Py_buffer second
+    cdef Cols rows
+    cdef Cols columns
+    cdef Held held
+    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    cdef Py_ssize_t i
+    cdef int64_t batch
+    fits = len(state) >= RECORDS_STATE
+    open_columns(batches, BATCH_WIDTH, &first, &rows)
+    open_columns(records, RECORD_WIDTH, &second, &columns)
+    held.state = <int64_t *>state.data.as_longlongs
+    held.found = <int64_t *>found.data.as_longlongs
+    held.room = most
+    held.count = 0
+    for i in range(columns.count):
+        batch = cell(&columns, R_BATCH, i)
+        if batch < 0 or batch >= rows.count:
+            fits = False
+    if fits:
+        with nogil:
+            hold_records(&held, &rows, &columns)
+            if complete:
+                close_batch(&held, &rows, columns.count)
+                held.state[0] = -1
+    PyBuffer_Release(&second)
+    PyBuffer_Release(&first)
+    if not fits:
+        raise ValueError(state)
+    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(held.count)]

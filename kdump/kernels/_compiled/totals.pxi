@@ -1,0 +1,130 @@
+# Adding up bytes and records by what they belong to.
+
+cdef enum:
+    T_BATCHES = 0
+    T_RECORDS = 1
+    T_BYTES = 2
+    T_CONTROL = 3
+    T_UNOPENED = 4
+    T_FIRST = 5
+    T_LAST = 6
+    T_ERROR = 7
+    TOTALS_WIDTH = 10
+
+
+cdef inline void spread(int64_t *sums, int64_t timestamp) noexcept nogil:
+    if timestamp >= 0:
+        if sums[T_FIRST] < 0 or timestamp < sums[T_FIRST]:
+            sums[T_FIRST] = timestamp
+        if timestamp > sums[T_LAST]:
+            sums[T_LAST] = timestamp
+
+
+def sum_batches(
+    object batches, Py_ssize_t first, bint by_producer, bint by_codec, array sums, Py_ssize_t slot
+):
+    """Add batches to totals, as long as they belong together; return the row behind them."""
+    cdef Py_buffer buffer
+    cdef Cols rows
+    cdef Py_ssize_t row = max(first, <Py_ssize_t>0)
+    cdef int64_t *out
+    cdef int64_t producer_id = 0
+    cdef int64_t codec = 0
+    cdef int64_t flags, count
+    if slot < 0 or slot >= <Py_ssize_t>len(sums) // TOTALS_WIDTH:
+        raise IndexError(slot)
+    out = <int64_t *>sums.data.as_longlongs + slot * TOTALS_WIDTH
+    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
+    with nogil:
+        if row < rows.count:
+            producer_id = cell(&rows, B_PRODUCER_ID, row)
+            codec = cell(&rows, B_ATTRIBUTES, row)
+        while row < rows.count:
+            if by_producer and cell(&rows, B_PRODUCER_ID, row) != producer_id:
+                break
+            if by_codec and (cell(&rows, B_ATTRIBUTES, row) ^ codec) & CODEC_BITS:
+                break
+            flags = cell(&rows, B_FLAGS, row)
+            count = cell(&rows, B_RECORDS_COUNT, row)
+            out[T_BATCHES] += 1
+            out[T_RECORDS] += max(count, <int64_t>0)
+            out[T_BYTES] += cell(&rows, B_SIZE, row)
+            out[T_CONTROL] += flags & CONTROL != 0
+            out[T_UNOPENED] += flags & WRAPPER != 0 and count < 0
+            spread(out, cell(&rows, B_MAX_TIMESTAMP, row))
+            row += 1
+    PyBuffer_Release(&buffer)
+    return row
+
+
+cdef inline int64_t headers_size(
+    const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row
+) noexcept nogil:
+    """Add up the keys and values of a record's headers."""
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef Header header
+    cdef int64_t size = 0
+    cdef int64_t i
+    if open_headers(data, length, records, row, &p, &end):
+        for i in range(cell(records, R_HEADERS_COUNT, row)):
+            if read_header(&p, end, &header):
+                break
+            size += header.key_size + max(header.value_size, 0)
+    return size
+
+
+def sum_keys(
+    object data, object records, Py_ssize_t first, dict slots, array sums, int64_t floor,
+    Py_ssize_t most, int64_t longest,
+):
+    """Add records to the totals of their keys; return the row at which that ended."""
+    cdef Py_buffer buffer
+    cdef Py_buffer record_buffer
+    cdef Cols rows
+    cdef Py_ssize_t row = max(first, <Py_ssize_t>0)
+    cdef Py_ssize_t slot
+    cdef int64_t key_size, key_at, size
+    cdef int64_t *out
+    cdef int64_t *all_sums = <int64_t *>sums.data.as_longlongs
+    cdef object key, found
+    most = min(most, <Py_ssize_t>(len(sums) // TOTALS_WIDTH))
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        open_columns(records, RECORD_WIDTH, &record_buffer, &rows)
+        try:
+            while row < rows.count:
+                key_size = cell(&rows, R_KEY_SIZE, row)
+                key_at = cell(&rows, R_KEY, row)
+                key = None
+                if inside(key_at, key_size, buffer.len):
+                    if key_size > longest:
+                        break
+                    key = PyBytes_FromStringAndSize(<const char *>buffer.buf + key_at, key_size)
+                found = slots.get(key)
+                if found is None:
+                    slot = len(slots)
+                    if slot >= most:
+                        break
+                    slots[key] = slot
+                    out = all_sums + slot * TOTALS_WIDTH
+                    memset(out, 0, TOTALS_WIDTH * sizeof(int64_t))
+                    out[T_FIRST] = out[T_LAST] = -1
+                    out[T_ERROR] = floor
+                else:
+                    slot = found
+                    if slot < 0 or slot >= most:
+                        raise IndexError(slot)
+                    out = all_sums + slot * TOTALS_WIDTH
+                size = max(key_size, <int64_t>0) + max(cell(&rows, R_VALUE_SIZE, row), <int64_t>0)
+                if cell(&rows, R_HEADERS_COUNT, row) > 0:
+                    size += headers_size(<const uint8_t *>buffer.buf, buffer.len, &rows, row)
+                out[T_RECORDS] += 1
+                out[T_BYTES] += size
+                spread(out, cell(&rows, R_TIMESTAMP, row))
+                row += 1
+        finally:
+            PyBuffer_Release(&record_buffer)
+    finally:
+        PyBuffer_Release(&buffer)
+    return row
