@@ -259,7 +259,7 @@ class AfterDamage:
                 break
             data = bytearray(min(size, limit - start))
             filled = self._source.read_into(data, start, len(data))
-            if self._source.shrank or filled <= 0:
+            if self._source.shrank:
                 break
             window = Window(data, start, filled)
             size = min(4 * size, _WINDOW)

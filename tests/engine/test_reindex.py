@@ -256,6 +256,20 @@ def test_offsets_that_go_back_at_an_entry(partition: Path) -> None:
     assert "empties it" in refused[0]
 
 
+def test_offsets_that_go_back_behind_the_last_entry(partition: Path) -> None:
+    """No entry is due there but the time index's last, which would name the newest message."""
+    log = partition / f"{STEM}.log"
+    log.write_bytes(log.read_bytes() + a_batch(2, TIME + 1000))
+    items = items_of(partition, write=True, index_interval_bytes=INTERVAL)
+    refused = [str(item) for item in items if isinstance(item, Refused)]
+    assert len(refused) == 1
+    assert f"at position {21 * SIZE}" in refused[0]
+    assert "offsets go back before its end" in refused[0]
+    assert "empties it" in refused[0]
+    assert not (partition / f"{STEM}.index").exists()
+    assert not (partition / f"{STEM}.timeindex").exists()
+
+
 def test_offset_that_no_index_can_hold(partition: Path) -> None:
     log = partition / f"{NEXT}.log"
     log.write_bytes(log.read_bytes() + a_batch(1 << 40))

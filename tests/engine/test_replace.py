@@ -305,3 +305,13 @@ def test_create_leaves_alone_what_is_there(directory: Path) -> None:
         opened.create("00000000000000000007.index", NEW, str(directory / LOG))
     assert (directory / NAME).read_bytes() == OLD
     assert (directory / "00000000000000000007.index").read_bytes() == NEW
+
+
+def test_a_backup_that_is_gone_is_not_restored(directory: Path) -> None:
+    write(directory)
+    with replace.opened(str(directory)) as opened:
+        (backup,) = opened.backups()
+        (directory / backup.name).unlink()
+        with pytest.raises(Refused, match=rf"\.bak-{UTC} is gone"):
+            opened.restore(backup)
+    assert (directory / NAME).read_bytes() == NEW

@@ -164,6 +164,32 @@ def test_candidates_without_end_cost_bounded_time(tmp_path: Path) -> None:
         assert_covers(found, 0, size)
 
 
+@pytest.mark.parametrize("behind", [b"", b"x" * BLOCK_BYTES])
+def test_file_that_shrinks_under_a_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, behind: bytes
+) -> None:
+    """What is no longer there ends the walk, or the search for what follows damage."""
+    path = tmp_path / f"{0:020}.log"
+    sound = builders.batch([builders.record(0, value=bytes(BLOCK_BYTES - 100))])
+    path.write_bytes(sound + behind + sound)
+    reads = 0
+    read_into = Source.read_into
+
+    def shrinking(source: Source, *arguments: object) -> int:
+        nonlocal reads
+        reads += 1
+        if reads == 2:
+            os.truncate(path, 0)
+        assert reads < 100
+        return read_into(source, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Source, "read_into", shrinking)
+    with Source(str(path)) as source:
+        items = [*FileRecords(source).walk()]
+        assert source.shrank
+    assert [type(item) for item in items] == [Run, *([Gap] if behind else [])]
+
+
 def test_zeros(tmp_path: Path) -> None:
     for size in (1, 17, 18, BLOCK_BYTES + 5):
         with opened(tmp_path / "a.log", bytes(size)) as source:
