@@ -289,6 +289,15 @@ def test_a_link_is_never_written_through(directory: Path, tmp_path: Path) -> Non
     assert (directory / NAME).read_bytes() == OLD
 
 
+def test_a_copy_is_never_made_through_a_link(directory: Path, tmp_path: Path) -> None:
+    """Also where the file has become a link since it was looked at."""
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"mine")
+    (directory / "link").symlink_to(outside)
+    with replace.opened(str(directory)) as opened, pytest.raises(OSError, match="symbolic"):
+        opened._content("link")
+
+
 def test_two_at_once(directory: Path) -> None:
     other = os.open(directory, os.O_RDONLY)
     fcntl.flock(other, fcntl.LOCK_EX)

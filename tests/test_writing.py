@@ -1,0 +1,57 @@
+"""A new file while it is being written; what comes of a killed run is in engine/test_replace.py."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kdump import writing
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[int]:
+    fd = writing.open_directory(str(tmp_path))
+    yield fd
+    os.close(fd)
+
+
+def test_nobody_else_may_read_what_is_not_done(directory: int, tmp_path: Path) -> None:
+    """Whatever the umask: whose it becomes is said once it is like the old file."""
+    before = os.umask(0)
+    try:
+        with writing.NewFile(directory, "new") as new:
+            new.write(b"secret")
+            assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o600
+    finally:
+        os.umask(before)
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "O_PATH"), reason="the system opens no such directory")
+def test_a_directory_that_may_not_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot be flushed, either, which is no error."""
+
+    class Unlisted:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def open(self, path: str, flags: int, *more: Any, **named: Any) -> int:
+            if flags & os.O_DIRECTORY and not flags & os.O_PATH:
+                raise PermissionError(errno.EACCES, "may not be listed")
+            return os.open(path, flags, *more, **named)
+
+    monkeypatch.setattr(writing, "_os", Unlisted())
+    fd = writing.open_directory(str(tmp_path))
+    with writing.NewFile(fd, "new") as new:
+        new.write(b"content")
+        new.seal()
+        new.rename("done")
+    writing.flush_directory(fd)
+    os.close(fd)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"done": b"content"}
