@@ -4,6 +4,7 @@ A child process writes through `replace`, whose calls to the operating system go
 counts them, and kills the process before or after the Nth, or lets the Nth fail.
 """
 
+import errno
 import fcntl
 import multiprocessing
 import os
@@ -44,8 +45,6 @@ class Shim:
             if number == self.at and self.how == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             if number == self.at and self.how.startswith("E"):
-                import errno
-
                 raise OSError(getattr(errno, self.how), os.strerror(getattr(errno, self.how)))
             result = function(*arguments, **named)
             if number == self.at and self.how == "after":
@@ -307,6 +306,15 @@ def test_two_at_once(directory: Path) -> None:
     write(directory)
 
 
+def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(fd: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    write(directory)
+    assert (directory / NAME).read_bytes() == NEW
+
+
 def test_create_leaves_alone_what_is_there(directory: Path) -> None:
     with replace.opened(str(directory)) as opened:
         with pytest.raises(Refused, match="is there already"):
@@ -321,6 +329,7 @@ def test_a_backup_that_is_gone_is_not_restored(directory: Path) -> None:
     with replace.opened(str(directory)) as opened:
         (backup,) = opened.backups()
         (directory / backup.name).unlink()
-        with pytest.raises(Refused, match=rf"\.bak-{UTC} is gone"):
+        with pytest.raises(Refused, match=rf"\.bak-{UTC} is gone") as refused:
             opened.restore(backup)
+    assert refused.value.path == str(directory / NAME)
     assert (directory / NAME).read_bytes() == NEW
