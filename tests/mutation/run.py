@@ -57,7 +57,7 @@ MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage
            "kdump/broker", "kdump/engine/checks")  # fmt: skip
 _MARKS = "not oracle and not spark and not broker"
 PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", _MARKS)
-TIMEOUT = 300  # seconds; a change that makes a loop endless counts as caught
+TIMEOUT = 120  # seconds; a change that makes a loop endless counts as caught
 
 
 class RemoveStatement(Operator):
@@ -181,7 +181,8 @@ def one_a_place(items: WorkDB, rng: random.Random) -> list[MutationSpec]:
 def run(changes: list[MutationSpec]) -> tuple[int, int]:
     """Try each change; print those that no test sees, and return (caught, tried)."""
     caught = tried = 0
-    for change in changes:
+    for number, change in enumerate(changes, 1):
+        print(f"{number}/{len(changes)}: {change.module_path}", file=sys.stderr, flush=True)
         tests = tests_of(change.module_path)
         result = mutate_and_test([change], shlex.join([*PYTEST, *tests]), TIMEOUT)
         if result.worker_outcome != WorkerOutcome.NORMAL:
