@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kdump.broker.settings import Settings
-    from kdump.broker.stop import Stop
+    from kdump.broker.shutdown_state import Stop
     from kdump.storage.local_log import LocalLog
 
 
@@ -71,7 +71,7 @@ class Loading:
         if self.stop.recovers:
             self._retried(self._recover_log)
         if self.stop.recovers and has(self.broker, LOG_START_KEPT):
-            self._mind_log_start()
+            self._apply_log_start()
         if not self.segments:
             self._new_segment()
         active = self.segments[max(self.segments)]
@@ -225,7 +225,7 @@ class Loading:
         self.deleted += segments
         self.files.snapshots.forget(segment.base_offset for segment in segments)
 
-    def _mind_log_start(self) -> None:
+    def _apply_log_start(self) -> None:
         """Delete everything where the log would end below its start (R5)."""
         if not self.segments:
             return

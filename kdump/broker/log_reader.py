@@ -127,13 +127,13 @@ class Entries:
                 return
             if reason != reasons.END and position + filled >= self.end:
                 if reason == reasons.CUT_SHORT and has(self.broker, RECORD_BATCHES):
-                    self._mind_wrapping(position + at, _ENTRY.unpack_from(buffer, at)[1])
+                    self._refuse_int_overflow(position + at, _ENTRY.unpack_from(buffer, at)[1])
                 self.why = "an entry that is cut short"
                 return
             if at == 0 and reason == reasons.CUT_SHORT:
                 needed = LOG_OVERHEAD + _ENTRY.unpack_from(buffer)[1]
                 if has(self.broker, RECORD_BATCHES):
-                    self._mind_wrapping(position, needed - LOG_OVERHEAD)
+                    self._refuse_int_overflow(position, needed - LOG_OVERHEAD)
                 if needed > self.end - position:
                     self.why = "an entry that is cut short"
                     return
@@ -252,12 +252,12 @@ class Entries:
                 f"CorruptRecordException: record size {size} at position {position - self.start} "
                 f"is below the least, {SMALLEST_MESSAGE}"
             )
-        self._mind_wrapping(position, size)
+        self._refuse_int_overflow(position, size)
 
     def _wraps(self, position: int, size: int) -> bool:
         return position - self.start + LOG_OVERHEAD + size > MAX_INT32
 
-    def _mind_wrapping(self, position: int, size: int) -> None:
+    def _refuse_int_overflow(self, position: int, size: int) -> None:
         """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""
         if has(self.broker, SIZES_WRAP) and self._wraps(position, size):
             raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")

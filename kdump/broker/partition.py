@@ -19,7 +19,7 @@ from kdump.broker.segment import (
     raise_undecodable,
 )
 from kdump.broker.settings import Settings
-from kdump.broker.stop import stop_for_lookup
+from kdump.broker.shutdown_state import stop_for_lookup
 from kdump.broker.versions import (
     IMPOSSIBLE_SIZE_RAISES,
     LOG_START_KEPT,

@@ -16,7 +16,7 @@ from kdump.broker.recovering_segment import OffsetOverflowError
 if TYPE_CHECKING:
     from kdump.broker.recovering_segment import Segment
     from kdump.broker.settings import Settings
-    from kdump.broker.stop import Stop
+    from kdump.broker.shutdown_state import Stop
     from kdump.broker.versions import Version
     from kdump.storage.local_log import LocalLog
 

@@ -64,7 +64,7 @@ class Segment:
         self.is_part = False  # of a segment that was split
         self.emptied = False  # cut to nothing for an index entry that would not rise
         self.why_cut = ""
-        self.sound_end = base_offset  # the offset behind the last entry that recovery took
+        self.valid_end = base_offset  # the offset behind the last entry that recovery took
         self.bytes_read = 0
         self.keeps_times = False  # whether a recovery leaves a time index, too
         self.time_index = TimeIndex(b"", base_offset)
@@ -183,7 +183,7 @@ class Segment:
         return before - valid
 
     def _valid_end(self, entries: Entries, build: IndexBuild, producers: Producers | None) -> int:
-        self.sound_end = self.base_offset
+        self.valid_end = self.base_offset
         for run in entries.checked(self.settings.message_max_bytes):
             try:
                 self._run(entries, run.batches, build, producers)
@@ -192,7 +192,7 @@ class Segment:
                     raise
                 self.why_cut = str(error)
                 return error.end_position
-            self.sound_end = run.batches.last_offset(run.batches.count - 1) + 1
+            self.valid_end = run.batches.last_offset(run.batches.count - 1) + 1
         self.why_cut = entries.why or self.why_cut  # cut before, while loading
         return entries.stop
 

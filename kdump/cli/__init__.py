@@ -135,7 +135,7 @@ def spelled_out(error: click.ClickException) -> click.ClickException:
 
 def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
-        from kdump.output.bulk import KERNEL
+        from kdump.output.process_tuning import KERNEL
 
         click.echo(f"kdump {__version__} ({KERNEL} kernel)")
         ctx.exit()

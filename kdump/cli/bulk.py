@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
 
 
@@ -20,9 +20,9 @@ def dump_into_directory(
     writing: Writing,
 ) -> int:
     """Write the parts and return the exit status."""
-    from kdump.cli.asked import wrong_usage
     from kdump.cli.engines import split_driver
     from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
     from kdump.engine.work.pace import Progress
     from kdump.output.arrow import need_arrow
     from kdump.output.bulk_dump import dump_parts, in_process

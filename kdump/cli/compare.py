@@ -11,7 +11,7 @@ from kdump.cli.options import FILE_PATH, spark_path_options, told_output_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
 
 _TOLD = under("What is reported")
 
@@ -59,10 +59,10 @@ def compare(
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
     """
-    from kdump.cli.asked import tell_directories, wrong_usage
     from kdump.cli.compare_results import CompareResults
-    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.engines import check_engine_options, item_driver
     from kdump.cli.results import form_of
+    from kdump.cli.run_context import tell_directories, wrong_usage
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.compare.run import compare as compare_items
     from kdump.engine.work.pace import Progress
@@ -72,7 +72,7 @@ def compare(
         if not paths and asked["server_properties"] is None:
             raise UsageError("give two directories or more")
         tell_directories(paths, writing)
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         results = CompareResults(form_of(writing), progress, writing, inputs=paths)
     options = CompareOptions(
         topic=asked["topic"],

@@ -15,7 +15,7 @@ from kdump.output.terminal import wants_colour
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.cli.asked import Writing
+    from kdump.cli.run_context import Writing
     from kdump.engine.work.pace import Progress
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding

@@ -22,7 +22,7 @@ from kdump.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
@@ -115,15 +115,15 @@ def dump(
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """
-    from kdump.cli.asked import need_paths, wrong_usage
-    from kdump.cli.engines import refuse_without_spark
+    from kdump.cli.engines import check_engine_options
     from kdump.cli.results import Results, form_of
+    from kdump.cli.run_context import need_paths, wrong_usage
     from kdump.engine.reading.options import DumpOptions
 
     results = None
     with wrong_usage():
         need_paths(paths, asked, writing)
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
         if records_only and mode != "records":
             raise UsageError(f"--records-only and --{mode} exclude each other")

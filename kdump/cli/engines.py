@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from kdump.cli.asked import Engine
+    from kdump.cli.run_context import Engine
 
 
-def refuse_without_spark(engine: Engine) -> None:
+def check_engine_options(engine: Engine) -> None:
     """Say that options are given which have no meaning in process, or exclude each other."""
     given = (engine.master, engine.remote, engine.archive)
     if not engine.is_spark and any(value is not None for value in given):

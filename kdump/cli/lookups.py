@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from kdump.broker.versions import Version
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
@@ -22,7 +22,7 @@ def split_target(
     words: tuple[str, ...], name: str, read: Callable[[str], int], asked: Mapping[str, Any]
 ) -> tuple[tuple[str, ...], int]:
     """Split the arguments into paths and the target, which stands last."""
-    from kdump.cli.asked import need_paths, wrong_usage
+    from kdump.cli.run_context import need_paths, wrong_usage
 
     if not words:
         raise click.UsageError(f"give PATHS and, last, {name}")
@@ -51,9 +51,9 @@ def run(
     4, "none", is that of a run in which no partition had an answer.
     """
     from kdump.cli import status
-    from kdump.cli.asked import wrong_usage
-    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.engines import check_engine_options, item_driver
     from kdump.cli.results import Results, form_of
+    from kdump.cli.run_context import wrong_usage
     from kdump.engine.find.run import FindOptions
     from kdump.findings.rows import Row
 
@@ -61,7 +61,7 @@ def run(
         asked["broker_version"] = broker_version
     jobs = engine.jobs or 1
     with wrong_usage():
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         options = FindOptions(**asked)
         results = Results(form_of(writing), writing, inputs=paths)
     many: dict[str, Any] = {}

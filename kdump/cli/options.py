@@ -303,7 +303,7 @@ def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
         bytes_mode: str = "auto",
         **asked: Any,
     ) -> object:
-        from kdump.cli.asked import Writing
+        from kdump.cli.run_context import Writing
 
         writing = Writing(form, output, bytes_mode, quiet, fail_on, forms, wide, csv_safe)
         return command(writing=writing, **asked)
@@ -436,7 +436,7 @@ def _gather_engine(command: Command) -> Command:
         archive: str | None = None,
         **asked: Any,
     ) -> object:
-        from kdump.cli.asked import Engine
+        from kdump.cli.run_context import Engine
 
         return command(engine=Engine(engine, jobs, master, remote, archive), **asked)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from kdump.broker.versions import Version
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reindex.options import Item, ReindexOptions
 
 _DONE = under("What is done")
@@ -110,8 +110,8 @@ def reindex(
         kdump reindex --out rebuilt /mnt/image/kafka/orders-0
         kdump reindex --only leader-epochs /var/lib/kafka/orders-0
     """
-    from kdump.cli.asked import need_paths, wrong_usage
     from kdump.cli.results import Results, form_of
+    from kdump.cli.run_context import need_paths, wrong_usage
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.engine.reindex.run import kinds_of
     from kdump.engine.reindex.run import reindex as items

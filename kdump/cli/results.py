@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kdump.cli import status
 from kdump.errors import KdumpError, UsageError
-from kdump.output.bulk import prepare_for_bulk
 from kdump.output.messages import Messages
+from kdump.output.process_tuning import prepare_for_bulk
 from kdump.output.progress import Bar, LookupTally, PlannedTally, Tally, answering_progress_signal
-from kdump.output.sink import Nowhere, Sink, WithoutHeaders, pour
+from kdump.output.sink import NullSink, Sink, WithoutHeaders, pour
 from kdump.output.stream import standard_output
 from kdump.output.terminal import is_terminal, wants_colour
 from kdump.output.values import BYTES_MODES
@@ -18,7 +18,7 @@ from kdump.output.values import BYTES_MODES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kdump.cli.asked import Writing
+    from kdump.cli.run_context import Writing
     from kdump.engine.work.pace import Progress
     from kdump.findings.finding import Finding
     from kdump.output.items import Item
@@ -97,7 +97,7 @@ class Results:
         self._wide = writing.wide
         self._csv_safe = writing.csv_safe
         try:
-            self._sink = Nowhere() if quiet or elsewhere else self._make_sink(form, mode)
+            self._sink = NullSink() if quiet or elsewhere else self._make_sink(form, mode)
             if records and (form in _ONE_KIND or not headers):
                 self._sink = WithoutHeaders(self._sink)
         except KdumpError:

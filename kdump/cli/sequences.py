@@ -12,7 +12,7 @@ from kdump.cli.options import FILE_PATH, plain_output_options, spark_path_option
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
@@ -57,9 +57,9 @@ def sequences(
         kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
         kdump sequences --explained --format csv /var/lib/kafka/orders-7
     """
-    from kdump.cli.asked import need_paths, wrong_usage
-    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.engines import check_engine_options, item_driver
     from kdump.cli.results import Results, form_of
+    from kdump.cli.run_context import need_paths, wrong_usage
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
     from kdump.engine.work.pace import Progress
@@ -67,7 +67,7 @@ def sequences(
     asked.pop("decompress_limit")  # nothing is decompressed
     with wrong_usage():
         need_paths(paths, asked, writing)
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         options = SequenceOptions(explained=explained, **asked)
         form = form_of(writing)
         results = Results(form, writing, inputs=paths)

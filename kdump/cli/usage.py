@@ -12,8 +12,8 @@ from kdump.cli.options import FILE_PATH, Read, spark_path_options, usage_output_
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.cli.asked import Engine, Writing
     from kdump.cli.results import Results
+    from kdump.cli.run_context import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
@@ -82,16 +82,16 @@ def usage(
         kdump usage --by topic,producer --top 10 /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
-    from kdump.cli.asked import need_paths, wrong_usage
-    from kdump.cli.engines import refuse_without_spark, split_driver
+    from kdump.cli.engines import check_engine_options, split_driver
     from kdump.cli.results import Results, form_of
+    from kdump.cli.run_context import need_paths, wrong_usage
     from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
     from kdump.engine.work.pace import Progress
 
     with wrong_usage():
         need_paths(paths, asked, writing)
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         if top is None:
             top = _TOP if {"key", "producer"} & {*by} else 0
         options = UsageOptions(by=by, top=top, **asked)

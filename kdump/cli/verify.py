@@ -24,7 +24,7 @@ from kdump.errors import KdumpError, UsageError
 if TYPE_CHECKING:
     from click.core import Context
 
-    from kdump.cli.asked import Engine, Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.engine.verify.options import VerifyOptions
 
 _CHECKED = under("What is checked")
@@ -191,9 +191,9 @@ def verify(
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
-    from kdump.cli.asked import need_paths, wrong_usage
-    from kdump.cli.engines import item_driver, refuse_without_spark
+    from kdump.cli.engines import check_engine_options, item_driver
     from kdump.cli.results import form_of
+    from kdump.cli.run_context import need_paths, wrong_usage
     from kdump.cli.verify_results import VerifyResults, read_state
     from kdump.engine.verify.run import verify as verify_items
     from kdump.engine.work.pace import Progress
@@ -204,7 +204,7 @@ def verify(
     with wrong_usage():
         need_paths(paths, asked, writing)
         _refuse_contradictions(asked, engine, writing)
-        refuse_without_spark(engine)
+        check_engine_options(engine)
         for name in ("state", "textfile"):
             if asked[name] is not None:
                 refuse_input_as_output(asked[name], paths, f"--{name}")

@@ -24,7 +24,7 @@ from kdump.output.verify_sinks import FileReport, Report, RowReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from kdump.cli.asked import Writing
+    from kdump.cli.run_context import Writing
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
     from kdump.output.items import Item

@@ -99,7 +99,7 @@ OTHER_TIME = 5
 OFFSET_OUTSIDE = 1
 OFFSET_ORDER = 2
 MAX_TIMESTAMP = 3
-INNER_SUM = 4
+INNER_CRC = 4
 LAST_OFFSET = 5
 
 # How formatters write bytes.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kdump import __version__
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
-from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, unfit
+from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, splits_to_reread
 from kdump.errors import KdumpError
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
 from kdump.output.part_directory import PartDirectory
@@ -79,7 +79,9 @@ def dump_parts(
                 results[result.number] = result
                 yield Written(kind, result.rows)
             todo = []
-            for of_log in unfit(splits, {number: part.seam for number, part in results.items()}):
+            for of_log in splits_to_reread(
+                splits, {number: part.seam for number, part in results.items()}
+            ):
                 todo.append(of_log[0].uncut())
                 for split in of_log:
                     yield Written(kind, -results.pop(split.number).rows)

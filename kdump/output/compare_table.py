@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, shell_text, verify_command
 from kdump.findings.rows import Row
+from kdump.output.column_widths import Column
 from kdump.output.escape import visible
 from kdump.output.grid import grid_lines
-from kdump.output.layout import Column
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
 from kdump.output.values import number_cell
-from kdump.output.verify_words import seconds_text, wrap
+from kdump.output.verify_text import seconds_text, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
-from kdump.output.large import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
+from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
 from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:

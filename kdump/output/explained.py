@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kdump.output.cells import pad, width_of
+from kdump.output.cell_text import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.table_columns import partition_text
 from kdump.output.times import time_text

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from kdump.output.layout import fit
-from kdump.output.verify_words import wrap
+from kdump.output.column_widths import fit
+from kdump.output.verify_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import Console
 
-    from kdump.output.layout import Column, Layout
+    from kdump.output.column_widths import Column, Layout
 
 #: How a cell that is one of these looks.
 MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}

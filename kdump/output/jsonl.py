@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
-from kdump.output.large import is_large, json_pieces, write_pieces
+from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:

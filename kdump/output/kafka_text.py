@@ -12,7 +12,7 @@ from kdump.kernels import columns as c
 from kdump.output.escape import name_text, visible
 from kdump.output.java_text import camel_case, jackson, java_text
 from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
-from kdump.output.large import cut_text, is_large, name_pieces, write_pieces
+from kdump.output.large_records import cut_text, is_large, name_pieces, write_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

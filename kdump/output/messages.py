@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
 from kdump.errors import PathError
-from kdump.output.bulk import KERNEL
 from kdump.output.escape import visible
+from kdump.output.process_tuning import KERNEL
 from kdump.output.progress import counted
 from kdump.output.served_words import way_past
 from kdump.output.terminal import silence

@@ -13,7 +13,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_files import PartFiles, files_at
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.split_edges import Seam
+    from kdump.engine.reading.split_edges import SplitEdges
     from kdump.engine.work.pace import Pace
     from kdump.engine.work.splits import Split
     from kdump.output.arrow import ArrowSink
@@ -39,7 +39,7 @@ class PartResult(NamedTuple):
     file_bytes: int
     findings: tuple[Finding, ...]
     errors: tuple[KdumpError, ...]
-    seam: Seam | None
+    seam: SplitEdges | None
 
 
 def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:

@@ -30,7 +30,7 @@ class Sink(Protocol):
         """Write what was held back; nothing comes after it."""
 
 
-class Nowhere:
+class NullSink:
     """Takes everything and writes nothing: `-q`."""
 
     def write(self, item: Item) -> None:

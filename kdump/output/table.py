@@ -23,11 +23,11 @@ from kdump.findings.rows import (
     Row,
 )
 from kdump.output import table_columns as columns_of
-from kdump.output.cells import cut, fitted, pad, width_of
+from kdump.output.cell_text import cut, fitted, pad, width_of
+from kdump.output.column_widths import Column, Layout, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.layout import Column, Layout, fit
-from kdump.output.verify_words import wrap
+from kdump.output.verify_text import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

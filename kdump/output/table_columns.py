@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.findings.rows import Place
+from kdump.output.column_widths import Column
 from kdump.output.escape import visible, visible_bytes
-from kdump.output.layout import Column
 from kdump.output.reindex_cells import REINDEX_COLUMNS, reindex_cells
 from kdump.output.sequence_cells import (
     SEQUENCE_COLUMNS,

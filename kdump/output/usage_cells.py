@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.output.column_widths import Column
 from kdump.output.escape import visible
-from kdump.output.layout import Column
 from kdump.output.progress import counted, size_text
 from kdump.output.times import time_text
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kdump.output.column_widths import Column
 from kdump.output.escape import visible
 from kdump.output.grid import grid_lines
-from kdump.output.layout import Column
 from kdump.output.progress import size_text
 
 if TYPE_CHECKING:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kdump.output.column_widths import Column
 from kdump.output.escape import visible
 from kdump.output.grid import grid_lines
-from kdump.output.layout import Column
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_words import seconds_text, wrap
+from kdump.output.verify_text import seconds_text, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

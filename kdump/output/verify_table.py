@@ -14,7 +14,7 @@ from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.output.escape import visible
 from kdump.output.messages import SGR
 from kdump.output.progress import counted, size_text
-from kdump.output.verify_words import (
+from kdump.output.verify_text import (
     Columns,
     not_checked_text,
     number,

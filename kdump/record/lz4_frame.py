@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from kdump.record.pieces import add
+from kdump.record.joined import add
 
 MAGIC = 0x184D2204
 _BLOCK_SIZES = {4: 1 << 16, 5: 1 << 18, 6: 1 << 20, 7: 1 << 22}

@@ -137,7 +137,7 @@ def _do_tasks(
     """Do the items of a task, in a worker of Spark's; relative paths start at `base`."""
     import pyarrow as pa
 
-    from kdump.output.bulk import prepare_for_bulk
+    from kdump.output.process_tuning import prepare_for_bulk
 
     prepare_for_bulk()
     pace = Pace([0], 0, None, _nothing)

@@ -8,7 +8,7 @@ from typing import Any
 
 from kdump import __version__
 from kdump.errors import KdumpError
-from kdump.output.bulk import KERNEL
+from kdump.output.process_tuning import KERNEL
 from kdump.spark.errors import host_of, one_line
 from kdump.spark.session import Session
 from kdump.storage import places
@@ -122,7 +122,7 @@ def _probe_of(asked: list[tuple[str, int | None]]) -> Any:
         kernel = at = missing = other = code = found
         try:
             from kdump import __version__
-            from kdump.output.bulk import KERNEL
+            from kdump.output.process_tuning import KERNEL
 
             found, kernel = __version__, KERNEL
 

@@ -388,7 +388,7 @@ def main() -> None:
     cases = {name: cases[name] for name in names}
     for case in cases.values():
         (arguments.data / case.path).read_bytes()  # into the page cache
-    from kdump.output.bulk import KERNEL
+    from kdump.output.process_tuning import KERNEL
 
     print(
         f"{platform.python_version()}, {KERNEL} kernel, {arguments.processes} processes, "

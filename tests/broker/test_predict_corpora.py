@@ -253,7 +253,7 @@ def test_old_refusal_for_want_of_memory() -> None:
     root = corpus("old/damage-0822.all.before") / "data"
     shown = [target for target in targets(root) if target.topic == "d-sizebig"]
     from kdump.broker.log_reader import MemoryRefusalError
-    from kdump.broker.stop import Stop
+    from kdump.broker.shutdown_state import Stop
     from kdump.engine.predict.recovery import loaded
 
     assert shown[0].log is not None

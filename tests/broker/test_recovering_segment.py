@@ -51,5 +51,5 @@ def test_log_that_shrinks_under_recovery(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Source, "read_into", shrinking)
     segment = Segment(0, str(log), (4, 1), Settings())
     segment.recover(None)
-    assert segment.sound_end == 1
+    assert segment.valid_end == 1
     assert segment.size_bytes == len(one)

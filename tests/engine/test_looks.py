@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.engine.verify import looks
+from kdump.engine.verify import recheck as looks
 from kdump.findings.finding import Finding, finding
 from kdump.storage.targets import Target
 

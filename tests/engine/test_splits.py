@@ -16,7 +16,7 @@ from oracle import oracle
 from splitting import read_split, read_splits, split_up
 
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.reading.split_edges import Seam, stitched
+from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 from kdump.engine.work.splits import plan
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -217,7 +217,7 @@ def test_log_that_vanished_since_it_was_planned(directory: Directory) -> None:
     (rows, found), seam = read_split(piece)
     assert not rows
     assert not found
-    assert seam == Seam(sound=False)
+    assert seam == SplitEdges(sound=False)
     for split in (whole, piece.uncut()):
         (rows, found), _ = read_split(split)
         assert not rows
@@ -225,14 +225,14 @@ def test_log_that_vanished_since_it_was_planned(directory: Directory) -> None:
 
 
 def test_seams() -> None:
-    sound = [Seam(0, 100, 0, 9), Seam(), Seam(100, 150, 10, 12)]
-    assert stitched(sound, 150)
-    assert stitched([Seam(), Seam()], 150)
-    assert not stitched(sound, 151)
-    assert not stitched([sound[0], Seam(sound=False), sound[2]], 150)
-    assert not stitched([Seam(0, 99, 0, 9), sound[2]], 150)
-    assert not stitched([Seam(0, 100, 0, 10), sound[2]], 150)
-    assert not stitched([Seam(20, 100, 0, 9), sound[2]], 150)
+    sound = [SplitEdges(0, 100, 0, 9), SplitEdges(), SplitEdges(100, 150, 10, 12)]
+    assert edges_meet(sound, 150)
+    assert edges_meet([SplitEdges(), SplitEdges()], 150)
+    assert not edges_meet(sound, 151)
+    assert not edges_meet([sound[0], SplitEdges(sound=False), sound[2]], 150)
+    assert not edges_meet([SplitEdges(0, 99, 0, 9), sound[2]], 150)
+    assert not edges_meet([SplitEdges(0, 100, 0, 10), sound[2]], 150)
+    assert not edges_meet([SplitEdges(20, 100, 0, 9), sound[2]], 150)
 
 
 def test_splits_travel_and_hold_no_listing(directory: Directory) -> None:

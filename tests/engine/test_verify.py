@@ -22,7 +22,7 @@ from kdump.broker.settings import Settings
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
-from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.check import Check, Reported
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.verify import partition as verify
@@ -172,13 +172,13 @@ def test_pages_that_were_not_cached_are_given_back(
     path.write_bytes(bytes(20 << 20))
     dropped: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        CourteousSource, "advise_done", lambda self, at, size: dropped.append((at, size))
+        BackgroundSource, "advise_done", lambda self, at, size: dropped.append((at, size))
     )
     cached = {4 << 20: True, 12 << 20: False, 18 << 20: False}
-    monkeypatch.setattr(CourteousSource, "is_cached", lambda self, at: cached[at])
+    monkeypatch.setattr(BackgroundSource, "is_cached", lambda self, at: cached[at])
     paced: list[int] = []
     buffer = bytearray(1 << 20)
-    with CourteousSource(path, paced.append) as source:
+    with BackgroundSource(path, paced.append) as source:
         for position in range(0, 20 << 20, 1 << 20):
             assert source.read_into(buffer, position, 1 << 20) == 1 << 20
     assert dropped == [(8 << 20, 8 << 20), (16 << 20, 8 << 20)]
@@ -189,12 +189,12 @@ def test_a_file_in_use_is_found_cached(tmp_path: Path) -> None:
     """Just written, its pages are in memory; where the system cannot tell, they count as such."""
     path = tmp_path / "small"
     path.write_bytes(b"x" * 10_000)
-    with CourteousSource(path) as source:
+    with BackgroundSource(path) as source:
         assert source.is_cached(5_000)
         assert source.data_end() == 10_000
     with path.open("r+b") as file:
         os.truncate(file.fileno(), 1 << 20)
-    with CourteousSource(path) as source:
+    with BackgroundSource(path) as source:
         assert source.data_end() <= 1 << 20
 
 

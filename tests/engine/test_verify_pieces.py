@@ -17,10 +17,10 @@ from oracle import PROFILES, oracle
 from producing import TIME
 from verifying import Driver, verified
 
-from kdump.engine.reading.header_columns import Packer, Walked, fits, replayed
+from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replayed
 from kdump.engine.reading.joining import joined
-from kdump.engine.reading.split_edges import Seam
-from kdump.engine.verify import pieces as verify_pieces
+from kdump.engine.reading.split_edges import SplitEdges
+from kdump.engine.verify import splits as verify_pieces
 from kdump.engine.verify.items import Item
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.plan import split_bytes_for
@@ -152,11 +152,11 @@ def test_runs_are_those_of_a_walk_over_the_whole(tmp_path: Path, seed: int) -> N
         cuts = [0, *sorted(rng.sample(at[1:], 5)), source.size]
         pieces = []
         for first, end in pairwise(cuts):
-            packer = Packer()
+            packer = HeaderPacker()
             for one in walk(first, end):
                 assert isinstance(one, Run)
                 packer.add(one)
-            pieces.append(Walked(0, Seam(), chunks=packer.chunks()))
+            pieces.append(PackedHeaders(0, SplitEdges(), chunks=packer.chunks()))
     assert [plain(one) for one in replayed(pieces)] == wanted
     assert [control_of(one) for one in replayed(pieces)] == controls
     assert [plain(one) for one in replayed(pieces, joined=True)] == together
@@ -482,8 +482,8 @@ def test_worker_that_dies_over_a_piece(directory: Path) -> None:
 def test_pieces_that_fit() -> None:
     file = (7, 150, 1)
     pieces = [
-        Walked(0, Seam(0, 100, 0, 9), file), Walked(0, Seam(), file),
-        Walked(0, Seam(100, 150, 10, 12), file),
+        PackedHeaders(0, SplitEdges(0, 100, 0, 9), file), PackedHeaders(0, SplitEdges(), file),
+        PackedHeaders(0, SplitEdges(100, 150, 10, 12), file),
     ]  # fmt: skip
     assert fits(pieces)
     assert fits(pieces, file)
@@ -492,7 +492,7 @@ def test_pieces_that_fit() -> None:
     assert not fits(pieces[:1])
     assert not fits(pieces[1:2])
     assert not fits([pieces[0], pieces[2]._replace(identity=(8, 150, 1))])
-    assert not fits([pieces[0], Walked(0, Seam(sound=False), file), pieces[2]])
+    assert not fits([pieces[0], PackedHeaders(0, SplitEdges(sound=False), file), pieces[2]])
 
 
 # Many directories ---------------------------------------------------------------------------------

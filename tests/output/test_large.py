@@ -9,7 +9,7 @@ import pytest
 from kdump import kernels
 from kdump.engine.kafka_text.log import ToolChunk
 from kdump.findings.rows import BatchChunk, Place, Pre08Row, RecordChunk
-from kdump.output import large
+from kdump.output import large_records as large
 from kdump.output.delimited import Delimited
 from kdump.output.jsonl import JsonLines
 from kdump.output.kafka_text import KafkaText

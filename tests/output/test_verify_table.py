@@ -8,7 +8,7 @@ import pytest
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.output.verify_table import VerifyTable
-from kdump.output.verify_words import not_checked_text
+from kdump.output.verify_text import not_checked_text
 from kdump.storage.about import DirectoryFacts
 
 DIRECTORY = DirectoryFacts("/var/lib/kafka", "3", "5L6g3nShT-eMCtK--X86sw", locked=True)

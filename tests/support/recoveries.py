@@ -10,7 +10,7 @@ from typing import Any
 from oracle import Oracle
 
 from kdump.broker.settings import Settings
-from kdump.broker.stop import Stop
+from kdump.broker.shutdown_state import Stop
 from kdump.engine.predict.recovery import loaded, predict_partition
 from kdump.storage.targets import Selection, Target, resolve
 

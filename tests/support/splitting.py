@@ -7,8 +7,8 @@ from dumped import Json, json_lines
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.reading.split_edges import Seam
-from kdump.engine.work.splits import Split, plan, unfit
+from kdump.engine.reading.split_edges import SplitEdges
+from kdump.engine.work.splits import Split, plan, splits_to_reread
 from kdump.findings.finding import Finding
 from kdump.kernels.columns import BYTES_HEX
 from kdump.output.jsonl import JsonLines
@@ -22,7 +22,7 @@ def split_up(path: Path, split_bytes: int | None, **options: Any) -> list[Split]
     return [split for split in planned if isinstance(split, Split)]
 
 
-def read_split(split: Split, **options: Any) -> tuple[Rows, Seam | None]:
+def read_split(split: Split, **options: Any) -> tuple[Rows, SplitEdges | None]:
     """Give what one worker finds."""
     text = bytearray()
     sink = JsonLines(text.extend, BYTES_HEX)
@@ -43,12 +43,12 @@ def read_splits(path: Path, split_bytes: int | None, **options: Any) -> tuple[Ro
     """Give rows and findings as `dumped` does, and how many logs had to be read again as one."""
     splits = split_up(path, split_bytes, **options)
     results = {split.number: read_split(split, **options) for split in splits}
-    again = unfit(splits, {number: seam for number, (_, seam) in results.items()})
+    again = splits_to_reread(splits, {number: seam for number, (_, seam) in results.items()})
     for of_log in again:
         for split in of_log:
             del results[split.number]
         results[of_log[0].number] = read_split(of_log[0].uncut(), **options)
-    assert not unfit(splits, {number: seam for number, (_, seam) in results.items()})
+    assert not splits_to_reread(splits, {number: seam for number, (_, seam) in results.items()})
     rows: list[Json] = []
     found: list[Finding] = []
     for number in sorted(results):

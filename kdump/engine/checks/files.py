@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.access import FileStatus, kept_out, status_of
-from kdump.engine.checks.holes import Covered, Seen, has_log, holes
+from kdump.engine.checks.missing_segments import Covered, Seen, has_log, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.check import Check
 from kdump.findings.finding import Finding, finding

@@ -14,12 +14,12 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.check import FINDINGS_A_CODE, Suspect
+from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional
 from kdump.findings.code import Extent, Misplaced, Severity
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Reported, Touches
+    from kdump.engine.reading.check import Reported, RestsOn
     from kdump.findings.finding import Finding
 
 _CONSEQUENCES = 20
@@ -28,11 +28,11 @@ _CONSEQUENCES = 20
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     """Return the findings that stand by themselves, each with the codes that follow from it."""
     told = _Told()
-    about_logs: list[Suspect] = []
-    suspects: list[Suspect] = []
+    about_logs: list[Conditional] = []
+    suspects: list[Conditional] = []
     per_file: dict[tuple[str, str], int] = {}
     for item in reported:
-        if not isinstance(item, Suspect):
+        if not isinstance(item, Conditional):
             told.add(item)
             continue
         key = (item.finding.code, item.finding.path)
@@ -132,14 +132,14 @@ class _Told:
         for ranges in self._positions.values():
             ranges.sort()
 
-    def explains(self, suspect: Suspect) -> bool:
+    def explains(self, suspect: Conditional) -> bool:
         """Whether a suspect only follows; then it is named with what it follows from."""
         cause = self._cause(suspect.touches)
         if cause is not None:
             self._add_consequence(cause, suspect.finding)
         return cause is not None
 
-    def _cause(self, touches: Touches) -> int | None:
+    def _cause(self, touches: RestsOn) -> int | None:
         """Find the finding whose range a suspect rests on, None if there is none."""
         ranges = self._positions.get(touches.segment)
         if ranges is not None and touches.segment is not None:

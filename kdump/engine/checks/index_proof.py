@@ -20,7 +20,7 @@ from kdump.engine.checks.offset_index import offset_index_reports
 from kdump.engine.checks.proof import Proof
 from kdump.engine.checks.spacing import Spacing
 from kdump.engine.checks.time_index import TimeIndexes
-from kdump.engine.reading.check import Check, Suspect, Touches
+from kdump.engine.reading.check import Check, Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import finding
@@ -148,8 +148,8 @@ def _log_too_short(proof: Proof) -> Reported:
         else segment.next_base - segment.last_offset - 1,
         next_offset=segment.next_base,
     )
-    before = Touches(segment.base_offset, proof.last_position, segment.end_position + 1)
-    return Suspect(found, before)
+    before = RestsOn(segment.base_offset, proof.last_position, segment.end_position + 1)
+    return Conditional(found, before)
 
 
 def _about(

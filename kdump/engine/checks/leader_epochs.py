@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.log_start import log_start
 from kdump.engine.checks.ordering import in_order
-from kdump.engine.reading.check import Check, Reported, Suspect, Touches
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
@@ -125,7 +125,7 @@ class LeaderEpochs(Check):
             before = spans[-1] if spans else None
             after = self._spans[number + 1] if number + 1 < len(self._spans) else None
             if _is_odd(span, before, after, checkpoint):
-                yield Suspect(odd_finding(span, before, after), _touches(span))
+                yield Conditional(odd_finding(span, before, after), _touches(span))
             elif before is not None and before.epoch == span.epoch:
                 spans[-1] = before._replace(
                     last_offset=span.last_offset,
@@ -167,7 +167,7 @@ class LeaderEpochs(Check):
             one = one._replace(words=f"{one.words}; {len(wrong) - 1:,} more epochs are wrong")
         yield self._mismatch(one, checkpoint)
 
-    def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Suspect:
+    def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Conditional:
         span = wrong.span
         target = self.partition.target
         name = names.LEADER_EPOCH_CHECKPOINT
@@ -184,7 +184,7 @@ class LeaderEpochs(Check):
                 f"{span.last_offset:,}; the checkpoint {wrong.words}."
             ),
         )
-        return Suspect(told, _touches(span))
+        return Conditional(told, _touches(span))
 
 
 class _Checkpoint:
@@ -274,7 +274,7 @@ def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Ch
     return floor is not None and floor.epoch in neighbours
 
 
-def _falls(span: Span, before: Span) -> Suspect:
+def _falls(span: Span, before: Span) -> Conditional:
     message = (
         f"Leader epoch {span.epoch} follows {before.epoch}, from offset {span.first_offset:,} on."
     )
@@ -288,13 +288,13 @@ def _falls(span: Span, before: Span) -> Suspect:
         actual=span.epoch,
         message=message,
     )
-    return Suspect(told, _touches(span))
+    return Conditional(told, _touches(span))
 
 
-def _touches(span: Span) -> Touches:
+def _touches(span: Span) -> RestsOn:
     end = span.position + span.size_bytes
     offset = span.first_offset
-    return Touches(span.place.segment, span.position, end, offset, offset + 1)
+    return RestsOn(span.place.segment, span.position, end, offset, offset + 1)
 
 
 class _Wrong(NamedTuple):

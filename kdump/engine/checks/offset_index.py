@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.answers import HARMLESS
-from kdump.engine.checks.proof import TRIES, astray_first
-from kdump.engine.reading.check import Suspect, Touches
+from kdump.engine.checks.proof import TRIES, most_harmful_first
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.findings.finding import finding
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -145,7 +145,7 @@ class _Reports:
         )
         if first_bad >= len(index):
             return told
-        return Suspect(told, self._touches(index.entry(first_bad)[1]))
+        return Conditional(told, self._touches(index.entry(first_bad)[1]))
 
     def odd(self) -> Iterator[Reported]:
         """Entries that do not rise: one finding, for they are one disorder."""
@@ -169,7 +169,7 @@ class _Reports:
         def wrong(entry: BadEntry) -> Wrong | None:
             return self._wrong([base + self._index.entry(entry.number)[0]])
 
-        for entry, found, told in astray_first(entries, wrong):
+        for entry, found, told in most_harmful_first(entries, wrong):
             yield self._suspect(entry, found, told=told)
 
     def _suspect(self, entry: BadEntry, wrong: Wrong | None, *, told: bool) -> Reported:
@@ -184,7 +184,7 @@ class _Reports:
         touches = self._touches(position)
         if entry.culprit is not None:
             touches = touches._replace(also=self._touches(entry.culprit))
-        return Suspect(found, touches)
+        return Conditional(found, touches)
 
     def beyond(self, numbers: range) -> Reported:
         """Entries that name what lies behind the log's end."""
@@ -197,10 +197,10 @@ class _Reports:
         wrong = self._wrong([self._segment.base_offset + relative])
         slot = self._index.slot(numbers[0])
         found = self._find("offset-index-position", slot, message, wrong, len(numbers))
-        return Suspect(found, self._touches(position))
+        return Conditional(found, self._touches(position))
 
-    def _touches(self, position: int) -> Touches:
-        return Touches(self._segment.base_offset, position, position + 1)
+    def _touches(self, position: int) -> RestsOn:
+        return RestsOn(self._segment.base_offset, position, position + 1)
 
     def _wrong(self, targets: list[int]) -> Wrong | None:
         for target in dict.fromkeys(targets):

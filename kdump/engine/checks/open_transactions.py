@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.check import Reported, Suspect, Touches
+from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.findings.moments import span_text
 from kdump.storage import lock, places
@@ -78,7 +78,7 @@ def open_transactions(
         if newest.gaps and newest.gaps[-1].to_end and not hangs:
             # The marker may have been in what broke off.
             tail = newest.gaps[-1]
-            yield Suspect(told, Touches(newest.base_offset, tail.position, tail.position + 1))
+            yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
         else:
             yield told
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.check import Suspect, Touches
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import places
@@ -59,14 +59,14 @@ class SnapshotCheck:
             return [] if snapshot.problems() else list(snapshot)
         return []
 
-    def reached(self, offset: int) -> Iterator[Finding | Suspect]:
+    def reached(self, offset: int) -> Iterator[Finding | Conditional]:
         """Look at the snapshots up to an offset, all batches below which were replayed."""
         self._producers_below = bool(self._states.producers)
         while self._due and self._due[-1][0] <= offset:
             at, path = self._due.pop()
             yield from self._look(at, path, comparable=at == offset)
 
-    def end(self) -> Iterator[Finding | Suspect]:
+    def end(self) -> Iterator[Finding | Conditional]:
         """Look at those that lie behind the last batch."""
         end = self._states.next_offset
         self._at_end = bool(self._partition.segments) and self._partition.segments[-1].complete
@@ -75,7 +75,7 @@ class SnapshotCheck:
             yield from self._look(at, path, comparable=at == end)
         yield from self._none_at_all()
 
-    def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Suspect]:
+    def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Conditional]:
         try:
             snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
         except PathError as error:
@@ -98,7 +98,7 @@ class SnapshotCheck:
         if self._states.next_offset == offset:
             yield from self._compare(snapshot, offset, path)
 
-    def _stray(self, offset: int, path: str) -> Iterator[Finding | Suspect]:
+    def _stray(self, offset: int, path: str) -> Iterator[Finding | Conditional]:
         """Tell of one that a start deletes: of below the first segment, or beyond the log end."""
         segments = self._partition.segments
         if segments and offset < segments[0].base_offset:
@@ -109,13 +109,13 @@ class SnapshotCheck:
             if offset > end:
                 # What broke the end of the log explains it.
                 tail = max(0, newest.end_position - 1)
-                touches = Touches(newest.base_offset, tail, tail + 1, end, offset)
+                touches = RestsOn(newest.base_offset, tail, tail + 1, end, offset)
                 told = self._finding("snapshot-stray", path, offset=offset, expected=end)
-                yield Suspect(told, touches)
+                yield Conditional(told, touches)
 
     def _compare(
         self, snapshot: ProducerSnapshot, offset: int, path: str
-    ) -> Iterator[Finding | Suspect]:
+    ) -> Iterator[Finding | Conditional]:
         wrong = 0
         first: tuple[ProducerState, str, object, object] | None = None
         for entry in snapshot:
@@ -141,7 +141,7 @@ class SnapshotCheck:
             actual=f"{what} {actual}",
             message=message,
         )
-        yield Suspect(told, Touches(offset=self._states.joined_from, end_offset=offset))
+        yield Conditional(told, RestsOn(offset=self._states.joined_from, end_offset=offset))
 
     def _difference(self, entry: ProducerState) -> tuple[str, object, object] | None:
         """Say in what an entry contradicts the log: what, the log's value, the entry's."""

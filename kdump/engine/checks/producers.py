@@ -22,7 +22,7 @@ from kdump.engine.checks.open_transactions import open_transactions
 from kdump.engine.checks.ordering import in_order, out_of_order
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
-from kdump.engine.reading.check import Check, Reported, Suspect, Touches
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
@@ -157,7 +157,7 @@ class Producers(Check):
             yield from open_transactions(self.partition, newest, self._states)
 
 
-def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Suspect:
+def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Conditional:
     message = (
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, and this batch of it is not transactional."
@@ -167,7 +167,7 @@ def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Suspec
 
 def _sequence(
     segment: SegmentScan, batches: RecordBatches, event: Unjoined, expiration_ms: int
-) -> Iterator[Suspect]:
+) -> Iterator[Conditional]:
     """Tell of a gap, or of numbers seen before, where neither has an innocent explanation."""
     before, row = event.previous, event.row
     judged = judge(event, batches, expiration_ms)
@@ -201,7 +201,7 @@ def _suspect(
     message: str,
     expected: object = None,
     actual: object = None,
-) -> Suspect:
+) -> Conditional:
     """A finding about a batch, which rests on the log from an earlier offset on."""
     position, size = batches.position(row), batches.size_bytes(row)
     offset = batches.base_offset(row)
@@ -216,4 +216,6 @@ def _suspect(
         message=message,
     )
     low = min(max(rests_on, 0), offset)
-    return Suspect(told, Touches(segment.base_offset, position, position + size, low, offset + 1))
+    return Conditional(
+        told, RestsOn(segment.base_offset, position, position + size, low, offset + 1)
+    )

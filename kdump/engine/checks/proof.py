@@ -35,7 +35,7 @@ class BadEntry(NamedTuple):
     max_timestamp_ms: int
 
 
-def astray_first(
+def most_harmful_first(
     entries: Sequence[BadEntry], wrong_of: Callable[[BadEntry], Answer | None]
 ) -> Iterator[tuple[BadEntry, Answer | None, bool]]:
     """Yield entries that do not hold, first one by which a lookup goes wrong, with what it says.

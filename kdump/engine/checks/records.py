@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.reading.check import Check, Suspect, Touches
+from kdump.engine.reading.check import Check, Conditional, RestsOn
 from kdump.engine.reading.damage import at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -184,7 +184,7 @@ class Records(Check):
                 actual=batches.max_timestamp(row),
                 message=_max_timestamp_words(newest, batches.max_timestamp(row)),
             )
-        elif why == c.INNER_SUM:
+        elif why == c.INNER_CRC:
             yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
         elif why == c.LAST_OFFSET:
             yield _resting(self._wrapper_ends(segment, batches, records, row, record))
@@ -252,7 +252,7 @@ class Records(Check):
             f"reaches {before:,}.",
         )
         position = batches.position(row)
-        return Suspect(found, Touches(found.segment, max(position - 1, 0), position + 1))
+        return Conditional(found, RestsOn(found.segment, max(position - 1, 0), position + 1))
 
     def _undecodable(
         self,
@@ -286,10 +286,10 @@ class Records(Check):
         )
 
 
-def _resting(found: Finding) -> Suspect:
+def _resting(found: Finding) -> Conditional:
     """Say that a finding follows where its batch stands in a wrong place altogether."""
     assert found.position is not None
-    return Suspect(found, Touches(found.segment, found.position, found.position + 1))
+    return Conditional(found, RestsOn(found.segment, found.position, found.position + 1))
 
 
 def _max_timestamp_words(newest: int, stated: int) -> str:

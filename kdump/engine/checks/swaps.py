@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks.holes import Covered
+from kdump.engine.checks.missing_segments import Covered
 from kdump.engine.reading.damage import at_place, gap_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding

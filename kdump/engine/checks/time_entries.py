@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.answers import HARMLESS
-from kdump.engine.checks.proof import TRIES, astray_first
-from kdump.engine.reading.check import Suspect, Touches
+from kdump.engine.checks.proof import TRIES, most_harmful_first
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.findings.finding import finding
 from kdump.kernels import columns as c
 
@@ -26,7 +26,7 @@ class Doubt(NamedTuple):
     finding: Finding
     true_ms: int
     believed_ms: int
-    touches: Touches | None
+    touches: RestsOn | None
 
 
 class TimeEntries:
@@ -97,7 +97,7 @@ class TimeEntries:
         """The last entry of a sealed segment is not its largest time (I16)."""
         file, segment = self._file, self._segment
         true_ms = segment.max_timestamp_ms
-        touches: Touches | None = None
+        touches: RestsOn | None = None
         if not file.entries:
             found = self._find("time-index-last", 0, None, slots=0)
             message = f"The time index is empty; the largest time in the log is {true_ms}."
@@ -174,7 +174,7 @@ class TimeEntries:
         found = self._find("time-index-stale", slot, None, slots=file.used - slot)
         if first >= len(file):
             return found
-        return Suspect(found, self._touches(file.entry(first)[1]))
+        return Conditional(found, self._touches(file.entry(first)[1]))
 
     def _odd(self, doubted: int | None) -> Iterator[Reported]:
         file = self._file
@@ -201,7 +201,7 @@ class TimeEntries:
             time = self._file.entry(entry.number)[0]
             return self._wrong([time, entry.max_timestamp_ms, time + 1])
 
-        for entry, found, told in astray_first(entries, wrong):
+        for entry, found, told in most_harmful_first(entries, wrong):
             yield self._suspect(entry, found, told=told)
 
     def _suspect(self, entry: BadEntry, wrong: Wrong | None, *, told: bool) -> Reported:
@@ -225,7 +225,7 @@ class TimeEntries:
         touches = self._touches(relative)._replace(
             segment=self._segment.base_offset, position=entry.position
         )
-        return Suspect(found._replace(offset=offset), touches)
+        return Conditional(found._replace(offset=offset), touches)
 
     def _beyond(self, numbers: range) -> Reported:
         time, relative = self._file.entry(numbers[0])
@@ -241,10 +241,10 @@ class TimeEntries:
         touches = self._touches(relative)._replace(
             segment=self._segment.base_offset, position=self._proof.last_position
         )
-        return Suspect(found._replace(offset=offset), touches)
+        return Conditional(found._replace(offset=offset), touches)
 
-    def _touches(self, relative: int) -> Touches:
-        return Touches(offset=self._segment.base_offset + relative)
+    def _touches(self, relative: int) -> RestsOn:
+        return RestsOn(offset=self._segment.base_offset + relative)
 
     def _wrong(self, targets: list[int]) -> Wrong | None:
         for target in dict.fromkeys(targets):

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
-from kdump.engine.reading.check import Suspect
+from kdump.engine.reading.check import Conditional
 from kdump.errors import PathError
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
@@ -97,7 +97,7 @@ class TimeIndexes:
         """Say what the last entries that are no maximum do to lookups in the whole partition."""
         for doubt in self._doubts:
             found = self._consequence(doubt)
-            yield found if doubt.touches is None else Suspect(found, doubt.touches)
+            yield found if doubt.touches is None else Conditional(found, doubt.touches)
 
     def _consequence(self, doubt: Doubt) -> Finding:
         base = doubt.finding.segment

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.check import Suspect, Touches
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, finding
 from kdump.storage import names, places
@@ -70,8 +70,8 @@ class TransactionIndexCheck:
         self._missing: list[Ended] = []  # markers that no entry names
         self._unmatched = 0  # more of these
         self._later: list[tuple[_Slot, Ended]] = []  # their stable offset is yet to be met
-        self._wrong: list[Suspect] = []
-        self._unknown: list[Touches] = []
+        self._wrong: list[Conditional] = []
+        self._unknown: list[RestsOn] = []
         self._path = segment.segment.files.get(Kind.TRANSACTION_INDEX)
         if self._path is None:
             return
@@ -95,7 +95,7 @@ class TransactionIndexCheck:
     def unknown(self, segment: SegmentScan, position: int, end_position: int) -> None:
         """Note that batches there have offsets that cannot be theirs: markers may be among them."""
         if len(self._unknown) < _KEPT:
-            self._unknown.append(Touches(segment.base_offset, position, end_position))
+            self._unknown.append(RestsOn(segment.base_offset, position, end_position))
 
     def known_again(self, offset: int) -> None:
         """Go on behind something that is not known: what opened before this offset may be open."""
@@ -231,10 +231,10 @@ class TransactionIndexCheck:
             message=message + self._doubt,
         )
         low = ended.offset if rests_on < 0 else min(rests_on, ended.offset)
-        touches = Touches(segment.base_offset, ended.position, None, low, ended.offset + 1)
-        self._wrong.append(Suspect(told, touches))
+        touches = RestsOn(segment.base_offset, ended.position, None, low, ended.offset + 1)
+        self._wrong.append(Conditional(told, touches))
 
-    def finish(self, segment: SegmentScan) -> Iterator[Finding | Suspect]:
+    def finish(self, segment: SegmentScan) -> Iterator[Finding | Conditional]:
         """Say what is wrong with the segment's index."""
         if not segment.complete or self._states.overflowed:
             yield from self.leave(segment)
@@ -304,7 +304,7 @@ class TransactionIndexCheck:
                 consequences=consequences,
             )
 
-    def _no_markers(self, segment: SegmentScan) -> Iterator[Suspect]:
+    def _no_markers(self, segment: SegmentScan) -> Iterator[Conditional]:
         """Entries that name no ABORT marker, each held against one that no entry names."""
         for slot, entry in self._odd:
             message = (
@@ -324,14 +324,14 @@ class TransactionIndexCheck:
                 message=message,
             )
             offset = entry.last_offset
-            touches = Touches(segment.base_offset, None, None, offset, offset + 1)
+            touches = RestsOn(segment.base_offset, None, None, offset, offset + 1)
             if meant is not None:
                 touches = touches._replace(position=meant.position)
             elif self._unknown:
                 # The marker it names may be one of these.
                 position, end = self._unknown[0].position, self._unknown[-1].end_position
                 touches = touches._replace(position=position, end_position=end)
-            yield Suspect(told, touches)
+            yield Conditional(told, touches)
 
     def _meant(self, entry: AbortedTransaction) -> Ended | None:
         """Find, and take, the marker without an entry that a wrong entry was written for."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
-from kdump.engine.reading.check import Check, Reported, Suspect, Touches
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.record import control
@@ -30,7 +30,7 @@ class ControlBatches(Check):
                 yield found
 
 
-def _control(segment: SegmentScan, run: Run, row: int) -> Suspect | None:
+def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     batches = run.batches
     marker = read_control(run, row)
     producer_id = batches.producer_id(row)
@@ -66,7 +66,7 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Suspect | None:
         actual=actual,
         message=message,
     )
-    return Suspect(told, Touches(segment.place.segment, position, position + size))
+    return Conditional(told, RestsOn(segment.place.segment, position, position + size))
 
 
 _PROBLEMS = {

@@ -12,7 +12,7 @@ from kdump.findings.code import Severity
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
-    from kdump.engine.compare.replica import Hole, Replica
+    from kdump.engine.compare.replica import Replica, UnusableRange
     from kdump.engine.compare.walk import Entry
     from kdump.findings.rows import Row
 
@@ -68,7 +68,7 @@ class Difference:
 def side(
     replica: Replica,
     entry: Entry | None = None,
-    hole: Hole | None = None,
+    hole: UnusableRange | None = None,
     also: Sequence[Replica] = (),
 ) -> dict[str, object]:
     """Describe one side of a difference: its first batch there, or what stands in its place."""

@@ -37,7 +37,9 @@ class Listener(Report):
         self.collected.step += 1
         last = batches.last_offset(row + count - 1)
         records = records_in(batches.slice(row, row + count), cursor.last_offset)[0]
-        self.outvote([one.replica for one in present], [one.cursor.replica for one in absences])
+        self.note_minority(
+            [one.replica for one in present], [one.cursor.replica for one in absences]
+        )
         for absence in absences:
             self.absent(absence, entry.first, last, records, entry, present)
 
@@ -83,7 +85,9 @@ class Listener(Report):
                 if group is most:
                     continue
                 (cursor, mine), (other, theirs) = most[0], group[0]
-                self.outvote([each.replica for each, _ in most], [one.replica for one, _ in group])
+                self.note_minority(
+                    [each.replica for each, _ in most], [one.replica for one, _ in group]
+                )
                 difference = self.add(
                     kinds.EPOCH,
                     (mine.first, mine.last, records_of_entries([mine])),
@@ -133,7 +137,7 @@ class Listener(Report):
             if absence.why == INSIDE and self.cleaning[number].may_lack(offset):
                 self.cleaning[number].lacks(record, present[0].replica)
             else:
-                self.outvote([one.replica for one in present], [absence.cursor.replica])
+                self.note_minority([one.replica for one in present], [absence.cursor.replica])
                 hole = holes[0] if holes else None
                 self.absent(absence, offset, offset, 1, record.entry, present, hole, record.key)
 
@@ -147,7 +151,9 @@ class Listener(Report):
         fields = differing_fields(mine, theirs)
         kind = kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD
         if len(self.cursors) > 2:
-            self.outvote([each.replica for each, _ in most], [each.replica for each, _ in group])
+            self.note_minority(
+                [each.replica for each, _ in most], [each.replica for each, _ in group]
+            )
         difference = self.add(
             kind,
             (offset, offset, 1),

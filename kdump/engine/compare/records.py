@@ -13,7 +13,7 @@ from kdump.record.default import headers_of
 from kdump.record.layout import format_of
 
 if TYPE_CHECKING:
-    from kdump.engine.compare.replica import Hole, Replica
+    from kdump.engine.compare.replica import Replica, UnusableRange
     from kdump.kernels.columns import RecordBatches
     from kdump.record.decoded import Decoded
 
@@ -181,7 +181,7 @@ class Stream:
                 return Absence(self.cursor, INSIDE)
         return self.cursor.absent(offset)
 
-    def holes(self, offset: int) -> tuple[Hole, ...]:
+    def holes(self, offset: int) -> tuple[UnusableRange, ...]:
         """Give the holes in which an offset may lie."""
         for entry in self.entries:
             if offset < entry.first:
@@ -189,7 +189,7 @@ class Stream:
                 return entry.holes
         return tuple(self.cursor.holes)
 
-    def untold(self) -> Iterator[tuple[Entry, Hole]]:
+    def untold(self) -> Iterator[tuple[Entry, UnusableRange]]:
         """Yield the holes between the batches in which no other replica has anything."""
         for entry in self.entries[1:]:
             for hole in entry.holes:

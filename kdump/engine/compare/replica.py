@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
-from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import at_place, gap_finding, past_code
 from kdump.engine.reading.joining import joined
 from kdump.errors import PathError
@@ -45,7 +45,7 @@ class Block(NamedTuple):
     batches: RecordBatches
 
 
-class Hole(NamedTuple):
+class UnusableRange(NamedTuple):
     """Bytes that hold nothing of use, or a batch whose offsets or magic cannot be right."""
 
     place: Place
@@ -90,7 +90,7 @@ class Replica:
         self.holes = 0  # but for those of a log being written
         self.compacted = False  # batches with fewer records than offsets
 
-    def blocks(self) -> Iterator[Block | Hole]:
+    def blocks(self) -> Iterator[Block | UnusableRange]:
         """Read the log. Each block and hole stands for itself, and may be kept."""
         last = self.segments[0].base_offset - 1 if self.segments else -1
         for item in self._items(0, self._pace):
@@ -102,7 +102,7 @@ class Replica:
             yield item
         self.end = max(self.end, last + 1, self.start)
 
-    def again(self, from_offset: int) -> Iterator[Block | Hole]:
+    def again(self, from_offset: int) -> Iterator[Block | UnusableRange]:
         """Read the log once more, from the segment on that holds an offset."""
         following = [segment.base_offset for segment in self.segments[1:]]
         return self._items(sum(base <= from_offset for base in following), None)
@@ -123,14 +123,14 @@ class Replica:
             self._source.close()
             self._source = None
 
-    def _items(self, first: int, pace: Pace | None) -> Iterator[Block | Hole]:
+    def _items(self, first: int, pace: Pace | None) -> Iterator[Block | UnusableRange]:
         last = -1
         for segment, following in with_next_base(self.segments[first:]):
             last = max(last, segment.base_offset - 1)
             path = segment.files[Kind.LOG]
             place = Place(self._target.topic, self._target.partition, segment.base_offset, path)
             try:
-                source = CourteousSource(path, pace)
+                source = BackgroundSource(path, pace)
                 with source:
                     source.advise_sequential()
                     for item in self._segment(source, place, last, following):
@@ -144,8 +144,8 @@ class Replica:
                 self.start = max(self.start, self.end if following is None else following)
 
     def _segment(
-        self, source: CourteousSource, place: Place, last: int, following: int | None
-    ) -> Iterator[Block | Hole]:
+        self, source: BackgroundSource, place: Place, last: int, following: int | None
+    ) -> Iterator[Block | UnusableRange]:
         records = FileRecords(source, limit=self.limit, next_base=following)
         walked = (_in_short(item) for item in records.walk(last_offset=last))
         items = joined(walked, lambda _: True)  # the bytes are read again where they are wanted
@@ -159,7 +159,7 @@ class Replica:
                     released += offsets.take(after.batches)
                 released += offsets.release(None)
                 told = gap_finding(released[0], place, source, active=following is None)
-                yield Hole(place, told, held.header)
+                yield UnusableRange(place, told, held.header)
             else:
                 for item in _believed(held.batches, place, last, _first_of(after), following):
                     if isinstance(item, Block):
@@ -169,7 +169,7 @@ class Replica:
         if source.shrank:
             size = source.status().st_size
             shrank = at_place("file-shrank", place, position=size, actual=size, offset=last + 1)
-            yield Hole(place, shrank, None)
+            yield UnusableRange(place, shrank, None)
 
     def _count(self, batches: RecordBatches, before: int) -> None:
         records, wrappers = records_in(batches, before)
@@ -242,7 +242,7 @@ def _first_of(item: Run | Oversize | Gap | None) -> int | None:
 
 def _believed(
     batches: RecordBatches, place: Place, last: int, after: int | None, following: int | None
-) -> Iterator[Block | Hole]:
+) -> Iterator[Block | UnusableRange]:
     """Sort out batches whose offsets or magic cannot be right: no checksum covers these.
 
     One that lies above the batch behind it, which fits the one before, is wrong itself; any other
@@ -277,7 +277,7 @@ def _believed(
         yield Block(place, batches.slice(start, count))
 
 
-def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> Hole:
+def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> UnusableRange:
     of_magic = code == "magic-unknown"
     told = at_place(
         code,
@@ -288,4 +288,4 @@ def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> Hol
         expected=None if of_magic else last + 1,
         actual=one.magic(0) if of_magic else one.last_offset(0),
     )
-    return Hole(place, told, one)
+    return UnusableRange(place, told, one)

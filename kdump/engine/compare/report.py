@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.differences import Collected, Difference, side
-from kdump.engine.compare.replica import Hole
+from kdump.engine.compare.replica import UnusableRange
 from kdump.engine.compare.walk import END, HOLE, INSIDE, START, Absence, Cursor, Entry
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica
 
-Side = tuple[Cursor, Entry | None, Hole | None]
+Side = tuple[Cursor, Entry | None, UnusableRange | None]
 
 
 class Report:
@@ -30,8 +30,10 @@ class Report:
         self.collected = Collected(limit)
         self.odd: Counter[int] = Counter()
         self.faulty: set[int] = set()
-        self._holes: dict[int, tuple[int, int | None, Hole]] = {}  # those left behind last
-        self._waiting: list[tuple[int, int, Cursor, Hole]] = []  # whether others have one too
+        self._holes: dict[int, tuple[int, int | None, UnusableRange]] = {}  # those left behind last
+        self._waiting: list[
+            tuple[int, int, Cursor, UnusableRange]
+        ] = []  # whether others have one too
 
     def add(
         self,
@@ -67,7 +69,7 @@ class Report:
         records: int,
         entry: Entry,
         present: Sequence[Cursor],
-        hole: Hole | None = None,
+        hole: UnusableRange | None = None,
         key: bytes | None = None,
     ) -> None:
         """Account for offsets that one replica does not have."""
@@ -90,7 +92,7 @@ class Report:
             difference.copy_from = present[0].replica.path
             self.faulty.add(cursor.replica.number)
 
-    def outvote(self, some: Sequence[Replica], others: Sequence[Replica]) -> None:
+    def note_minority(self, some: Sequence[Replica], others: Sequence[Replica]) -> None:
         """Note who stands against the most of three or more."""
         if len(self.cursors) < 3 or len(some) == len(others):
             return
@@ -136,7 +138,7 @@ class Report:
             self.hole(kinds.DAMAGED, *alone)
         self._waiting = []
 
-    def hole(self, kind: str, first: int, last: int, cursor: Cursor, hole: Hole) -> None:
+    def hole(self, kind: str, first: int, last: int, cursor: Cursor, hole: UnusableRange) -> None:
         """Report bytes of one replica that hold nothing of use."""
         other = next(other for other in self.cursors if other is not cursor)
         if kind != kinds.TORN_TAIL:
@@ -144,7 +146,13 @@ class Report:
         self._of_nobody(kind, (first, last, 0), (cursor, None, hole), (other, None, None))
 
     def _everywhere(
-        self, low: int, high: int, cursor: Cursor, hole: Hole, other: Cursor, others: Hole
+        self,
+        low: int,
+        high: int,
+        cursor: Cursor,
+        hole: UnusableRange,
+        other: Cursor,
+        others: UnusableRange,
     ) -> None:
         sides = ((cursor, None, hole), (other, None, others))
         self._of_nobody(kinds.EVERYWHERE, (low, high, high - low + 1), *sides)

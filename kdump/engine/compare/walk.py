@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from kdump.engine.compare.replica import Block, Hole, Replica, first_offset
+from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     batches: RecordBatches
     row: int
     first: int  # at the earliest, for a wrapper
-    holes: tuple[Hole, ...] = ()  # between it and the batch before
+    holes: tuple[UnusableRange, ...] = ()  # between it and the batch before
 
     @property
     def last(self) -> int:
@@ -78,11 +78,11 @@ class Cursor:
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
-        self.holes: list[Hole] = []
+        self.holes: list[UnusableRange] = []
         self.told = False
         self.done = False
         self.last_offset = replica.start - 1
-        self._items: Iterator[Block | Hole] = replica.blocks()
+        self._items: Iterator[Block | UnusableRange] = replica.blocks()
         self._place: Place | None = None
         self._batches: RecordBatches | None = None
         self._row = 0
@@ -95,7 +95,7 @@ class Cursor:
             item = next(self._items, None)
             if item is None:
                 self.done = True
-            elif isinstance(item, Hole):
+            elif isinstance(item, UnusableRange):
                 self.holes.append(item)
             else:
                 self._place, self._batches, self._row = item.place, item.batches, 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.segment_reader import SegmentReader
-from kdump.engine.reading.split_edges import Seam
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
@@ -31,7 +31,7 @@ class SplitReader:
     def __init__(self, split: Split, options: DumpOptions) -> None:
         self._split = split
         self._options = options
-        self.seam: Seam | None = None
+        self.seam: SplitEdges | None = None
 
     def items(self) -> Iterator[Item | Finding | KdumpError]:
         """Yield rows and findings, and an error for a file that cannot be read."""
@@ -60,7 +60,7 @@ class SplitReader:
 
     def _piece(self) -> Iterator[Item | Finding]:
         """Read a piece; anything but sound batches ends it, and the seam says so."""
-        self.seam = Seam(sound=False)
+        self.seam = SplitEdges(sound=False)
         file = self._split.target.files[0]
         place = Place(file.topic, file.partition, file.name.base_offset, file.path)
         try:
@@ -72,11 +72,11 @@ class SplitReader:
                     from kdump.engine.reading.seek import ends_before
 
                     if ends_before(source, file, options.from_time_ms):
-                        self.seam = Seam()
+                        self.seam = SplitEdges()
                         return
                 reach = range_of(source, self._split)
                 if reach is None:
-                    self.seam = Seam()
+                    self.seam = SplitEdges()
                     return
                 reader = PieceReader(
                     source,
@@ -96,7 +96,7 @@ class SplitReader:
 class PieceReader(SegmentReader):
     """Reads sound batches of one log from a position to another; `seam` says how that went."""
 
-    seam = Seam(sound=False)
+    seam = SplitEdges(sound=False)
 
     def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
         """Yield what is asked for of the batches that start in [start, end)."""
@@ -129,7 +129,7 @@ class PieceReader(SegmentReader):
         if self._source.shrank or self._source.unreadable:
             return
         if first is not None:
-            self.seam = Seam(start, stop, first, self._offsets.last)
+            self.seam = SplitEdges(start, stop, first, self._offsets.last)
 
 
 def _starting_before(batches: c.RecordBatches, end: int) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import MemoryRefusalError, RefusalError, UnknowableError
-from kdump.broker.stop import Stop, stop_of
+from kdump.broker.shutdown_state import Stop, stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, STRAYS_SET_ASIDE, Version, has
 from kdump.engine.predict.losses import Losses, believed_end, last_header, losses
 from kdump.engine.predict.pre08 import start as start_pre08
@@ -255,7 +255,7 @@ def _losses(
         before = lost
         if segment is not loading.cut and segment.base_offset < believed and not below:
             # Lost in the midst of the log: what is behind stays, so the log end says nothing.
-            offset = segment.sound_end if position > segment.start else segment.base_offset
+            offset = segment.valid_end if position > segment.start else segment.base_offset
             before = Losses(lost.records, offset)
         next_base = next((base for base in bases if base > segment.base_offset), None)
         found = losses(segment, position, end, before, next_base)

@@ -20,7 +20,7 @@ Pace = Callable[[int], None]
 _WINDOW_BYTES = 8 << 20
 
 
-class CourteousSource(Source):
+class BackgroundSource(Source):
     """A file that is read once from front to back.
 
     `pace`, if given, is called with the bytes of each read and may sleep. For each window of the

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FINDINGS_A_CODE = 1000
 
 
-class Touches(NamedTuple):
+class RestsOn(NamedTuple):
     """What of a log a finding rests on: positions [position, end_position) of one segment's log,
     offsets [offset, end_offset) of the partition, or both; None where it says nothing. `also`:
     what else it rests on.
@@ -43,17 +43,17 @@ class Touches(NamedTuple):
     end_position: int | None = None
     offset: int | None = None
     end_offset: int | None = None
-    also: Touches | None = None
+    also: RestsOn | None = None
 
 
-class Suspect(NamedTuple):
+class Conditional(NamedTuple):
     """A finding that counts only if what it rests on is not itself found bad."""
 
     finding: Finding
-    touches: Touches
+    touches: RestsOn
 
 
-Reported = Finding | Suspect
+Reported = Finding | Conditional
 
 
 class Check:

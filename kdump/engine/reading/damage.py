@@ -187,10 +187,10 @@ def _crc_words(gap: Gap) -> str:
     words = f"stored {stored:08x}, computed {computed:08x}"
     size = header.size_bytes(0)
     if len(gap.data) >= size > start:
-        from kdump.kernels.second_opinion import second_opinion
+        from kdump.kernels.crcmod_check import crcmod_check
 
         covered = memoryview(gap.data)[start:size]
-        second = second_opinion(read.crc_kind, covered)
+        second = crcmod_check(read.crc_kind, covered)
         if second == computed:
             words += " (crcmod agrees)."
         else:

@@ -21,14 +21,14 @@ from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.joining import FEW, PLAIN
-from kdump.engine.reading.split_edges import stitched
+from kdump.engine.reading.split_edges import edges_meet
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.split_edges import Seam
+    from kdump.engine.reading.split_edges import SplitEdges
     from kdump.storage.source import Source
 
 #: Inode, size and time of modification: what tells a file from what it may become.
@@ -40,7 +40,7 @@ _HEAD = struct.Struct("=q")  # rows
 _PACKED = tuple(k for k in range(c.BATCH_WIDTH) if k != c.B_COMPUTED_CRC)
 
 
-class Walked(NamedTuple):
+class PackedHeaders(NamedTuple):
     """One piece of one log, walked: where, and what the checks need of it.
 
     Where the seam is not sound, nothing else is there. `sums` are those of the records, if they
@@ -48,7 +48,7 @@ class Walked(NamedTuple):
     """
 
     base_offset: int
-    seam: Seam
+    seam: SplitEdges
     identity: Identity = (0, 0, 0)
     chunks: tuple[bytes, ...] = ()
     sums: tuple[int, ...] | None = None
@@ -65,17 +65,17 @@ def identity_of(source: Source) -> Identity:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def fits(pieces: Sequence[Walked], identity: Identity | None = None) -> bool:
+def fits(pieces: Sequence[PackedHeaders], identity: Identity | None = None) -> bool:
     """Whether the pieces are all of one log, which is the file of that identity."""
     if not pieces or any(piece.identity != pieces[0].identity for piece in pieces):
         return False
     if identity is not None and pieces[0].identity != identity:
         return False
     seams = [piece.seam for piece in pieces]
-    return seams[0].start is not None and stitched(seams, pieces[0].identity[1])
+    return seams[0].start is not None and edges_meet(seams, pieces[0].identity[1])
 
 
-class Packer:
+class HeaderPacker:
     """Packs the headers of sound batches, run by run; `size_bytes` is what they have become."""
 
     def __init__(self) -> None:
@@ -220,7 +220,7 @@ class _Rows:
         return Run(data, base, batches)
 
 
-def replayed(pieces: Iterable[Walked], *, joined: bool = False) -> Iterator[Run]:
+def replayed(pieces: Iterable[PackedHeaders], *, joined: bool = False) -> Iterator[Run]:
     """Yield the runs of a walk over the whole log, of which these are all pieces, in order.
 
     Their data holds the bytes of control batches alone, at their places. `joined`: those are

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.reading.background_source import CourteousSource
+from kdump.engine.reading.background_source import BackgroundSource
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -24,7 +24,7 @@ from kdump.storage.segment_range import end_of
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.source import Source
@@ -143,7 +143,7 @@ class PartitionScan:
         now_ms: int | None = None,
         pace: Pace | None = None,
         leave_out: LeaveOut | None = None,
-        walked: Mapping[int, Sequence[Walked]] | None = None,
+        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
     ) -> None:
         assert target.log is not None
         self.target = target
@@ -189,8 +189,8 @@ class PartitionScan:
         place = Place(self.target.topic, self.target.partition, None, path)
         return SegmentScan(log, place, next_base=None, active=False)
 
-    def open(self, path: str) -> CourteousSource:
+    def open(self, path: str) -> BackgroundSource:
         """Open a large file that is read from front to back."""
-        source = CourteousSource(path, self.pace)
+        source = BackgroundSource(path, self.pace)
         source.advise_sequential()
         return source

@@ -20,7 +20,7 @@ from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from kdump.engine.reading.check import Check, Reported
-    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.record.frames import Oversize
     from kdump.storage.source import Source
 from kdump.engine.reading.joining import joined
@@ -151,7 +151,9 @@ def _read(
         yield at_place("file-shrank", segment.place, position=size, actual=size)
 
 
-def _pieces(partition: PartitionScan, segment: SegmentScan, source: Source) -> Sequence[Walked]:
+def _pieces(
+    partition: PartitionScan, segment: SegmentScan, source: Source
+) -> Sequence[PackedHeaders]:
     """Give what stands for a log that others read; nothing if it is not the file it was then.
 
     One that reaches into the next segment is read, for they knew nothing of that.
@@ -169,7 +171,7 @@ def _pieces(partition: PartitionScan, segment: SegmentScan, source: Source) -> S
 def _replay(
     partition: PartitionScan,
     segment: SegmentScan,
-    pieces: Sequence[Walked],
+    pieces: Sequence[PackedHeaders],
     checks: Sequence[Check],
 ) -> Iterator[Reported]:
     """Hand the checks what a walk over a sound log would; its records were looked at already."""

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 
-class Seam(NamedTuple):
+class SplitEdges(NamedTuple):
     """How a piece of a log was read: from `start` to `stop`, offsets `first` to `last`.
 
     `start` is None for a piece in whose range no batch starts, or that need not be read.
@@ -21,7 +21,7 @@ class Seam(NamedTuple):
     sound: bool = True
 
 
-def stitched(seams: Sequence[Seam], size_bytes: int) -> bool:
+def edges_meet(seams: Sequence[SplitEdges], size_bytes: int) -> bool:
     """Whether the pieces of a log, in order, are what an uncut read would have met."""
     if not all(seam.sound for seam in seams):
         return False

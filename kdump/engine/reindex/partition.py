@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import ProducerStates
-from kdump.engine.reindex.carry import Carrier, Facts
 from kdump.engine.reindex.epochs import EpochBuilder, text_of, wrong_epochs
+from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.judge import wrong_transactions
 from kdump.engine.reindex.read import read_segment, states_of_snapshot, states_replayed
 from kdump.engine.reindex.rows import entries_of
@@ -47,7 +47,7 @@ class Partition:
         self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
         self._next_bases = [following for _, following in with_next_base(self.logs)]
         self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
-        self._carrier = Carrier(log.path, options, utc)
+        self._carrier = IndexWriter(log.path, options, utc)
         self._epochs = EpochBuilder() if Kind.LEADER_EPOCHS in job.kinds else None
         self._carried: ProducerStates | None = None
         self._damage: str | None = None  # the first, for what is built from the whole log
@@ -84,7 +84,7 @@ class Partition:
         self._damage = self._damage or loss
         size_bytes = reading.size_bytes
         for facts in self._facts(self.logs[number], reading, loss, known=known):
-            yield self._carrier.carry_out(facts, size_bytes)
+            yield self._carrier.apply(facts, size_bytes)
             size_bytes = 0  # the log is read once
 
     def _read(self, number: int) -> tuple[Reading, bool]:
@@ -193,7 +193,7 @@ class Partition:
             self._refusal(self._damage),
             None if before is None else len(checkpoints.parse_leader_epochs(before).entries),
         )
-        return self._carrier.carry_out(facts, sum(_size(log.files[Kind.LOG]) for log in self.logs))
+        return self._carrier.apply(facts, sum(_size(log.files[Kind.LOG]) for log in self.logs))
 
     def _place(self, segment: LogSegment, kind: Kind) -> Place:
         path = segment.files.get(kind)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.split_edges import stitched
+from kdump.engine.reading.split_edges import edges_meet
 from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
@@ -78,8 +78,8 @@ def usage(
     most = min(groups_kept, max(_LEAST_GROUPS, _GROUPS_SENT // max(len(splits), 1)))
     step = partial(count_split, options=options, most=most)
     yield from merged.take((driver or in_process(1))(splits, step, progress))
-    if merged.unfit:
-        yield from merged.take((driver or in_process(1))(merged.unfit, step, progress))
+    if merged.splits_to_reread:
+        yield from merged.take((driver or in_process(1))(merged.splits_to_reread, step, progress))
     yield from merged.findings()
     yield from usage_rows(merged.tables, options, merged.sums)
 
@@ -90,7 +90,7 @@ class _Merged:
     def __init__(self, options: UsageOptions, most: int) -> None:
         self.tables: dict[tuple[object, ...], Totals] = {}
         self.sums = Sums()
-        self.unfit: list[Split] = []
+        self.splits_to_reread: list[Split] = []
         self._options = options
         self._most = most
         self._held = 0
@@ -118,10 +118,10 @@ class _Merged:
         seams = [counted.seam for _, counted in pieces]
         first = pieces[0][0]
         whole = first.number == first.segment and pieces[-1][0].end is None
-        if whole and stitched([seam for seam in seams if seam is not None], first.sizes[0]):
+        if whole and edges_meet([seam for seam in seams if seam is not None], first.sizes[0]):
             self._add(first, [counted for _, counted in pieces])
         elif whole:
-            self.unfit.append(first.uncut())
+            self.splits_to_reread.append(first.uncut())
 
     def _add(self, split: Split, parts: Sequence[Counted]) -> None:
         totals = Totals.unpack(parts[0].totals)

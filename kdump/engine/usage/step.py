@@ -21,7 +21,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from kdump.engine.reading.split_edges import Seam
+    from kdump.engine.reading.split_edges import SplitEdges
     from kdump.engine.work.pace import Pace
     from kdump.engine.work.splits import Split
 
@@ -90,7 +90,7 @@ class Counted(NamedTuple):
     totals: Packed
     sums: tuple[int, ...]
     told: tuple[Finding | KdumpError, ...]
-    seam: Seam | None
+    seam: SplitEdges | None
     bytes_lost: int
     control_records: int
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.findings.finding import Finding
 
 
@@ -50,7 +50,7 @@ class Item(NamedTuple):
     skips: dict[int, Skip]
     identities: dict[int, str]
     verified_s: int = 0
-    walked: Mapping[int, Sequence[Walked]] = {}
+    walked: Mapping[int, Sequence[PackedHeaders]] = {}
 
     @property
     def bytes(self) -> int:

@@ -27,14 +27,14 @@ from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.verify.looks import Listing, listing_of, settled
+from kdump.engine.verify.recheck import Listing, listing_of, settled
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
     from kdump.engine.reading.check import Check, Reported
-    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.reading.partition_scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
@@ -53,7 +53,7 @@ def verify_partition(
     now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
-    walked: Mapping[int, Sequence[Walked]] | None = None,
+    walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
@@ -65,7 +65,7 @@ def verify_partition(
     def look(
         listing: Listing,
         leave: LeaveOut | None,
-        walked: Mapping[int, Sequence[Walked]] | None = None,
+        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
     ) -> Result:
         partition = PartitionScan(
             target._replace(log=LocalLog(path, list(listing))),

@@ -87,9 +87,9 @@ def verify(
     if split_bytes is None:
         split_bytes = split_bytes_for(items, options, in_process=driver is run)
     if split_bytes is not None and any(item.bytes > split_bytes for item in items):
-        from kdump.engine.verify.pieces import read_in_pieces
+        from kdump.engine.verify.splits import read_in_splits
 
-        items = read_in_pieces(
+        items = read_in_splits(
             items, options, settings, driver=driver, progress=progress, split_bytes=split_bytes
         )
     groups = Groups(options.summary_by, progress.directories)

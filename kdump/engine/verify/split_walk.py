@@ -10,10 +10,10 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.records import Records
-from kdump.engine.reading.background_source import CourteousSource
-from kdump.engine.reading.header_columns import Packer, Walked, identity_of
+from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, identity_of
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-from kdump.engine.reading.split_edges import Seam
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
 from kdump.findings.rows import Place
@@ -57,9 +57,9 @@ class Piece(NamedTuple):
 
 def walk_piece(
     piece: Piece, pace: Pace, *, deep: bool, limit: int, settings: Settings
-) -> list[Walked]:
+) -> list[PackedHeaders]:
     """Walk the logs of a piece: a pure function of the piece and the files."""
-    found: list[Walked] = []
+    found: list[PackedHeaders] = []
     used = _Budget(piece.share)
     for file, size in zip(piece.split.target.files, piece.split.sizes, strict=True):
         split = piece.split._replace(
@@ -69,10 +69,10 @@ def walk_piece(
         assert base is not None
         try:
             walk = _Walk(split, pace, used, limit=limit, deep=deep, settings=settings)
-            walked = walk.walk(Packer())
+            walked = walk.walk(HeaderPacker())
         except KdumpError:
             walked = None  # whoever reads the whole log says why
-        found.append(walked or Walked(base, Seam(sound=False)))
+        found.append(walked or PackedHeaders(base, SplitEdges(sound=False)))
     return found
 
 
@@ -123,7 +123,7 @@ class _Walk:
         )
         self._records = Records(partition) if deep else None
 
-    def walk(self, packer: Packer) -> Walked | None:
+    def walk(self, packer: HeaderPacker) -> PackedHeaders | None:
         """Return what is left of the range; None for anything but sound batches."""
         base = self._segment.base_offset
         with Source(self._file.path) as source:
@@ -132,8 +132,8 @@ class _Walk:
                 return None
             reach = range_of(source, self._split)
             if reach is None:
-                return Walked(base, Seam(), identity)
-        with CourteousSource(self._file.path, self._pace) as source:
+                return PackedHeaders(base, SplitEdges(), identity)
+        with BackgroundSource(self._file.path, self._pace) as source:
             source.advise_sequential()
             if identity_of(source) != identity:
                 return None
@@ -148,9 +148,11 @@ class _Walk:
                 return None
         self._used.add(walked, packer.size_bytes)
         sums = None if self._records is None else self._records.sums()
-        return Walked(base, seam, identity, chunks, sums)
+        return PackedHeaders(base, seam, identity, chunks, sums)
 
-    def _range(self, source: Source, packer: Packer, start: int, end: int) -> Seam | None:
+    def _range(
+        self, source: Source, packer: HeaderPacker, start: int, end: int
+    ) -> SplitEdges | None:
         first: int | None = None
         last = self._segment.last_offset if not start else -1
         stop = start
@@ -173,7 +175,7 @@ class _Walk:
             packer.add(item)
             if not self._used.admits(stop - start, packer.size_bytes):
                 return None
-        return None if first is None else Seam(start, stop, first, last)
+        return None if first is None else SplitEdges(start, stop, first, last)
 
 
 def _segment_of(file: LogFile) -> SegmentScan:

@@ -7,7 +7,7 @@ into the same files and so agree.
 
 An index entry is a claim, though, and one that points at a batch inside a record's value would
 pass. So nothing rests on it: a split of a segment tells where it started and where it stopped, and
-`stitched` demands that each starts where the one before stopped, above its last offset. A split
+`edges_meet` demands that each starts where the one before stopped, above its last offset. A split
 that meets anything but sound batches whose offsets rise gives up at once. Where the splits of a
 segment do not fit, all of them are thrown away and the segment is read as one. With that, results
 are those of an uncut read, whatever the index says and wherever the cuts lie. Not chosen: reading
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.filters import Filters
     from kdump.engine.reading.options import DumpOptions
     from kdump.storage.targets import LogFile, Target
-from kdump.engine.reading.split_edges import Seam, stitched
+from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 
 #: Log bytes of one split. A gigabyte of log is decoded in some seconds; less than a second of work
 #: would not be worth a task of Spark.
@@ -237,7 +237,9 @@ def range_of(source: Source, split: Split) -> tuple[int, int] | None:
     return start, source.size
 
 
-def unfit(splits: Sequence[Split], seams: Mapping[int, Seam | None]) -> list[list[Split]]:
+def splits_to_reread(
+    splits: Sequence[Split], seams: Mapping[int, SplitEdges | None]
+) -> list[list[Split]]:
     """Return the pieces of each log that do not fit, and so have to be read again as one.
 
     `seams` are those of all results, by number; a log that was read as one has none.
@@ -248,7 +250,7 @@ def unfit(splits: Sequence[Split], seams: Mapping[int, Seam | None]) -> list[lis
         of_log = list(group)
         if number is None or seams[number] is None:
             continue
-        known = [seams.get(split.number) or Seam(sound=False) for split in of_log]
-        if not stitched(known, of_log[0].sizes[0]):
+        known = [seams.get(split.number) or SplitEdges(sound=False) for split in of_log]
+        if not edges_meet(known, of_log[0].sizes[0]):
             logs.append(of_log)
     return logs

@@ -389,7 +389,7 @@ cdef enum:
     OFFSET_OUTSIDE = 1
     OFFSET_ORDER = 2
     MAX_TIMESTAMP = 3
-    INNER_SUM = 4
+    INNER_CRC = 4
     LAST_OFFSET = 5
     RECORDS_STATE = 9
 
@@ -466,7 +466,7 @@ cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noe
         state[1] = offset
         state[2] = max(state[2], cell(records, R_TIMESTAMP, i))
         if flags & INNER_CRC_BAD:
-            tell(held, INNER_SUM, batch, i)
+            tell(held, INNER_CRC, batch, i)
         if flags & INNER_MAGIC_OTHER:
             state[3] = 1
         key = cell(records, R_KEY_SIZE, i)

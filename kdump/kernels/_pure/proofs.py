@@ -262,7 +262,7 @@ def prove_records(
     is `most`. It starts as (-1, 0, -1, 0, 0, -1, 0, -1, 0). `complete`: the last batch ends here.
 
     Returns (why, batch, record) in order: OFFSET_OUTSIDE the batch's range (a wrapper's is known
-    at its end only), OFFSET_ORDER not above the record before, INNER_SUM a message inside a
+    at its end only), OFFSET_ORDER not above the record before, INNER_CRC a message inside a
     wrapper has a wrong checksum; and at the end of a batch, with the record behind its last:
     MAX_TIMESTAMP the header's is not the records' (not of LogAppendTime, which records do not
     carry; not where no record or a message of another magic is inside), LAST_OFFSET a v0
@@ -307,7 +307,7 @@ def prove_records(
         last = offset
         newest = max(newest, records.timestamp(record))
         if flags & c.INNER_CRC_BAD:
-            say(c.INNER_SUM, batch, record)
+            say(c.INNER_CRC, batch, record)
         if flags & c.INNER_MAGIC_OTHER:
             vague = 1
         key, value = records.key_size(record), records.value_size(record)

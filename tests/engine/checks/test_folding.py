@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kdump.engine.checks.folding import FINDINGS_A_CODE, fold
-from kdump.engine.reading.check import Reported, Suspect, Touches
+from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.findings.finding import Finding, finding
 
 LOG, INDEX = "t-0/00000000000000000000.log", "t-0/00000000000000000000.index"
@@ -26,9 +26,9 @@ def gap(
     )
 
 
-def suspect(**touches: int) -> Suspect:
+def suspect(**touches: int) -> Conditional:
     found = finding("offset-index-position", path=INDEX, segment=0, position=8)
-    return Suspect(found, Touches(**touches))
+    return Conditional(found, RestsOn(**touches))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_rests_on_sound_bytes_stands(touches: dict[str, int]) -> None:
 
 def test_what_else_it_rests_on_counts_too() -> None:
     found = suspect(segment=0, position=5)
-    also = found.touches._replace(also=Touches(0, 1050, 1051))
+    also = found.touches._replace(also=RestsOn(0, 1050, 1051))
     assert len(fold([gap(), found._replace(touches=also)])) == 1
 
 
@@ -80,7 +80,7 @@ def test_a_gap_that_nothing_follows_takes_all_offsets_behind_it() -> None:
 
 def test_a_suspect_about_a_log_that_stands_has_consequences_of_its_own() -> None:
     short = finding("log-too-short", path=LOG, segment=0, position=500, offset=7, lost_at_least=1)
-    found = fold([suspect(segment=0, position=900), Suspect(short, Touches(0, 400, 501))])
+    found = fold([suspect(segment=0, position=900), Conditional(short, RestsOn(0, 400, 501))])
     assert [(one.code, one.consequences) for one in found] == [
         ("log-too-short", ("offset-index-position@8",))
     ]
@@ -129,7 +129,7 @@ def test_suspects_about_a_log_are_counted_where_they_are_not_kept() -> None:
     def suspects() -> Iterator[Reported]:
         for number in range(3000):
             found = finding("record-offset", path=LOG, segment=0, position=100 * number)
-            yield Suspect(found, Touches(0, 100 * number, 100 * number + 1))
+            yield Conditional(found, RestsOn(0, 100 * number, 100 * number + 1))
 
     found = fold(suspects())
     assert len(found) == FINDINGS_A_CODE

@@ -41,7 +41,7 @@ class Facts(NamedTuple):
     entries_before: int | None
 
 
-class Carrier:
+class IndexWriter:
     """Writes the files of one partition, if asked; a context manager.
 
     Entering it refuses what must not be written in, and clears up after a killed run. `refused`
@@ -56,7 +56,7 @@ class Carrier:
         self._directory: replace.Directory | None = None
         self.refused: dict[str, Refused] = {}
 
-    def __enter__(self) -> Carrier:
+    def __enter__(self) -> IndexWriter:
         if self._options.out is not None:
             refusals.refuse_out(self._options.out, self._path)
         elif self._options.write:
@@ -72,7 +72,7 @@ class Carrier:
     def __exit__(self, *details: object) -> None:
         self._stack.close()
 
-    def carry_out(self, facts: Facts, size_bytes: int) -> Row:
+    def apply(self, facts: Facts, size_bytes: int) -> Row:
         """Decide about one file, write it if asked, and make its row."""
         action, reason = self._decide(facts)
         backup = written = None

@@ -6,7 +6,7 @@ from collections import Counter
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
-from kdump.output.cells import pad, width_of
+from kdump.output.cell_text import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.progress import counted, size_text
 from kdump.output.served_words import way_past

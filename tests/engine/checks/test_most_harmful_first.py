@@ -1,6 +1,6 @@
 """Of index entries that do not hold, the one by which a lookup goes wrong is told of first."""
 
-from kdump.engine.checks.proof import TRIES, BadEntry, astray_first
+from kdump.engine.checks.proof import TRIES, BadEntry, most_harmful_first
 
 ENTRIES = [BadEntry(0, number, 100 * number, None, -1) for number in range(TRIES + 2)]
 
@@ -11,7 +11,10 @@ def told(astray: int) -> list[tuple[int, str | None, bool]]:
     def wrong_of(entry: BadEntry) -> str | None:
         return "wrong" if entry.number == astray else None
 
-    return [(entry.number, wrong, first) for entry, wrong, first in astray_first(ENTRIES, wrong_of)]
+    return [
+        (entry.number, wrong, first)
+        for entry, wrong, first in most_harmful_first(ENTRIES, wrong_of)
+    ]
 
 
 def test_entry_that_leads_astray_comes_first_and_the_others_once_behind_it() -> None:
@@ -25,4 +28,4 @@ def test_first_entry_stands_where_none_of_those_tried_leads_astray() -> None:
 
 
 def test_no_entry_no_word() -> None:
-    assert list(astray_first([], lambda entry: entry.number)) == []
+    assert list(most_harmful_first([], lambda entry: entry.number)) == []

@@ -12,7 +12,7 @@ from functools import cache
 _POLYNOMIALS = {"crc-32c": 0x11EDC6F41, "crc-32": 0x104C11DB7}
 
 
-def second_opinion(name: str, data: bytes | memoryview) -> int:
+def crcmod_check(name: str, data: bytes | memoryview) -> int:
     """Compute `crc-32c` or `crc-32` of some bytes with crcmod."""
     return _function(name)(bytes(data))
 

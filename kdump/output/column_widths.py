@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.output.cells import width_of
+from kdump.output.cell_text import width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,8 +2,8 @@
 
 A partition is judged by one process, since what is found depends on all that lies before. But most
 of the work is to read, to check and to decode, and of a sound log nothing is left of that but the
-headers of its batches. So the closed logs of a large partition are cut as `splits` does, the
-pieces are walked by whoever is idle, and what they leave (`Walked`) goes with the partition's item
+headers of its batches. So the closed logs of a large partition are cut as `splits` does, the pieces
+are walked by whoever is idle, and what they leave (`PackedHeaders`) goes with the partition's item
 to the one that judges it, who replays it to the checks in place of reading.
 
 A piece that meets anything but sound batches gives up, and a log whose pieces do not fit together,
@@ -32,7 +32,7 @@ from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.header_columns import Walked
+    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.items import Item
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.work.splits import Split
@@ -49,7 +49,7 @@ _LEAST_SHARE, _MOST_SHARE = 64, 2048
 Driver = Callable[..., Iterator[tuple[Any, Any]]]
 
 
-def read_in_pieces(
+def read_in_splits(
     items: list[Item],
     options: VerifyOptions,
     settings: Settings,
@@ -141,10 +141,10 @@ class _Kept:
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
-        self._logs: dict[tuple[int, int], list[Walked] | None] = {}
+        self._logs: dict[tuple[int, int], list[PackedHeaders] | None] = {}
         self._size_bytes = 0
 
-    def add(self, item: int, walked: Sequence[Walked]) -> None:
+    def add(self, item: int, walked: Sequence[PackedHeaders]) -> None:
         """Take what one piece left."""
         for one in walked:
             key = (item, one.base_offset)
@@ -157,13 +157,13 @@ class _Kept:
                 self._size_bytes -= sum(piece.size_bytes for piece in known)
                 self._logs[key] = None
 
-    def logs(self) -> dict[int, list[tuple[Walked, ...]]]:
+    def logs(self) -> dict[int, list[tuple[PackedHeaders, ...]]]:
         """Give the logs whose pieces fit together, by item."""
-        found: dict[int, list[tuple[Walked, ...]]] = {}
+        found: dict[int, list[tuple[PackedHeaders, ...]]] = {}
         for (item, _), pieces in self._logs.items():
             if pieces is not None and fits(pieces):
                 found.setdefault(item, []).append(tuple(pieces))
         return found
 
 
-__all__ = ["Piece", "read_in_pieces", "walk_piece"]
+__all__ = ["Piece", "read_in_splits", "walk_piece"]
