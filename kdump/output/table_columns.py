@@ -51,7 +51,7 @@ BATCH_COLUMNS = (
 
 
 _LOOKUP_COLUMNS = (
-    Column("partition", cuts=True, folds=True, least=20),
+    Column("partition", cuts=True, folds=True, least=14),
     Column("offset", right=True),
     Column("time"),
     Column("segment", right=True),
@@ -61,12 +61,12 @@ LOOKUP_COLUMNS = {
     "offset-lookup": (
         *_LOOKUP_COLUMNS,
         Column("batch", right=True, rank=2),
-        Column("note", cuts=True, folds=True, least=8),
+        Column("note", cuts=True, folds=True, least=20),
     ),
     "time-lookup": (
         *_LOOKUP_COLUMNS,
         Column("epoch", right=True, rank=2),
-        Column("note", cuts=True, folds=True, least=8),
+        Column("note", cuts=True, folds=True, least=20),
     ),
 }
 
