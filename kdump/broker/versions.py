@@ -54,7 +54,7 @@ SWAPS_AFTER_LOADING = Change(
 )
 MESSAGE_TIMESTAMPS = Change((0, 10), "KIP-32 L12", "Messages have timestamps: magic 1.")
 SIZE_HELD_AGAINST_END = Change(
-    (0, 10, 0), "S3", "An entry's size is held against the file's end before memory is asked for."
+    (0, 10), "S3", "An entry's size is held against the file's end before memory is asked for."
 )
 TIME_INDEX = Change((0, 10, 1), "KIP-33 I12", "Segments have a time index.")
 TIME_LOOKUP = Change((0, 10, 1), "KIP-79 L12", "ListOffsets answers with an offset for a time.")
