@@ -1,4 +1,4 @@
-# The walk over log entries: where each lies, what its header says, whether it is sound.
+# Walk over log entries: where each is, what its header says, whether it is sound.
 
 cdef int count_entries(
     const uint8_t *p, Py_ssize_t start, Py_ssize_t end, Py_ssize_t most, Py_ssize_t *count

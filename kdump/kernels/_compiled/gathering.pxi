@@ -1,4 +1,4 @@
-# Records gathered into buffers that become Arrow columns.
+# Gather records into buffers that become Arrow columns.
 
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF

@@ -1,4 +1,4 @@
-# Where fields lie in entries and records, and small helpers for all rooms.
+# Small helpers for all rooms, and the struct of what the checksum of a batch covers.
 
 cdef extern from *:
     """

@@ -1,4 +1,4 @@
-# What checks ask of headers and records: sums, index entries, sequences.
+# Check headers and records for `verify`: checksums, index entries, sequences.
 
 cdef enum:
     NO_BATCH = 1

@@ -1,4 +1,4 @@
-# Records and inner messages, decoded into columns.
+# Decode records and inner messages into columns.
 
 cdef struct Batch:
     int64_t count

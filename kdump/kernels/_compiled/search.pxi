@@ -1,4 +1,4 @@
-# The next believable entry behind damage.
+# Find the next believable entry behind damage.
 
 cdef Py_ssize_t first_not_zero(
     const uint8_t *data, Py_ssize_t position, Py_ssize_t end

@@ -1,4 +1,4 @@
-# Records and batches as JSON Lines.
+# Write records and batches as JSON Lines.
 
 cdef extern from "_text.h" nogil:
     enum:

@@ -1,4 +1,4 @@
-# Adding up bytes and records by what they belong to.
+# Add up bytes and records by group.
 
 cdef enum:
     T_BATCHES = 0
