@@ -75,7 +75,7 @@ class Advisor:
             return finding
         end = position + (finding.size_bytes or 0)
         offset = finding.next_offset
-        if offset is None:
+        if offset is None and not served.is_exhausted:
             offset = served.follows(segment, end)
         way = None if offset is None else served.way(segment, end, offset)
         if way is None:

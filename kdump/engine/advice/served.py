@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from kdump.storage.offset_index import OffsetIndex
     from kdump.storage.targets import Target
 
-#: So many lookups are made in one partition, and so many batches walked over by them.
-_ASKED_IN_ALL = 1 << 16
-_SCANNED_IN_ALL = 1 << 19
+#: So many lookups are made in one partition and for each of its segments, of a millisecond each,
+#: and so many batches walked over for them. A log that is all damage is not worth more.
+_ASKED_IN_ALL = 1 << 9
+_ASKED_A_SEGMENT = 1 << 9
+_SCANNED_IN_ALL = 1 << 18
 
 
 class Served:
@@ -66,6 +68,7 @@ class Served:
         self._keys: tuple[int, Sequence[int]] = (-1, ())
         self._gone: int | None = None  # from this offset on nothing is left, or there yet
         self._asked = self._scanned = 0
+        self._most = _ASKED_IN_ALL + _ASKED_A_SEGMENT * len(self._logs)
         self._way = Way(None, 0)
         self._passed: dict[tuple[int, int], int] = {}  # ends of gaps -> sound records until there
 
@@ -73,6 +76,11 @@ class Served:
     def name(self) -> str:
         """Who was asked: a version, and whether it runs on the files or starts on them."""
         return f"{text_of(self.broker)} {'running' if self._running else 'starting'}"
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether so much was asked that no more is."""
+        return self._asked >= self._most or self._scanned >= _SCANNED_IN_ALL
 
     def close(self) -> None:
         """Give all files back."""
@@ -83,8 +91,10 @@ class Served:
         number = self._number(base_offset)
         if number is None:
             return None
+        self._asked += 1
         for item in self._sound(number, position, base_offset):
             if isinstance(item, Sound):
+                self._scanned += len(item.positions)
                 return item.first_record(0)
         return self._logs[number + 1][0] if number + 1 < len(self._logs) else None
 
@@ -94,9 +104,7 @@ class Served:
         `next_offset` is the first behind it that can be read from disk.
         """
         number = self._number(base_offset)
-        if number is None:
-            return None
-        if self._asked >= _ASKED_IN_ALL or self._scanned >= _SCANNED_IN_ALL:
+        if number is None or self.is_exhausted:
             return None
         before = self._passed.get((number, position))
         if before is None:
@@ -124,6 +132,7 @@ class Served:
             lookups = Landings(self, at, count, lowest)
             for item in self._sound(at, position, lowest):
                 if isinstance(item, Sound):
+                    self._scanned += len(item.positions)
                     lookups.take(item)
                     if lookups.settled:
                         break
