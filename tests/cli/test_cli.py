@@ -64,7 +64,9 @@ def test_lookups_import_no_engine_for_help_and_nothing_heavy_for_an_answer(comma
     sample = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1/users.compact-0"
     modules = modules_after(command, str(sample), "5")
     assert "kdump.broker.partition" in modules
-    assert heavy_of(modules) == set()
+    # The pure kernel has the checksum of the batch that is found from a library.
+    checksum = ("crc32c", "importlib.metadata") if kernels.NAME == "pure" else ()
+    assert {name for name in heavy_of(modules) if not name.startswith(checksum)} == set()
 
 
 def test_group_help_lists_what_is_there() -> None:
