@@ -131,6 +131,8 @@ def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_water
     active = loading.segments[max(loading.segments)]
     believed = _believed_end(log, loading, active)
     lost, first_lost = _losses(log, loading, active, believed)
+    # A split may make segments of absurd bases: the log ended where its newest could reach at most.
+    lost = lost._replace(end_offset=min(lost.end_offset, _reach(log, active)))
     end = max(lost.end_offset, believed)
     in_the_log = lost
     if end < high_watermark <= end + RELATIVE_MAX:  # further up it cannot be right itself
@@ -215,6 +217,11 @@ def _outcome(
     return "clean", "the broker stopped cleanly"
 
 
+def _reach(log: LocalLog, active: Segment) -> int:
+    """The offset that nothing in the newest segment on disk can reach."""
+    return end_of(max((one.base_offset for one in log.logs), default=active.base_offset), None)
+
+
 def _believed_end(log: LocalLog, loading: Loading, active: Segment) -> int:
     """Where the log would end if its last batch had an offset that fits.
 
@@ -224,8 +231,7 @@ def _believed_end(log: LocalLog, loading: Loading, active: Segment) -> int:
     end = loading.log_end
     if not (loading.stop.recovers and active.size_bytes):
         return end
-    newest = max((segment.base_offset for segment in log.logs), default=active.base_offset)
-    most = end_of(newest, None)
+    most = _reach(log, active)
     below = [base for base in loading.segments if base < most]
     if end > most and below:
         return believed_end(loading.segments[max(below)], most)
