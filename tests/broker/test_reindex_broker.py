@@ -4,17 +4,15 @@ Indexes are deleted and corrupted under a stopped broker and rebuilt; at its sta
 rebuild, serve every record and answer ListOffsets as before. Needs `broker/` of KDUMP_SHARED.
 """
 
-import json
 import os
 import random
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import broker_box
 import pytest
-from corpus import shared
+from broker_box import Json
 from reindexing import items_of, rows_of
 
 from kdump.errors import Refused
@@ -23,56 +21,23 @@ pytestmark = pytest.mark.broker
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 VERSIONS = ("4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.1.1",)
-Json = dict[str, Any]
 START_MS = 1_700_000_000_000
 INTERVAL = 512
 
 
-class Broker:
-    """One broker in a box."""
-
-    def __init__(self, directory: Path, version: str) -> None:
-        root = shared()
-        if root is None or not (root / "broker" / "broker").is_file():
-            pytest.skip("no broker: KDUMP_SHARED names none, and there is no ../shared")
-        for needed in ("java", "mvn"):
-            if shutil.which(needed) is None:
-                pytest.skip(f"the broker needs {needed}, which is not on PATH")
-        self._program = root / "broker" / "broker"
-        self.directory = directory
-        self.version = version
-
-    def run(self, *arguments: str, status: int = 0) -> str:
-        done = subprocess.run(
-            [str(self._program), *arguments, "--dir", str(self.directory)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == status, done.stderr
-        return done.stdout
-
-    def start(self) -> None:
-        answer = json.loads(
-            self.run("start", "--version", self.version, "--owner", str(os.getpid()))
-        )
-        assert not answer["offline"]
-        assert not answer["unknown"]
+class Broker(broker_box.Broker):
+    """A broker all of whose answers must be good."""
 
     def ask(self, *operations: Json) -> list[Json]:
-        lines = self.run("client", *map(json.dumps, operations)).splitlines()
-        answers = [json.loads(line) for line in lines]
+        answers = super().ask(*operations)
         assert all(answer["ok"] for answer in answers), answers
         return answers
 
+    def stop(self) -> None:
+        assert self.run("stop").returncode == 0
+
     def logged(self, pattern: str) -> int:
-        done = subprocess.run(
-            [str(self._program), "log", "--dir", str(self.directory), "--count", "--grep", pattern],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return int(done.stdout)
+        return int(self.run("log", "--count", "--grep", pattern).stdout)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -80,18 +45,7 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
     found = Broker(tmp_path / "data", request.param)
     found.start()
     yield found
-    found.run("kill") if running(found) else None
-
-
-def running(broker: Broker) -> bool:
-    return (
-        subprocess.run(
-            [str(broker._program), "status", "--dir", str(broker.directory)],
-            capture_output=True,
-            check=False,
-        ).returncode
-        == 0
-    )
+    found.run("kill")
 
 
 def fill(broker: Broker) -> None:
@@ -171,7 +125,7 @@ def test_broker_takes_rebuilt_indexes_as_they_are(broker: Broker) -> None:
     assert [type(item) for item in refused] == [Refused]
     assert "a broker runs here" in str(refused[0])
 
-    broker.run("stop")
+    broker.stop()
     rng = random.Random(7)
     spoiled = [path for path in sorted(partition.glob("*index")) if rng.random() < 0.8]
     for path in spoiled:
@@ -185,7 +139,7 @@ def test_broker_takes_rebuilt_indexes_as_they_are(broker: Broker) -> None:
     broker.start()
     assert broker.logged("orders-0.*rebuilding index") == 0
     assert answers(broker) == before
-    broker.run("stop")
+    broker.stop()
     after = indexes(partition)
     newest = max(written)[:20]
     assert {name: data for name, data in after.items() if not name.startswith(newest)} == {

@@ -7,17 +7,14 @@ disk, too, where that is another: none must be handed it. KDUMP_FUZZ_SEED draws 
 `broker/` of KDUMP_SHARED.
 """
 
-import json
 import os
 import random
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
+import broker_box
 import pytest
-from corpus import shared
+from broker_box import Json
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -30,41 +27,10 @@ _SEED = os.environ.get("KDUMP_FUZZ_SEED", "1")
 VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.1.1",)
 TOPICS = 12 if _LONG else 3
 DAMAGED_BYTES = 4096
-Json = dict[str, Any]
 
 
-class Broker:
-    """One broker in a box."""
-
-    def __init__(self, directory: Path, version: str) -> None:
-        root = shared()
-        if root is None or not (root / "broker" / "broker").is_file():
-            pytest.skip("no broker: KDUMP_SHARED names none, and there is no ../shared")
-        for needed in ("java", "mvn"):
-            if shutil.which(needed) is None:
-                pytest.skip(f"the broker needs {needed}, which is not on PATH")
-        self._program = root / "broker" / "broker"
-        self.directory = directory
-        self.version = version
-
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [str(self._program), *arguments, "--dir", str(self.directory)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    def start(self) -> None:
-        done = self.run("start", "--version", self.version, "--owner", str(os.getpid()))
-        assert done.returncode == 0, done.stderr
-        answer = json.loads(done.stdout)
-        assert not answer["offline"]
-        assert not answer["unknown"]
-
-    def ask(self, *operations: Json) -> list[Json]:
-        lines = self.run("client", *map(json.dumps, operations)).stdout.splitlines()
-        return [json.loads(line) for line in lines]
+class Broker(broker_box.Broker):
+    """A broker whose consumers seek."""
 
     def handed(self, seeks: list[tuple[str, int]], *, timeout: int = 30) -> list[int | str]:
         """Say for topics which offset a consumer gets that seeks to one; else why it gets none."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import broker_box
 import pytest
-from corpus import shared
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
@@ -83,14 +83,7 @@ class Broker:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    root = shared()
-    program = None if root is None else root / "broker" / "broker"
-    if program is None or not program.is_file():
-        pytest.skip("no broker: KDUMP_SHARED names none, and there is no ../shared")
-    for needed in ("java", "mvn"):
-        if shutil.which(needed) is None:
-            pytest.skip(f"the broker needs {needed}, which is not on PATH")
-    running = Broker(program, tmp_path_factory.mktemp("live") / "data")
+    running = Broker(broker_box.program(), tmp_path_factory.mktemp("live") / "data")
     yield running
     running.close()
 

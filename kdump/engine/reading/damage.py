@@ -59,14 +59,7 @@ def gap_finding(
     gap, last_offset, next_offset, _, end = released
     code = gap_code(gap, source, active=active)
     if CATALOGUE[code].empty:
-        return at_place(
-            code,
-            place,
-            position=gap.position,
-            size_bytes=gap.size_bytes,
-            offset=last_offset + 1,
-            next_offset=next_offset,
-        )
+        return _at_gap(code, released, place)
     words: list[str] = []
     expected = actual = None
     least = 0
@@ -82,32 +75,34 @@ def gap_finding(
         words.append(_words(code, gap))
     most = _most_lost(released)
     words.append(_loss_words(least, most, last_offset + 1, next_offset))
-    return at_place(
+    return _at_gap(
         code,
+        released,
         place,
-        position=gap.position,
-        size_bytes=gap.size_bytes,
-        offset=last_offset + 1,
         expected=expected,
         actual=actual,
         message=" ".join(words),
         lost_at_least=least if most is None else min(least, most),
         lost_at_most=most,
-        next_offset=next_offset,
     )
 
 
 def counted_gap(code: str, released: Released, place: Place) -> Finding:
     """Say where a gap is and no more, for one that is only counted."""
+    most = _most_lost(released)
+    return _at_gap(code, released, place, lost_at_least=0, lost_at_most=most)
+
+
+def _at_gap(code: str, released: Released, place: Place, **members: object) -> Finding:
+    gap = released.gap
     return at_place(
         code,
         place,
-        position=released.gap.position,
-        size_bytes=released.gap.size_bytes,
+        position=gap.position,
+        size_bytes=gap.size_bytes,
         offset=released.last_offset + 1,
-        lost_at_least=0,
-        lost_at_most=_most_lost(released),
         next_offset=released.next_offset,
+        **members,
     )
 
 
