@@ -8,6 +8,7 @@ import damage
 import pytest
 from directories import BATCH_BYTES, batches, identifier
 
+from kdump.engine.advice import served
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset
@@ -231,3 +232,24 @@ def test_what_a_start_cuts_off_stops_no_consumer(partition: Path) -> None:
     (partition.parent / "recovery-point-offset-checkpoint").write_text("0\n1\norders 0 0\n")
     row = recovery(partition)
     assert (row["log_end_after"], row["unserved"]) == (14, [])
+
+
+def test_nobody_is_sent_to_an_offset_that_cannot_be_right(partition: Path) -> None:
+    """Behind the damage a batch lies whose base offset, under no checksum, is absurd."""
+    break_record(partition, 5)
+    break_log(partition, 6 * BATCH_BYTES, b"\x5b")
+    (damage_of_5,) = (one for one in found(partition) if one.code == "crc-mismatch")
+    assert (damage_of_5.next_offset, damage_of_5.served_from) == (14, 21)
+
+
+def test_advice_ends_with_its_budget(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is left is reported all the same, without a way past it."""
+    for batch in (3, 9, 15):
+        break_record(partition, batch)
+    whole = found(partition)
+    assert [one.served_from for one in whole] == [8, 20, 32]
+    monkeypatch.setattr(served, "_ASKED_IN_ALL", 1)
+    monkeypatch.setattr(served, "_ASKED_A_SEGMENT", 0)
+    bounded = found(partition)
+    assert [one.next_offset for one in bounded] == [8, 20, 32]
+    assert [one.served_by is None for one in bounded] == [False, True, True]

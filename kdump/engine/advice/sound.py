@@ -112,6 +112,6 @@ def _believed(batches: RecordBatches, lowest: int, end: int) -> RecordBatches:
     kept = [
         batches.row(row)
         for row, (last, following) in enumerate(zip(lasts, [*firsts, end], strict=True))
-        if lowest <= last < min(end, max(following, lowest + 1))
+        if lowest <= last < min(end, following)
     ]
     return RecordBatches.from_rows(c.BATCH_WIDTH, kept, batches.flags)
