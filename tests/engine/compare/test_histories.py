@@ -1,0 +1,92 @@
+"""Replicas whose logs parted."""
+
+from pathlib import Path
+
+import pytest
+from comparing import (
+    batches,
+    checkpoint,
+    compared,
+    replica,
+)
+from replica_pairs import LOG, pair, with_epoch
+
+from kdump.engine.compare.epochs import Span, common, lineage
+
+
+def test_logs_that_parted(tmp_path: Path) -> None:
+    """The old leader went on after another was elected; what it wrote is lost if that one leads."""
+    left = [*LOG[:16], *batches(80, 100, 3, producer_id=1, producer_epoch=0, base_sequence=0)]
+    right = [*LOG[:16], *with_epoch(batches(80, 90), 4), *with_epoch(batches(90, 95), 5)]
+    found = pair(tmp_path, left, right)
+    assert found.spans == [("epoch-differs", 80, 94, 15), ("behind", 95, 99, 5)]
+    one = found.one
+    assert one["verdict"] == "diverged"
+    assert (one["first_divergent_offset"], one["common_epoch"]) == (80, 3)
+    assert one["common_end_offset"] == 80
+    assert [each["last_epoch"] for each in one["replicas"]] == [3, 5]
+    assert [
+        [
+            (s["leader_epoch"], s["first_offset"], s["last_offset"], s["records_count"])
+            for s in spans
+        ]
+        for spans in (each["beyond_common"] for each in one["replicas"])
+    ] == [[(3, 80, 99, 20)], [(4, 80, 89, 10), (5, 90, 94, 5)]]
+    assert (
+        "offsets 80 to 99 of epoch 3 (20 records): lost if it does not lead" in one["explanation"]
+    )
+
+
+@pytest.mark.parametrize(("mark", "said"), [(80, True), (81, False)])
+def test_parted_above_the_high_watermark(tmp_path: Path, mark: int, said: bool) -> None:
+    """Nobody was handed what was never replicated; leaders change without loss that way."""
+    right = [*LOG[:16], *with_epoch(LOG[16:], 4)]
+    files = {"replication-offset-checkpoint": checkpoint(mark)}
+    roots = [replica(tmp_path, "a", LOG, files=files), replica(tmp_path, "b", right, files=files)]
+    explanation = compared(*roots).one["explanation"]
+    assert ("no consumer was handed it" in explanation) is said
+
+
+def test_older_epoch_alone_is_no_divergence(tmp_path: Path) -> None:
+    """A follower that was down when the leader changed ends in an older epoch."""
+    log = [*LOG[:16], *with_epoch(LOG[16:], 4)]
+    found = pair(tmp_path, log, LOG[:14])
+    assert found.one["verdict"] == "behind"
+    assert (found.one["common_epoch"], found.one["common_end_offset"]) == (3, 70)
+
+
+def test_epoch_of_one_batch_that_was_changed(tmp_path: Path) -> None:
+    found = pair(tmp_path, LOG, [*LOG[:8], LOG[8]._replace(epoch=9), *LOG[9:]])
+    assert found.spans == [("epoch-differs", 40, 44, 5)]
+    assert found.differences[0]["fields"] == ["leader_epoch"]
+    assert (found.one["common_epoch"], found.one["common_end_offset"]) == (3, 100)
+    assert "no checksum covers" in found.one["explanation"]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (([(0, 0)], 10), ([(0, 0)], 7), (0, 7)),
+        (([(0, 0), (2, 5)], 10), ([(0, 0)], 7), (0, 5)),
+        (([(0, 0), (2, 5)], 10), ([(0, 0), (1, 4), (2, 8)], 12), (2, 10)),
+        (([(0, 0), (1, 5)], 10), ([(0, 0), (2, 7)], 12), (0, 5)),
+        (([(1, 0)], 10), ([(2, 0)], 10), None),
+        (([], 10), ([(2, 0)], 10), None),
+    ],
+)
+def test_common_history(
+    left: tuple[list[tuple[int, int]], int],
+    right: tuple[list[tuple[int, int]], int],
+    expected: tuple[int, int] | None,
+) -> None:
+    assert common([left, right]) == expected
+
+
+def test_lineage_is_that_of_the_batches() -> None:
+    spans = [Span(3, 10, 19, 10, 2), Span(9, 20, 24, 5, 1), Span(3, 25, 40, 16, 4)]
+    assert lineage(spans, [], 41) == [(3, 10)]
+    assert lineage(spans[:1], [(1, 0), (2, 5), (3, 10), (4, 20)], 20) == [
+        (1, 0), (2, 5), (3, 10), (4, 20),
+    ]  # fmt: skip
+    assert lineage(spans[:1], [(3, 10), (4, 25)], 20) == [(3, 10)]
+    assert lineage([Span(-1, 0, 9, 10, 2)], [(2, 0)], 10) == [(2, 0)]

@@ -1,0 +1,153 @@
+"""Which partitions are compared, and how much is reported."""
+
+import re
+from pathlib import Path
+
+import builders
+import damage
+import pytest
+from comparing import (
+    changed,
+    compared,
+    replica,
+)
+from replica_pairs import LOG
+
+from kdump.engine.compare.kinds import KINDS, VERDICTS, severity_of, verdict_of
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.compare.run import compare
+from kdump.errors import NothingToDo, PathError
+from kdump.findings.rows import Row
+
+
+def test_odd_one_of_three(tmp_path: Path) -> None:
+    odd = [*LOG[:8], changed(LOG[8], 42, b"other"), *LOG[9:]]
+    roots = [replica(tmp_path, n, odd if n == "a" else LOG) for n in ("a", "b", "c")]
+    found = compared(*roots)
+    assert found.spans == [("record-differs", 42, 42, 1)]
+    (told,) = found.differences
+    assert told["left"]["path"] == str(tmp_path / "b" / "orders-0")
+    assert told["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
+    assert told["right"]["path"] == str(tmp_path / "a" / "orders-0")
+    assert found.one["odd"] == str(tmp_path / "a" / "orders-0")
+    assert "odd one out" in found.one["explanation"]
+
+
+def test_three_that_all_differ(tmp_path: Path) -> None:
+    roots = [
+        replica(tmp_path, "a", LOG),
+        replica(tmp_path, "b", [*LOG[:8], damage.flip(LOG[8].data(), 90), *LOG[9:]]),
+        replica(tmp_path, "c", LOG[:12]),
+    ]
+    found = compared(*roots)
+    assert found.spans == [("damaged", 40, 44, 5), ("behind", 60, 99, 40)]
+    assert found.differences[0]["left"]["also"] == [str(tmp_path / "c" / "orders-0")]
+    assert found.one["verdict"] == "damaged"
+
+
+def test_partition_found_once_is_told(tmp_path: Path) -> None:
+    left = replica(tmp_path, "left", LOG)
+    replica(left, "", LOG, partition="alone-3")
+    found = compared(left, replica(tmp_path, "right", LOG))
+    assert found.errors == []
+    assert (found.summary["found_once"], found.summary["found_once_count"]) == (["alone-3"], 1)
+    assert found.summary["partitions"] == 1
+
+
+def test_nothing_in_common(tmp_path: Path) -> None:
+    found = compared(
+        replica(tmp_path, "left", LOG), replica(tmp_path, "right", LOG, partition="other-0")
+    )
+    assert [type(error) for error in found.errors] == [NothingToDo]
+
+
+def test_one_directory_named_twice(tmp_path: Path) -> None:
+    left = replica(tmp_path, "left", LOG)
+    (tmp_path / "link").symlink_to(left)
+    assert [type(error) for error in compared(left, left, tmp_path / "link").errors] == [
+        NothingToDo
+    ]
+
+
+def test_directories_whose_names_say_nothing(tmp_path: Path) -> None:
+    left = replica(tmp_path, "left", LOG, partition="copy")
+    right = replica(tmp_path, "right", LOG[:-1])
+    assert compared(left / "copy", right).one["topic"] == "orders"
+    other = replica(tmp_path, "other", LOG[:-1], partition="copy")
+    found = compared(left / "copy", other / "copy").one
+    assert (found["topic"], found["verdict"]) == (None, "behind")
+
+
+def test_file_is_no_replica(tmp_path: Path) -> None:
+    left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", LOG)
+    found = compared(left / "orders-0" / f"{0:020}.log", right)
+    assert [type(error) for error in found.errors] == [PathError]
+
+
+def test_unreadable_replica_leaves_the_others(tmp_path: Path) -> None:
+    roots = [replica(tmp_path, name, LOG) for name in ("a", "b", "c")]
+    log = roots[1] / "orders-0" / f"{0:020}.log"
+    log.unlink()
+    log.mkdir()
+    found = compared(*roots)
+    assert [str(log) in str(error) for error in found.errors] == [True]
+    assert found.one["verdict"] == "equal"
+    assert len(found.one["replicas"]) == 2
+
+
+def test_old_logs_were_not_replicated(tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        directory = tmp_path / name / "orders-0"
+        directory.mkdir(parents=True)
+        (directory / f"{0:020}.kafka").write_bytes(builders.pre08_message(name.encode()))
+    found = compared(tmp_path / "left", tmp_path / "right")
+    assert (found.one["verdict"], found.one["severity"]) == ("not-compared", None)
+
+
+def test_topics_and_partitions_are_narrowed(tmp_path: Path) -> None:
+    roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
+    for root in roots:
+        replica(root, "", LOG, partition="orders-1")
+    assert len(compared(*roots).comparisons) == 2
+    assert compared(*roots, partition=1).one["partition"] == 1
+    assert [type(error) for error in compared(*roots, topic="x*").errors][:1] == [NothingToDo]
+
+
+def test_only_so_many_differences_are_told(tmp_path: Path) -> None:
+    odd = [changed(batch, batch.base + 2, b"other") for batch in LOG]
+    left, right = replica(tmp_path, "left", LOG), replica(tmp_path, "right", odd[:-1])
+    found = compared(left, right, shown=3)
+    assert found.spans == [("record-differs", n, n, 1) for n in (2, 7, 12)]
+    assert found.one["differences"] == {"behind": 1, "record-differs": 19}
+    assert compared(left, right, shown=0).one["differences"] == found.one["differences"]
+
+
+@pytest.mark.parametrize("jobs", [2, 3])
+def test_workers_change_nothing(tmp_path: Path, jobs: int) -> None:
+    roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
+    for number in range(1, 5):
+        replica(roots[0], "", LOG[:-number], partition=f"orders-{number}")
+        replica(roots[1], "", LOG, partition=f"orders-{number}")
+    one, many = compared(*roots), compared(*roots, jobs=jobs)
+    assert (one.differences, one.comparisons) == (many.differences, many.comparisons)
+    assert len(one.comparisons) == 5
+
+
+def test_words_of_the_verdicts() -> None:
+    assert verdict_of({}) == "equal"
+    assert severity_of("equal") is None
+    for kind, (severity, _) in KINDS.items():
+        verdict = verdict_of({kind: 1})
+        assert verdict in VERDICTS
+        assert severity_of(verdict) in (severity, None)
+
+
+def test_rows_are_in_the_order_of_the_partitions(tmp_path: Path) -> None:
+    roots = [replica(tmp_path, name, LOG) for name in ("left", "right")]
+    for root in roots:
+        for name in ("b-0", "a-10", "a-9"):
+            replica(root, "", LOG, partition=name)
+    rows = [item for item in compare([*map(str, roots)], CompareOptions()) if isinstance(item, Row)]
+    names = [f"{row.fields['topic']}-{row.fields['partition']}" for row in rows[:-1]]
+    assert names == ["a-9", "a-10", "b-0", "orders-0"]
+    assert re.fullmatch("summary", rows[-1].row)

@@ -1,0 +1,125 @@
+"""Records gathered into buffers for Arrow, in either kernel."""
+
+from array import array
+from types import ModuleType
+
+import pytest
+from builders import (
+    batch,
+    message,
+    record,
+)
+from kernel_calls import decode
+
+from kdump.kernels import gathered as g
+from kdump.kernels.gathered import Gathered
+
+
+def gathered(
+    kernel: ModuleType, data: bytes, rows: "array[int] | None" = None, first: int = 0
+) -> tuple[int, Gathered]:
+    batches, records = decode(kernel, data)
+    into = Gathered(20, 20, keys=99, values=99, names=99, contents=99)
+    return kernel.gather(into, data, batches, records, rows, first), into
+
+
+def items(into: Gathered, number: int, count: int, first: int = 0) -> list[int]:
+    """Read `count` items of a buffer, or bits."""
+    data, bits = bytes(into.buffers[number]), g.BITS[number]
+    if bits == 1:
+        return [data[at >> 3] >> (at & 7) & 1 for at in range(first, first + count)]
+    codes = {8: "b", 16: "h", 32: "i", 64: "q"}
+    return list(memoryview(data[: bits // 8 * (first + count)]).cast(codes[bits]))[first:]
+
+
+def test_gather_keys_and_values(kernel: ModuleType) -> None:
+    values = [b"one", None, b"", b"four"] * 3
+    data = batch([record(i, value=value) for i, value in enumerate(values)])
+    taken, into = gathered(kernel, data)
+    assert (taken, into.counts[g.N_ROWS], into.counts[g.N_VALUES_NULL]) == (12, 12, 3)
+    assert items(into, g.G_VALUE_ENDS, 13) == [0, 3, 3, 3, 7, 10, 10, 10, 14, 17, 17, 17, 21]
+    assert into.buffers[g.G_VALUES][:21] == b"onefour" * 3
+    assert items(into, g.G_VALUE_VALID, 12) == [1, 0, 1, 1] * 3
+    taken, into = gathered(kernel, data, array("q", [2, 3, 1]), 1)
+    assert taken == 2
+    assert items(into, g.G_VALUE_ENDS, 3) == [0, 4, 4]
+    assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
+
+
+def test_gather_what_batches_say(kernel: ModuleType) -> None:
+    data = batch([record(0), record(2)], base_sequence=0x7FFFFFFE, last_offset_delta=2)
+    second = len(data)
+    data += batch(base_offset=5, base_sequence=-1, attributes=0x18, producer_id=7)
+    third = len(data)
+    data += message(8) + message(9, magic=0)
+    taken, into = gathered(kernel, data)
+    assert taken == 5
+    assert (into.counts[g.N_OLD], into.counts[g.N_UNTIMED]) == (2, 1)
+    assert items(into, g.G_POSITION, 4) == [0, 0, second, third]
+    assert items(into, g.G_MAGIC, 5) == [2, 2, 2, 1, 0]
+    assert items(into, g.G_OFFSET, 5) == [0, 2, 5, 8, 9]
+    assert items(into, g.G_TIMESTAMP_TYPE, 5) == [0, 0, 1, 0, 0]
+    assert items(into, g.G_PRODUCER_ID, 5)[2:] == [7, -1, -1]
+    assert items(into, g.G_SEQUENCE, 5) == [0x7FFFFFFE, 0, -1, -1, -1]
+    assert items(into, g.G_TRANSACTIONAL, 5) == [0, 0, 1, 0, 0]
+    assert items(into, g.G_MODERN, 5) == [1, 1, 1, 0, 0]
+    assert items(into, g.G_TIMED, 5) == [1, 1, 1, 1, 0]
+
+
+def test_gather_headers(kernel: ModuleType) -> None:
+    data = batch([record(0, headers=[(b"a", b"12"), (b"b\xffc", None)]), record(1)])
+    data += batch([record(0, headers=[(b"", b"")])], base_offset=5) + message(8)
+    taken, into = gathered(kernel, data)
+    assert (taken, into.counts[g.N_HEADERS], into.counts[g.N_CONTENTS_NULL]) == (4, 3, 1)
+    assert items(into, g.G_LISTS, 5) == [0, 2, 2, 3, 3]
+    assert items(into, g.G_NAME_ENDS, 4) == [0, 1, 6, 6]
+    assert into.buffers[g.G_NAMES][:6] == "ab\ufffdc".encode()
+    assert items(into, g.G_CONTENT_ENDS, 4) == [0, 2, 2, 2]
+    assert items(into, g.G_CONTENT_VALID, 3) == [1, 0, 1]
+
+
+def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
+    first = batch([record(0, value=None, headers=[(b"a", None)]), record(1)], attributes=0x10)
+    batches, records = decode(kernel, first)
+    into = Gathered(2, 1, keys=99, values=99, names=1, contents=9)
+    assert kernel.gather(into, first, batches, records, None, 0) == 2
+    into.clear()
+    second = batch([record(0, headers=[(b"b", b"x")]), record(1, value=None)])
+    batches, records = decode(kernel, second)
+    assert kernel.gather(into, second, batches, records, None, 0) == 2
+    assert list(into.counts) == [2, 1, 0, 1, 0, 0, 0]
+    assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
+    assert items(into, g.G_TRANSACTIONAL, 2) == [0, 0]
+    assert items(into, g.G_CONTENT_VALID, 1) == [1]
+    assert into.buffers[g.G_NAMES][:1] == b"b"
+
+
+@pytest.mark.parametrize(
+    "less",
+    [{"rows": 2}, {"headers": 2}, {"keys": 5}, {"values": 8}, {"names": 5}, {"contents": 2}],
+    ids=str,
+)
+def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str, int]) -> None:
+    one = [(b"\xff", b"c")]  # in UTF-8 three bytes, and two of them six
+    data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
+    batches, records = decode(kernel, data)
+    enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 9, "contents": 3}
+    into = Gathered(**enough)
+    assert kernel.gather(into, data, batches, records, None, 0) == 3
+    into = Gathered(**enough | less)
+    taken = kernel.gather(into, data, batches, records, None, 0)
+    assert taken == (1 if less == {"names": 5} else 2)
+    assert list(into.counts[:2]) == [taken, taken]
+    assert kernel.gather(into, data, batches, records, None, taken) == 0
+    assert list(into.counts[:2]) == [taken, taken]
+    into.clear()
+    assert kernel.gather(into, data, batches, records, None, taken) == min(3 - taken, taken)
+    assert items(into, g.G_OFFSET, 1) == [taken]
+
+
+def test_room_for_one_record(kernel: ModuleType) -> None:
+    headers = [(b"a\xff", b"12"), (b"", None)]
+    data = batch([record(0, key=None, value=b"val"), record(1, key=b"k", headers=headers)])
+    _, records = decode(kernel, data)
+    assert kernel.room_for(data, records, 0) == (0, 0, 3, 0, 0)
+    assert kernel.room_for(data, records, 1) == (2, 1, 5, 4, 2)

@@ -1,0 +1,292 @@
+"""Records and batches written as JSON Lines, in either kernel."""
+
+import base64
+import json
+from array import array
+from types import ModuleType
+
+import pytest
+from builders import (
+    CONTROL,
+    DELETE_HORIZON,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    ZSTD,
+    batch,
+    message,
+    record,
+    wrapper,
+)
+from kernel_calls import MANY, decode, lines, walk
+
+from kdump.kernels import columns as c
+
+
+def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
+    data = batch(
+        [record(1, 7, b"k", b"v", [(b"h", b"1"), (b"", None)])],
+        base_offset=41,
+        leader_epoch=3,
+        attributes=TRANSACTIONAL,
+        base_timestamp=1000,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=0x7FFFFFFF,
+        last_offset_delta=1,
+    )
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    head = b'"topic":"orders","partition":7,"segment":41'
+    assert kernel.format_records(out.append, data, batches, records, None, head, 0) == 1
+    assert b"".join(out) == (
+        b'{"row":"record","topic":"orders","partition":7,"segment":41,"position":0,"magic":2,'
+        b'"codec":"none","offset":42,"timestamp_ms":1007,"timestamp_type":"CreateTime",'
+        b'"leader_epoch":3,"producer_id":9,"producer_epoch":2,"sequence":0,"transactional":true,'
+        b'"control":null,"key":"k","value":"v",'
+        b'"headers":[{"key":"h","value":"1"},{"key":"","value":null}]}\n'
+    )
+
+
+def test_format_record_of_older_versions(kernel: ModuleType) -> None:
+    old, new = message(1, None, b"", magic=0), message(2, timestamp=-1, attributes=8)
+    first, second = lines(kernel, old + new)
+    for row in (first, second):
+        for name in ("leader_epoch", "producer_id", "producer_epoch", "sequence", "control"):
+            assert row[name] is None
+        assert (row["transactional"], row["codec"], row["headers"]) == (False, "none", [])
+    assert (first["timestamp_ms"], first["timestamp_type"]) == (None, None)
+    assert (first["key"], first["value"]) == (None, "")
+    assert (second["timestamp_ms"], second["timestamp_type"]) == (-1, "LogAppendTime")
+    assert second["position"] == len(old)
+
+
+def test_format_messages_inside_a_wrapper(kernel: ModuleType) -> None:
+    inner = message(0, timestamp=5) + message(1, magic=0)
+    batches = walk(kernel, wrapper([], 101, attributes=LOG_APPEND_TIME, timestamp=77))
+    records, _, _ = kernel.decode_messages(inner, 0, len(inner), batches, 0, 100, MANY)
+    out: list[bytes] = []
+    kernel.format_records(out.append, inner, batches, records, None, b"", 0)
+    rows = [json.loads(line) for line in b"".join(out).splitlines()]
+    assert [(row["offset"], row["timestamp_ms"], row["timestamp_type"]) for row in rows] == [
+        (100, 77, "LogAppendTime"),
+        (101, None, None),
+    ]
+    assert rows[0]["codec"] == "gzip"
+
+
+def test_format_no_sequence(kernel: ModuleType) -> None:
+    (row,) = lines(kernel, batch())
+    assert (row["producer_id"], row["sequence"]) == (-1, -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ('"\\/', '\\"\\\\/'),
+        ("\b\f\n\r\t", "\\b\\f\\n\\r\\t"),
+        ("\0\x1b\x1f ~\x7f", "\\u0000\\u001b\\u001f ~\\u007f"),
+        ("\x80\x9b\x9f\xa0é", "\\u0080\\u009b\\u009f\xa0é"),
+        ("\u2027\u2028\u2029\u202a\u202e\u202f", "\u2027\\u2028\\u2029\\u202a\\u202e\u202f"),
+        ("\u200d\u200e\u200f\u2010", "\u200d\\u200e\\u200f\u2010"),
+        ("\u2065\u2066\u2069\u206a", "\u2065\\u2066\\u2069\u206a"),
+        ("\u0928\u20ac\ud7ff\ue000\uffff\U0001f600\U0010ffff", None),
+    ],
+)
+def test_format_escapes(kernel: ModuleType, text: str, escaped: str | None) -> None:
+    # At every place of the eight bytes that are looked at together.
+    for before in range(18):
+        plain = "." * before
+        data = batch([record(value=(plain + text + plain).encode())])
+        batches, records = decode(kernel, data)
+        out: list[bytes] = []
+        kernel.format_records(out.append, data, batches, records, None, b"", 0)
+        line = b"".join(out).decode()
+        assert f'"value":"{plain}{text if escaped is None else escaped}{plain}"' in line
+        assert json.loads(line)["value"] == plain + text + plain
+
+
+INVALID = [
+    b"\x80",
+    b"\xbf\xbf",
+    b"\xc0\x80",
+    b"\xc1\xbf",
+    b"\xc2",
+    b"\xc2A",
+    b"\xe0\x80\x80",
+    b"\xe0\x9f\xbf",
+    b"\xe1\x80",
+    b"\xe1\x80A",
+    b"\xed\xa0\x80",
+    b"\xed\xbf\xbf",
+    b"\xf0\x80\x80\x80",
+    b"\xf0\x8f\xbf\xbf",
+    b"\xf0\x90\x80",
+    b"\xf0\x90\x80A",
+    b"\xf0\x90A",
+    b"\xf4\x90\x80\x80",
+    b"\xf5\x80\x80\x80",
+    b"\xf8\x88\x80\x80\x80",
+    b"\xfe\xff",
+]
+
+
+@pytest.mark.parametrize("bad", INVALID)
+def test_format_bytes_that_are_no_text(kernel: ModuleType, bad: bytes) -> None:
+    for value in (bad, b"a" + bad, b"before it" + bad + b"behind it", bad * 7):
+        data = batch([record(key=value, value=value, headers=[(value, value)])])
+        in_base64 = base64.b64encode(value).decode()
+        replaced = value.decode("utf-8", "replace")
+        (row,) = lines(kernel, data)
+        assert row["key"] == row["value"] == {"base64": in_base64}
+        assert row["headers"] == [{"key": replaced, "value": {"base64": in_base64}}]
+        for mode, expected in (
+            (c.BYTES_UTF8, replaced),
+            (c.BYTES_HEX, value.hex()),
+            (c.BYTES_BASE64, in_base64),
+        ):
+            (row,) = lines(kernel, data, mode)
+            assert row["key"] == row["value"] == expected
+            assert row["headers"] == [{"key": expected, "value": expected}]
+
+
+@pytest.mark.parametrize("value", [None, b"", b"a", b"ab", b"abc", b"abcd"])
+@pytest.mark.parametrize("mode", range(4))
+def test_format_null_is_not_empty(kernel: ModuleType, value: bytes | None, mode: int) -> None:
+    (row,) = lines(kernel, batch([record(key=value)]), mode)
+    if value is None:
+        expected = None
+    else:
+        encoded = [value.decode(), value.decode(), value.hex(), base64.b64encode(value).decode()]
+        expected = encoded[mode]
+    assert row["key"] == expected
+
+
+@pytest.mark.parametrize("mode", range(4))
+@pytest.mark.parametrize(
+    "unit", [b"plain.", "né".encode(), b"\0", b"\xff\xe2\x80", b"\xf0\x9f\x98\x80"]
+)
+def test_format_long_values_come_in_pieces(kernel: ModuleType, unit: bytes, mode: int) -> None:
+    value = b"." + unit * (1_500_000 // len(unit))
+    data = batch([record(value=value, key=b"k")])
+    batches, records = decode(kernel, data)
+    pieces: list[bytes] = []
+    kernel.format_records(pieces.append, data, batches, records, None, b"", mode)
+    assert max(map(len, pieces)) <= 1 << 20
+    row = json.loads(b"".join(pieces))
+    if mode == c.BYTES_HEX:
+        assert row["value"] == value.hex()
+    elif mode == c.BYTES_BASE64 or (mode == c.BYTES_AUTO and b"\xff" in unit):
+        in_base64 = row["value"]["base64"] if mode == c.BYTES_AUTO else row["value"]
+        assert base64.b64decode(in_base64) == value
+    else:
+        assert row["value"] == value.decode("utf-8", "replace")
+
+
+def test_format_pieces_are_not_touched_again(kernel: ModuleType) -> None:
+    data = batch([record(i, value=b"%06d" % i * 40) for i in range(5000)])
+    batches, records = decode(kernel, data)
+    pieces: list[bytes] = []
+    kernel.format_records(pieces.append, data, batches, records, None, b"", 0)
+    assert len(pieces) > 3
+    offsets = [json.loads(line)["offset"] for line in b"".join(pieces).splitlines()]
+    assert offsets == list(range(5000))
+
+
+def test_format_long_head(kernel: ModuleType) -> None:
+    data = batch([record(0), record(1)])
+    batches, records = decode(kernel, data)
+    head = b'"topic":"' + b"t" * 700_000 + b'"'
+    pieces: list[bytes] = []
+    kernel.format_records(pieces.append, data, batches, records, None, head, 0)
+    kernel.format_batches(pieces.append, batches, None, head)
+    rows = [json.loads(line) for line in b"".join(pieces).splitlines()]
+    assert [len(row["topic"]) for row in rows] == [700_000] * 3
+
+
+def test_format_chosen_rows(kernel: ModuleType) -> None:
+    data = batch([record(i) for i in range(5)])
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    rows = array("q", [4, 1, 1])
+    assert kernel.format_records(out.append, data, batches, records, rows, b"", 0) == 3
+    assert [json.loads(line)["offset"] for line in b"".join(out).splitlines()] == [4, 1, 1]
+    assert kernel.format_records(out.append, data, batches, records, array("q"), b"", 0) == 0
+    for wrong in (-1, 5):
+        with pytest.raises(IndexError):
+            kernel.format_records(out.append, data, batches, records, array("q", [wrong]), b"", 0)
+
+
+def test_format_stops_when_write_raises(kernel: ModuleType) -> None:
+    data = batch([record(i, value=b"v" * 1000) for i in range(2000)])
+    batches, records = decode(kernel, data)
+    calls = 0
+
+    def write(piece: bytes) -> None:
+        nonlocal calls
+        calls += 1
+        raise BrokenPipeError
+
+    with pytest.raises(BrokenPipeError):
+        kernel.format_records(write, data, batches, records, None, b"", 0)
+    assert calls == 1
+    with pytest.raises(BrokenPipeError):
+        kernel.format_batches(write, batches, None, b"")
+
+
+def test_format_batch_is_exactly_this(kernel: ModuleType) -> None:
+    data = batch(
+        base_offset=41,
+        leader_epoch=3,
+        attributes=TRANSACTIONAL | CONTROL | LOG_APPEND_TIME,
+        base_timestamp=1000,
+        max_timestamp=1001,
+        producer_id=9,
+        producer_epoch=2,
+        base_sequence=0x7FFFFFFF,
+        last_offset_delta=1,
+        crc=5,
+    )
+    out: list[bytes] = []
+    batches = walk(kernel, data)
+    assert kernel.format_batches(out.append, batches, None, b'"topic":null') == 1
+    assert b"".join(out) == (
+        b'{"row":"batch","topic":null,"position":0,"size_bytes":76,"magic":2,"codec":"none",'
+        b'"base_offset":41,"last_offset":42,"records_count":1,"crc":5,"crc_valid":false,'
+        b'"timestamp_type":"LogAppendTime","base_timestamp_ms":1000,"max_timestamp_ms":1001,'
+        b'"leader_epoch":3,"producer_id":9,"producer_epoch":2,"base_sequence":2147483647,'
+        b'"last_sequence":0,"transactional":true,"control":true,"delete_horizon_ms":null}\n'
+    )
+
+
+def test_format_batches_of_all_versions(kernel: ModuleType) -> None:
+    data = message(1, magic=0) + wrapper([message(0)], 2, timestamp=5)
+    data += batch(
+        base_offset=3, attributes=DELETE_HORIZON | ZSTD, base_timestamp=6, max_timestamp=7
+    )
+    batches = walk(kernel, data)
+    out: list[bytes] = []
+    kernel.format_batches(out.append, batches, None, b"")
+    first, second, third = (json.loads(line) for line in b"".join(out).splitlines())
+    assert (first["base_offset"], first["last_offset"], first["records_count"]) == (1, 1, 1)
+    assert (first["timestamp_type"], first["max_timestamp_ms"]) == (None, None)
+    assert (second["base_offset"], second["last_offset"], second["records_count"]) == (
+        None,
+        2,
+        None,
+    )
+    assert (second["codec"], second["base_timestamp_ms"], second["max_timestamp_ms"]) == (
+        *("gzip", 5, 5),
+    )
+    for row in (first, second):
+        for name in ("leader_epoch", "producer_id", "base_sequence", "last_sequence"):
+            assert row[name] is None
+        assert (row["transactional"], row["control"]) == (False, False)
+    assert (third["base_timestamp_ms"], third["delete_horizon_ms"]) == (None, 6)
+    assert (third["max_timestamp_ms"], third["last_sequence"], third["codec"]) == (7, -1, "zstd")
+    # Once a wrapper was opened, what was found in it is shown.
+    batches.block[c.B_BASE_OFFSET * batches.stride + 1] = 2
+    batches.block[c.B_RECORDS_COUNT * batches.stride + 1] = 1
+    out.clear()
+    kernel.format_batches(out.append, batches, array("q", [1]), b"")
+    row = json.loads(out[0])
+    assert (row["base_offset"], row["records_count"]) == (2, 1)
