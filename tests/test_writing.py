@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +18,22 @@ def directory(tmp_path: Path) -> Iterator[int]:
     fd = writing.open_directory(str(tmp_path))
     yield fd
     os.close(fd)
+
+
+class Failing:
+    """Stands in for `os` in `writing`: one call fails, with one error."""
+
+    def __init__(self, call: str, error: int) -> None:
+        self._call, self._error = call, error
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._call:
+            return getattr(os, name)
+
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError(self._error, os.strerror(self._error))
+
+        return fail
 
 
 class Forbidding:
@@ -86,3 +103,142 @@ def test_a_directory_that_may_not_be_listed(
     writing.flush_directory(fd)
     os.close(fd)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"done": b"content"}
+
+
+def test_a_short_write_is_gone_on_with(
+    directory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that is nearly full, a signal: the system may take less than it is given."""
+
+    class Short:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def write(self, fd: int, data: memoryview) -> int:
+            return os.write(fd, data[: max(1, len(data) // 2)])
+
+    content = os.urandom(3_000_000)
+    monkeypatch.setattr(writing, "_os", Short())
+    with writing.NewFile(directory, "new") as new:
+        new.write(content)
+        assert (tmp_path / "new").read_bytes() == content
+
+
+@pytest.mark.parametrize("target", ["there", "nowhere"])
+def test_a_new_file_is_nobody_elses(directory: int, tmp_path: Path, target: str) -> None:
+    (tmp_path / "there").write_bytes(b"mine")
+    (tmp_path / "new").symlink_to(tmp_path / target)
+    with pytest.raises(FileExistsError):
+        writing.NewFile(directory, "new")
+    assert (tmp_path / "there").read_bytes() == b"mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_file_is_never_like_what_a_link_points_to(directory: int, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"")
+    (tmp_path / "link").symlink_to("other")
+    with writing.NewFile(directory, "new") as new, pytest.raises(OSError, match="symbolic links"):
+        new.be_like("link", timed=True, owned=True)
+
+
+def test_a_pipe_in_a_files_place_is_not_waited_for(directory: int, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "pipe").chmod(0o620)
+
+    def too_long(*_: object) -> None:
+        raise AssertionError("waits for somebody to open the pipe")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 5)
+    try:
+        with writing.NewFile(directory, "new") as new:
+            new.be_like("pipe", timed=False, owned=False)
+            assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o620
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_an_owner_that_cannot_be_kept(
+    directory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").write_bytes(b"")
+    (tmp_path / "other").chmod(0o604)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # every file is another's
+    monkeypatch.setattr(writing, "_os", Failing("fchown", errno.EPERM))
+    with writing.NewFile(directory, "new") as new:
+        with pytest.raises(PermissionError):
+            new.be_like("other", timed=False, owned=True)
+        new.be_like("other", timed=False, owned=False)
+        assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o604
+
+
+@pytest.mark.parametrize(
+    ("attribute", "error", "fails"),
+    [
+        ("user.kdump", errno.EPERM, True),
+        ("system.posix_acl_access", errno.ENOSPC, True),
+        ("security.selinux", errno.EPERM, False),
+        ("user.kdump", errno.ENOTSUP, False),
+    ],
+)
+def test_an_attribute_that_cannot_be_kept(
+    directory: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    attribute: str,
+    error: int,
+    fails: bool,
+) -> None:
+    """One that somebody set, against a label that the system gives and takes."""
+
+    class Attributes(Failing):
+        def listxattr(self, fd: int) -> list[str]:
+            return [attribute]
+
+        def getxattr(self, fd: int, name: str) -> bytes:
+            return b"kept"
+
+    (tmp_path / "other").write_bytes(b"")
+    monkeypatch.setattr(writing, "_os", Attributes("setxattr", error))
+    with writing.NewFile(directory, "new") as new:
+        if fails:
+            with pytest.raises(OSError, match=os.strerror(error)):
+                new.be_like("other", timed=False, owned=True)
+        else:
+            new.be_like("other", timed=False, owned=True)
+
+
+def test_what_is_dropped_is_forgotten(directory: int, tmp_path: Path) -> None:
+    """A file that another makes under the same name is not ours to remove when the run ends."""
+    new = writing.NewFile(directory, "new")
+    new.drop()
+    (tmp_path / "new").write_bytes(b"another's")
+    new.drop()
+    writing.drop_unfinished()
+    assert (tmp_path / "new").read_bytes() == b"another's"
+
+
+@pytest.mark.parametrize(
+    ("error", "fails"), [(errno.EIO, True), (errno.ENOSPC, True), (errno.EINVAL, False)]
+)
+def test_a_directory_that_cannot_be_flushed(
+    directory: int, monkeypatch: pytest.MonkeyPatch, error: int, fails: bool
+) -> None:
+    """A disk that fails is an error; a file system that knows no such flush is none."""
+    monkeypatch.setattr(writing, "_os", Failing("fsync", error))
+    if fails:
+        with pytest.raises(OSError, match=os.strerror(error)):
+            writing.flush_directory(directory)
+    else:
+        writing.flush_directory(directory)
+
+
+def test_what_a_run_did_not_finish_goes_with_it(directory: int, tmp_path: Path) -> None:
+    begun = [writing.NewFile(directory, name) for name in ("one", "two")]
+    done = writing.NewFile(directory, "three")
+    done.seal()
+    done.rename("done")
+    writing.drop_unfinished()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["done"]
+    assert [new.fd for new in begun] == [-1, -1]

@@ -317,8 +317,9 @@ def test_a_file_system_without_locks(directory: Path, monkeypatch: pytest.Monkey
 
 def test_create_leaves_alone_what_is_there(directory: Path) -> None:
     with replace.opened(str(directory)) as opened:
-        with pytest.raises(Refused, match="is there already"):
+        with pytest.raises(Refused, match="is there already") as refused:
             opened.create(NAME, NEW, str(directory / LOG))
+        assert refused.value.path == str(directory / NAME)
         opened.create("00000000000000000007.index", NEW, str(directory / LOG))
     assert (directory / NAME).read_bytes() == OLD
     assert (directory / "00000000000000000007.index").read_bytes() == NEW
@@ -333,3 +334,100 @@ def test_a_backup_that_is_gone_is_not_restored(directory: Path) -> None:
             opened.restore(backup)
     assert refused.value.path == str(directory / NAME)
     assert (directory / NAME).read_bytes() == NEW
+
+
+def failing(call: str, error: int) -> Any:
+    """Stand in for `os` in `replace`: one call fails, with one error."""
+
+    class Failing:
+        def __getattr__(self, name: str) -> Any:
+            return fail if name == call else getattr(os, name)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return Failing()
+
+
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS", "ENOTSUP", "EOPNOTSUPP", "EMLINK", "EXDEV"])
+def test_a_copy_where_there_are_no_links(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, error: str
+) -> None:
+    monkeypatch.setattr(replace, "_os", failing("link", getattr(errno, error)))
+    old = os.urandom((1 << 20) + 17)
+    (directory / NAME).write_bytes(old)
+    write(directory)
+    assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == old
+    assert (directory / NAME).read_bytes() == NEW
+
+
+@pytest.mark.parametrize(("error", "kind"), [("EIO", PathError), ("ENOSPC", Refused)])
+def test_a_disk_that_fails_at_the_link(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, error: str, kind: type[KdumpError]
+) -> None:
+    """Is no file system without links: nothing is copied."""
+    monkeypatch.setattr(replace, "_os", failing("link", getattr(errno, error)))
+    with pytest.raises(kind) as raised:
+        write(directory)
+    assert getattr(raised.value, "path", None) == str(directory / NAME)
+    assert {entry.name: entry.read_bytes() for entry in directory.iterdir()} == {
+        NAME: OLD,
+        LOG: b"log",
+    }
+
+
+def test_the_backup_of_a_file_that_another_replaced_stays(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the rename fails, and the old file is there no more: it may be the last of its kind."""
+
+    class Replaced:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def rename(self, *_: Any, **__: Any) -> None:
+            (directory / "other").write_bytes(b"another's")
+            (directory / "other").rename(directory / NAME)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(writing, "_os", Replaced())
+    with pytest.raises(PathError):
+        write(directory)
+    assert (directory / NAME).read_bytes() == b"another's"
+    assert (directory / f"{NAME}.bak-{UTC}").read_bytes() == OLD
+
+
+def test_a_second_name_of_the_same_file_is_all_that_goes(directory: Path) -> None:
+    """Undoing what a run was killed in: the file was never replaced."""
+    os.link(directory / NAME, directory / f"{NAME}.bak-{UTC}")
+    with replace.opened(str(directory)) as opened:
+        opened.restore(opened.backups()[0])
+    assert {entry.name: entry.read_bytes() for entry in directory.iterdir()} == {
+        NAME: OLD,
+        LOG: b"log",
+    }
+
+
+def test_a_pipe_in_a_files_place_is_not_waited_for(directory: Path) -> None:
+    (directory / NAME).unlink()
+    os.mkfifo(directory / NAME)
+    outcome, _ = in_child(lambda: write(directory, links=False), Shim())
+    assert outcome in ("done", "PathError", "Refused")
+
+
+def test_created_where_the_owner_cannot_be_kept(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere than in a data directory that is no error; the file is as old as it is."""
+
+    os.utime(directory / LOG, (1, 1))
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)  # every file is another's
+    monkeypatch.setattr(writing, "_os", failing("fchown", errno.EPERM))
+    other = directory / "00000000000000000007.index"
+    with replace.opened(str(directory)) as opened:
+        opened.create(other.name, NEW, str(directory / LOG))
+        with pytest.raises(Refused, match="does not permit") as refused:
+            opened.replace(NAME, NEW, UTC, LOG)
+    assert refused.value.path == str(directory / NAME)
+    assert other.stat().st_mtime > 1000
+    assert (directory / NAME).read_bytes() == OLD

@@ -36,13 +36,19 @@ if TYPE_CHECKING:
     from parso.tree import NodeOrLeaf
 
 PROJECT = Path(__file__).parents[2]
+DAMAGED = "tests/engine/reading tests/engine/test_joining.py"
+WRITERS = "tests/engine/reindex tests/engine/test_replace.py"
 MAKERS = "tests/engine/test_predict.py tests/engine/test_reindex.py"
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
 TESTS = {
-    "kdump/writing.py": "tests/engine/test_replace.py tests/output/test_target.py",
-    "kdump/engine/reindex/replace.py": "tests/engine/test_replace.py tests/engine/test_reindex.py",
+    "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
+    "kdump/engine/reindex": f"{WRITERS} tests/engine/test_reindex.py",
     "kdump/engine/checks": "tests/engine/checks tests/engine/test_verify.py",
     "kdump/storage": "tests/storage",
+    "kdump/storage/after_damage.py": f"tests/storage {DAMAGED}",
+    "kdump/storage/believed.py": f"tests/storage {DAMAGED}",
+    "kdump/storage/file_records.py": f"tests/storage {DAMAGED}",
+    "kdump/storage/offsets.py": f"tests/storage {DAMAGED}",
     "kdump/storage/targets.py": "tests/storage tests/engine/test_targets.py",
     "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
     "kdump/broker": f"tests/broker/test_recovering_segment.py {MAKERS} tests/engine/test_find.py",

@@ -272,6 +272,14 @@ def test_offsets_beyond_what_a_segment_can_name_count_where_no_others_follow(
     assert len(walked(mirrored)[0]) == 2
 
 
+def test_the_last_offset_of_a_batch_counts_as_well_as_its_first(tmp_path: Path) -> None:
+    record = builders.record()
+    wild = builders.batch([record], base_offset=5, last_offset_delta=(1 << 31) - 1)
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + b"x" * 100 + wild + b"x" * 100 + entry(7))
+    assert list(walked(path)[0]) == [0, len(entry(0)) + 200 + len(wild)]
+
+
 def test_many_wild_offsets_do_not_make_the_search_begin_again(tmp_path: Path) -> None:
     """Each of them is believed only where no other follows: that is found out once."""
     path = tmp_path / name_of(0)

@@ -1,0 +1,79 @@
+"""The settings in a broker's own file: which spelling wins, in which unit, for which topic."""
+
+from pathlib import Path
+
+import pytest
+
+from kdump.broker.settings import Settings, read_settings
+
+
+def given(tmp_path: Path, *lines: str) -> Settings:
+    path = tmp_path / "server.properties"
+    path.write_text("\n".join(lines) + "\n")
+    return read_settings(str(path))
+
+
+@pytest.mark.parametrize(
+    ("lines", "milliseconds"),
+    [
+        (("log.roll.ms=5", "log.roll.hours=2"), 5),
+        (("log.roll.hours=2", "log.roll.ms=5"), 5),
+        (("log.roll.hours=2",), 7_200_000),
+        (("log.roll.hours=2", "log.roll.ms="), 7_200_000),
+        ((), 168 * 3_600_000),
+    ],
+)
+def test_milliseconds_before_hours(
+    tmp_path: Path, lines: tuple[str, ...], milliseconds: int
+) -> None:
+    """Wherever each stands in the file."""
+    assert given(tmp_path, *lines).segment_ms == milliseconds
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_newer_names_of_timestamp_bounds_win(tmp_path: Path, order: int) -> None:
+    lines = [
+        "log.message.timestamp.difference.max.ms=7",
+        "log.message.timestamp.before.max.ms=8",
+    ][::order]
+    settings = given(tmp_path, *lines)
+    assert (settings.timestamp_before_max_ms, settings.timestamp_after_max_ms) == (8, 7)
+
+
+def test_blanks_around_a_number(tmp_path: Path) -> None:
+    """Java's properties keep those behind a value; the broker strips them."""
+    settings = given(tmp_path, "log.segment.bytes =  77  ", "offsets.topic.segment.bytes= 9\t")
+    assert settings.segment_bytes == 77
+    assert settings.for_topic("__consumer_offsets").segment_bytes == 9
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_topics_own_size_by_both_spellings(tmp_path: Path, order: int) -> None:
+    lines = ["metadata.log.segment.bytes=8", "internal.metadata.log.segment.bytes=9"][::order]
+    settings = given(tmp_path, *lines, "log.segment.bytes=7")
+    assert settings.for_topic("__cluster_metadata").segment_bytes == 9
+    assert settings.for_topic("orders").segment_bytes == 7
+
+
+def test_only_what_a_file_says_is_stated(tmp_path: Path) -> None:
+    settings = given(tmp_path, "log.segment.bytes=7", "log.cleanup.policy=compact")
+    assert settings.stated == {"segment_bytes", "cleanup_policy"}
+    assert settings.cleanup_policy == "compact"
+    assert settings.for_topic("orders").stated == settings.stated
+    assert settings.for_topic("__consumer_offsets").stated == {"cleanup_policy"}
+    assert read_settings(None) == Settings()
+    assert given(tmp_path, "log.segment.bytes=seven") == Settings()
+
+
+def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
+    settings = given(
+        tmp_path, "log.roll.jitter.ms=1", "log.index.interval.bytes=2",
+        "log.index.size.max.bytes=3", "message.max.bytes=4", "producer.id.expiration.ms=5",
+        "transaction.max.timeout.ms=6", "num.recovery.threads.per.data.dir=7",
+        "log.message.timestamp.after.max.ms=8", "log.roll.jitter.hours=9",
+    )  # fmt: skip
+    assert settings[2:6] == (1, 2, 3, 4)
+    assert settings.producer_id_expiration_ms == 5
+    assert settings.transaction_max_timeout_ms == 6
+    assert settings.recovery_threads == 7
+    assert settings.timestamp_after_max_ms == 8

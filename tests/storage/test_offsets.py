@@ -1,0 +1,148 @@
+"""Which offsets of a log are believed, and what is said of a gap: neighbours decide."""
+
+from collections.abc import Callable
+
+import builders
+import pytest
+
+from kdump import kernels
+from kdump.kernels.columns import RecordBatches
+from kdump.record.frames import Gap
+from kdump.storage.offsets import ASTRAY_IN_A_ROW, Offsets, Released
+
+GAP = Gap(0, 100, "crc-mismatch", None, b"", False)
+END = 1 << 31
+Span = tuple[int, int]
+
+
+def batches(*spans: Span) -> RecordBatches:
+    """Give the headers of batches from a first to a last offset."""
+    data = b"".join(
+        builders.batch([builders.record(n, n) for n in range(last - first + 1)], base_offset=first)
+        for first, last in spans
+    )
+    found, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, len(spans))
+    return found
+
+
+def wrapper(last: int) -> RecordBatches:
+    """Give the header of a compressed message, which names the last offset of those in it."""
+    data = builders.wrapper([builders.message(offset=n) for n in range(3)], offset=last)
+    found, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
+    return found
+
+
+def told(*items: Span | Gap, last: int = -1, end: int = END) -> list[tuple[int, int | None, int]]:
+    """Follow batches and gaps one by one; give where each gap ends, and what is spared."""
+    offsets = Offsets(last, end)
+    released: list[Released] = []
+    for item in items:
+        released += offsets.hold(item) if isinstance(item, Gap) else offsets.take(batches(item))
+    released += offsets.release(None)
+    return [(one.last_offset, one.next_offset, one.spared) for one in released]
+
+
+def test_a_gap_between_two_batches() -> None:
+    assert told((0, 3), GAP, (10, 12)) == [(3, 10, 0)]
+    assert told((0, 3), GAP, (10, 12), GAP, (20, 20)) == [(3, 10, 0), (12, 20, 0)]
+    assert told(GAP, (10, 12)) == [(-1, 10, 0)]
+
+
+def test_compaction_leaves_jumps() -> None:
+    assert told((0, 3), GAP, (1000, 1000), (5000, 5001), (90_000, 90_000)) == [(3, 1000, 0)]
+
+
+def test_a_batch_too_high_behind_the_gap() -> None:
+    """Offsets go on below it: its records can be read, and are no loss."""
+    assert told((0, 3), GAP, (900, 902), (10, 12), (13, 13)) == [(3, 10, 3)]
+    assert told((0, 3), GAP, (900, 902), (10, 12)) == [(3, 10, 3)]
+
+
+def test_batches_too_high_before_the_gap() -> None:
+    assert told((0, 3), (900, 902), GAP, (10, 12), (13, 13)) == [(3, 10, 3)]
+    assert told((0, 3), (900, 900), (990, 991), GAP, (10, 12), (13, 13)) == [(3, 10, 3)]
+
+
+def test_as_many_must_tell_against_them() -> None:
+    """One batch below two that rise may be the wrong one."""
+    assert told((0, 3), GAP, (900, 900), (990, 991), (10, 12)) == [(3, 900, 0)]
+
+
+def test_two_that_join_on_to_each_other_are_not_both_wrong() -> None:
+    assert told((0, 3), GAP, (900, 902), (903, 903), (10, 12), (13, 13)) == [(3, 900, 0)]
+
+
+@pytest.mark.parametrize("wrong", [(1, 2), (END, END + 1), (END - 1, END)])
+def test_a_batch_that_cannot_be_here(wrong: Span) -> None:
+    """Too low, or not within the segment; it is spared all the same."""
+    assert told((0, 3), GAP, wrong, (10, 12)) == [(3, 10, 2)]
+    assert told((0, 3), wrong, GAP, (10, 12)) == [(3, 10, 2)]
+
+
+def test_what_is_too_low_again_and_again_is_spared_not_believed() -> None:
+    low = [(1, 1)] * (ASTRAY_IN_A_ROW + 2)
+    assert told((0, 30), GAP, *low, (40, 40)) == [(30, 40, len(low))]
+    assert told((0, 30), *low, GAP, (40, 40)) == [(30, 40, len(low))]
+
+
+def test_spared_only_since_the_last_that_was_believed() -> None:
+    assert told((0, 3), (1, 1), (10, 10), GAP, (20, 20)) == [(10, 20, 0)]
+
+
+def test_nothing_follows() -> None:
+    assert told((0, 3), GAP) == [(3, None, 0)]
+    offsets = Offsets(3, END)
+    assert list(offsets.hold(GAP)) == []
+    assert offsets.holds
+    (one,) = offsets.release(50)
+    assert (one.gap, one.last_offset, one.next_offset, one.end) == (GAP, 3, 50, END)
+    assert not offsets.holds
+
+
+def test_a_gap_that_is_forgotten() -> None:
+    offsets = Offsets(3, END)
+    list(offsets.hold(GAP))
+    offsets.forget()
+    assert list(offsets.release(None)) == []
+
+
+def test_a_gap_is_let_go_once_enough_follow() -> None:
+    offsets = Offsets(-1, END)
+    list(offsets.hold(GAP))
+    released = [list(offsets.take(batches((n * 10, n * 10)))) for n in range(ASTRAY_IN_A_ROW + 1)]
+    assert [len(each) for each in released] == [0] * ASTRAY_IN_A_ROW + [1]
+    joined = Offsets(-1, END)
+    list(joined.hold(GAP))
+    assert [len([*joined.take(batches((n, n)))]) for n in (7, 8)] == [0, 1]
+
+
+def test_no_more_gaps_wait_than_can_be_held() -> None:
+    offsets = Offsets(3, END)
+    assert [len([*offsets.hold(GAP)]) for _ in range(18)] == [0] * 16 + [1, 1]
+
+
+def test_a_wrapper_names_its_last_offset() -> None:
+    """Its first is taken from what is in it, where that can be right."""
+
+    def next_offset(first_of: Callable[[int], int] | None) -> int | None:
+        offsets = Offsets(3, END)
+        list(offsets.hold(GAP))
+        list(offsets.take(wrapper(12), first_of))
+        return next(iter(offsets.release(None))).next_offset
+
+    assert next_offset(lambda row: 10) == 10
+    assert next_offset(lambda row: 13) == next_offset(lambda row: -1) == next_offset(None) == 12
+
+
+def test_many_that_rise_are_believed_at_once() -> None:
+    """But for the last few, which what follows may give the lie."""
+    spans = [(n * 2, n * 2 + 1) for n in range(20)]
+    offsets = Offsets(-1, END)
+    list(offsets.take(batches(*spans)))
+    assert offsets.last == 39
+    list(offsets.take(batches(*((n * 100, n * 100) for n in range(1, 9)), (9_000_000, 9_000_000))))
+    assert offsets.last == 9_000_000
+    list(offsets.hold(GAP))
+    list(offsets.take(batches((900, 900))))
+    (one,) = offsets.release(None)
+    assert (one.last_offset, one.next_offset) == (800, 900)
