@@ -12,9 +12,10 @@ import damage
 import pytest
 
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
 from kdump.record.frames import GAP_REASONS, Gap, Oversize, Run
 from kdump.storage import after_damage
-from kdump.storage.file_records import BLOCK_BYTES, FileRecords
+from kdump.storage.file_records import BLOCK_BYTES, HEADER_BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -216,6 +217,23 @@ def test_header_reads_no_more_than_the_header(tmp_path: Path) -> None:
             assert records.valid_at(nowhere, source.size, -1) is None
         assert records.header(source.size) is None
         assert records.header(source.size - 10) is None
+
+
+def test_reading_as_a_broker_does(tmp_path: Path) -> None:
+    """Over all blocks of the file, whatever the checksums; what is no entry ends it silently."""
+    count = 3 * HEADER_BLOCK_BYTES // len(entry(0))
+    data = entries(count)
+    data[5] = damage.flip(data[5], len(data[5]) - 1)
+    data += [entry(count, HEADER_BLOCK_BYTES), data[0][:40]]
+    with opened(tmp_path / "a.log", b"".join(data)) as source:
+        records = FileRecords(source)
+        runs = [run.batches for run in records.runs_as_is(0)]
+        assert [row for run in runs for row in run.positions] == [
+            sum(map(len, data[:n])) for n in range(count + 1)
+        ]
+        assert records.stopped_by == reasons.CUT_SHORT
+        assert sum(run.batches.count for run in records.runs_as_is(0, 2 * len(data[0]))) == 2
+        assert records.stopped_by == reasons.END
 
 
 def test_valid_at_asks_for_a_rising_offset(tmp_path: Path) -> None:
