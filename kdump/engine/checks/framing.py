@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Gap, Oversize, Run
+    from kdump.record.frames import Gap, Run
     from kdump.storage.offsets import Released
 
 
@@ -64,7 +64,7 @@ class Framing(Check):
         self._reserved: tuple[RecordBatches, int] | None = None  # the first, and its row
         self._reserved_count = 0
 
-    def begin(self, segment: SegmentScan) -> Iterable[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Start anew: what came before in the partition is known by its base offsets."""
         self._offsets = Offsets(segment.last_offset, segment.end_offset)
         self._end = LogEnd(segment.last_offset)
@@ -73,19 +73,18 @@ class Framing(Check):
         self._past_at = -1
         self._reserved = None
         self._reserved_count = 0
-        return ()
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
-        """Look at the flags, which a sound run has none of, and at the last offset."""
+        """Let go of a gap: what is inside a wrapper says where its offsets begin."""
         limit = self.partition.limit
         released = self._offsets.take(run.batches, lambda row: first_offset(run, row, limit))
         yield from self._told(segment, released)
         yield from self._rows(segment, run.batches)
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Look at the header of an entry too large to be held."""
-        yield from self._told(segment, self._offsets.take(one.batches))
-        yield from self._rows(segment, one.batches)
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
+        """Let go of a gap before an entry too large to be held."""
+        yield from self._told(segment, self._offsets.take(batches))
+        yield from self._rows(segment, batches)
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
         """Hold a gap until it is known what follows."""
@@ -103,11 +102,10 @@ class Framing(Check):
         if self._reserved is not None:
             yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget a gap of a file that went away."""
         self._offsets.forget()
         self._misplaced = []
-        return iter(())
 
     def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
         for one in released:
@@ -136,6 +134,7 @@ class Framing(Check):
             yield from self._place(None)
 
     def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
+        """Look at the flags, which a sound run has none of, and at the last offset."""
         self._end.run(batches, self._offsets.last)
         if rows := reserved_rows(batches):
             self._reserved_count += len(rows)

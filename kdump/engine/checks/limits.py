@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.check import Check
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import at_batch
 from kdump.kernels import columns as c
 from kdump.record.layout import TIMESTAMP_TYPE_BIT
 from kdump.storage import names
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Oversize, Run
 
 
 class _Tally:
@@ -28,18 +28,13 @@ class _Tally:
     def __init__(self) -> None:
         self.count = 0
         self.worst = 0
-        self.first: tuple[Place, int, int, int] | None = None
+        self.first: tuple[Place, RecordBatches] | None = None
 
     def add(self, place: Place, batches: RecordBatches, row: int, value: int) -> None:
         self.count += 1
         self.worst = max(self.worst, value)
         if self.first is None:
-            self.first = (
-                place,
-                batches.position(row),
-                batches.size_bytes(row),
-                batches.last_offset(row),
-            )
+            self.first = place, batches.slice(row, row + 1)
 
 
 class _Times(NamedTuple):
@@ -68,35 +63,26 @@ class Limits(Check):
         self._times = _Times(None, 0)
         self._sealed_ms: int | None = None  # last change of the segment before
 
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Note when a segment can have been written."""
         if self._timed and segment.source is not None:
             changed_ms = segment.source.status().st_mtime_ns // 1_000_000
             self._times = _Times(self._sealed_ms, changed_ms)
             self._sealed_ms = changed_ms
-        return iter(())
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget when the segment before was written."""
         self._sealed_ms = None
-        return iter(())
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Compare headers with the limits."""
-        return self._look(segment.place, run.batches)
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Compare a header with the limits."""
-        return self._look(segment.place, one.batches)
-
-    def _look(self, place: Place, batches: RecordBatches) -> Iterator[Finding]:
+        place = segment.place
         if self._sized and max(batches.sizes) > self._largest:
             for row, size_bytes in enumerate(batches.sizes):
                 if size_bytes > self._largest:
                     self._large.add(place, batches, row, size_bytes)
         if self._timed:
             self._look_at_times(place, batches)
-        return iter(())
 
     def _look_at_times(self, place: Place, batches: RecordBatches) -> None:
         after_ms = self._times.not_after_ms + self._after_ms
@@ -137,19 +123,9 @@ class Limits(Check):
 
     def _told(self, code: str, tally: _Tally, expected: int, message: str) -> Finding:
         assert tally.first is not None
-        place, position, size_bytes, offset = tally.first
-        return finding(
-            code,
-            path=place.path,
-            topic=place.topic,
-            partition=place.partition,
-            segment=place.segment,
-            position=position,
-            size_bytes=size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=tally.worst,
-            message=message,
+        place, batch = tally.first
+        return at_batch(
+            code, place, batch, 0, expected=expected, actual=tally.worst, message=message
         )
 
 

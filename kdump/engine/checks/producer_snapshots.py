@@ -9,12 +9,12 @@ offset is missing behind what it was made from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+from kdump.engine.checks.survey import problem_finding
 from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import Finding, finding
-from kdump.storage import places
 from kdump.storage.names import Retirement
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import whole
@@ -22,6 +22,7 @@ from kdump.storage.source import whole
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan
+    from kdump.findings.finding import About, Finding
     from kdump.storage.producer_snapshot import ProducerState
 
 
@@ -79,19 +80,11 @@ class SnapshotCheck:
         try:
             snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
         except PathError as error:
-            if places.lexists(path):
-                self._partition.errors.append(error)
+            self._partition.unread(error)
             return
         problems = snapshot.problems()
         for problem in problems:
-            yield self._finding(
-                problem.code,
-                path,
-                position=problem.position,
-                size_bytes=problem.size_bytes,
-                expected=problem.expected,
-                actual=problem.actual,
-            )
+            yield problem_finding(problem, self._partition.place._replace(path=path))
         yield from self._stray(offset, path)
         if problems or not comparable or self._states.overflowed:
             return
@@ -178,31 +171,8 @@ class SnapshotCheck:
         if self._producers_below:
             yield self._finding("snapshot-missing", self._partition.log.path, offset=base)
 
-    def _finding(
-        self,
-        code: str,
-        path: str,
-        *,
-        position: int | None = None,
-        size_bytes: int | None = None,
-        offset: int | None = None,
-        expected: object = None,
-        actual: object = None,
-        message: str | None = None,
-    ) -> Finding:
-        target = self._partition.target
-        return finding(
-            code,
-            path=path,
-            topic=target.topic,
-            partition=target.partition,
-            position=position,
-            size_bytes=size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=actual,
-            message=message,
-        )
+    def _finding(self, code: str, path: str, **about: Unpack[About]) -> Finding:
+        return at_place(code, self._partition.place, path=path, **about)
 
 
 def _contradiction(

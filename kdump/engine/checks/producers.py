@@ -7,7 +7,7 @@ object of its own, called for the events that concern it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_state import (
     Ended,
@@ -23,12 +23,13 @@ from kdump.engine.checks.ordering import in_order, out_of_order
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import at_batch, at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Event
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import About
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
@@ -162,7 +163,9 @@ def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Condit
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, and this batch of it is not transactional."
     )
-    return _suspect("transaction-mixed", segment, batches, event.row, event.first_offset, message)
+    return _suspect(
+        "transaction-mixed", segment, batches, event.row, event.first_offset, message=message
+    )
 
 
 def _sequence(
@@ -187,7 +190,7 @@ def _sequence(
     else:
         return
     yield _suspect(
-        code, segment, batches, row, before.last_offset, message,
+        code, segment, batches, row, before.last_offset, message=message,
         expected=event.expected, actual=event.base_sequence,
     )  # fmt: skip
 
@@ -198,24 +201,12 @@ def _suspect(
     batches: RecordBatches,
     row: int,
     rests_on: int,
-    message: str,
-    expected: object = None,
-    actual: object = None,
+    **about: Unpack[About],
 ) -> Conditional:
     """A finding about a batch, which rests on the log from an earlier offset on."""
-    position, size = batches.position(row), batches.size_bytes(row)
-    offset = batches.base_offset(row)
-    told = at_place(
-        code,
-        segment.place,
-        position=position,
-        size_bytes=size,
-        offset=offset,
-        expected=expected,
-        actual=actual,
-        message=message,
-    )
+    offset, position = batches.base_offset(row), batches.position(row)
+    end = position + batches.size_bytes(row)
+    about["offset"] = offset
+    told = at_batch(code, segment.place, batches, row, **about)
     low = min(max(rests_on, 0), offset)
-    return Conditional(
-        told, RestsOn(segment.base_offset, position, position + size, low, offset + 1)
-    )
+    return Conditional(told, RestsOn(segment.base_offset, position, end, low, offset + 1))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.check import Check, Conditional, RestsOn
-from kdump.engine.reading.damage import at_place, decode_finding
+from kdump.engine.reading.damage import at_batch, at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -48,10 +48,9 @@ class Records(Check):
         super().__init__(partition)
         self._state = array("q", _STATE)
 
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Start the sums anew."""
         self._state = array("q", _STATE)
-        return iter(())
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
         """Decode a run: many plain batches in one kernel call, the others one by one."""
@@ -175,9 +174,9 @@ class Records(Check):
             else:
                 of_batch = zip(records.batches, records.timestamps, strict=True)
                 newest = max(time for at, time in of_batch if at == row)
-            yield self._batch_finding(
+            yield at_batch(
                 "batch-max-timestamp",
-                segment,
+                segment.place,
                 batches,
                 row,
                 expected=newest,
@@ -185,7 +184,7 @@ class Records(Check):
                 message=_max_timestamp_words(newest, batches.max_timestamp(row)),
             )
         elif why == c.INNER_CRC:
-            yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
+            yield at_batch("inner-crc-mismatch", segment.place, batches, row, offset=offset)
         elif why == c.LAST_OFFSET:
             yield _resting(self._wrapper_ends(segment, batches, records, row, record))
         elif not batches.flags_of(row) & c.DELTA_COUNT:  # else reported already
@@ -195,9 +194,9 @@ class Records(Check):
                 return  # then its last message is another, or they do not rise
             else:
                 message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
-            found = self._batch_finding(
+            found = at_batch(
                 "record-offset",
-                segment,
+                segment.place,
                 batches,
                 row,
                 offset=offset,
@@ -226,9 +225,9 @@ class Records(Check):
                 words = "passes over this wrapper, which has them"
             low, high = sorted((inside, last))
             consequences = (f"A broker that looks for offsets {low + 1:,}-{high:,} {words}.",)
-        return self._batch_finding(
+        return at_batch(
             "wrapper-offset",
-            segment,
+            segment.place,
             batches,
             row,
             expected=inside,
@@ -240,9 +239,9 @@ class Records(Check):
     def _overlap(
         self, segment: SegmentScan, batches: RecordBatches, row: int, first: int, before: int
     ) -> Reported:
-        found = self._batch_finding(
+        found = at_batch(
             "wrapper-offset",
-            segment,
+            segment.place,
             batches,
             row,
             offset=first,
@@ -272,18 +271,6 @@ class Records(Check):
         told = decode_finding(reason, detail, segment.place, batches, row, decoded)
         if told is not None:
             yield told if what is not None else _resting(told)
-
-    def _batch_finding(
-        self, code: str, segment: SegmentScan, batches: RecordBatches, row: int, **members: object
-    ) -> Finding:
-        members.setdefault("offset", batches.last_offset(row))
-        return at_place(
-            code,
-            segment.place,
-            position=batches.position(row),
-            size_bytes=batches.size_bytes(row),
-            **members,
-        )
 
 
 def _resting(found: Finding) -> Conditional:

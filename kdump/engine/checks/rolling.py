@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.check import Check
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
@@ -23,8 +23,9 @@ from kdump.storage.segment_range import RELATIVE_MAX
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
     from kdump.kernels.columns import BatchHeader, RecordBatches
-    from kdump.record.frames import Oversize, Run
 
 SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
 APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
@@ -102,25 +103,16 @@ class Rolling(Check):
         self._next_offset = 0
         self._first: BatchHeader | None = None  # header of this segment's first batch
 
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Take up a segment."""
         self._first = None
-        return iter(())
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Look at the first batch of a segment."""
-        return self._take(run.batches)
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Look at the first batch of a segment."""
-        return self._take(one.batches)
-
-    def _take(self, batches: RecordBatches) -> Iterator[Finding]:
         if self._first is None:
             self._first = batches.header(0)
-        return iter(())
 
-    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+    def finish(self, segment: SegmentScan) -> None:
         """Explain the segment before, and keep what this one held."""
         first = self._first
         if self._sealed is not None and first is not None:
@@ -144,39 +136,30 @@ class Rolling(Check):
                 _entries(segment, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
                 _entries(segment, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
             )
-        return iter(())
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget the segment before."""
         self._sealed = None
-        return iter(())
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""
         unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
         if not unexplained or "segment_bytes" not in self.settings.stated:
             return
-        target = self.partition.target
         rules = Counter(one.rule for one in self.rolled)
         told = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
         first = unexplained[0].base_offset
-        yield finding(
+        yield at_place(
             "roll-unexplained",
-            path=self._path(first),
-            topic=target.topic,
-            partition=target.partition,
-            segment=first,
+            self._place(first),
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
             f"setting that was stated asked for it ({told}): the topic may have its own.",
         )
 
-    def _path(self, base_offset: int) -> str:
-        for segment in self.partition.segments:
-            if segment.base_offset == base_offset:
-                return segment.path
-        return self.partition.target.path
+    def _place(self, base_offset: int) -> Place:
+        return next(one.place for one in self.partition.segments if one.base_offset == base_offset)
 
 
 def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.findings.finding import finding
+from kdump.engine.reading.damage import at_place
 
 if TYPE_CHECKING:
     from kdump.engine.checks.proof import Proof
@@ -34,15 +34,8 @@ class Spacing:
             spacing = segment.end_position // len(index)
             self._densest = spacing if self._densest is None else min(self._densest, spacing)
         elif not index.entries and not segment.active:
-            place = segment.place
-            told = finding(
-                "offset-index-empty",
-                path=index.path,
-                topic=place.topic,
-                partition=place.partition,
-                segment=place.segment,
-                message=f"No entry stands for the {segment.end_position:,} bytes of the log.",
-            )
+            message = f"No entry stands for the {segment.end_position:,} bytes of the log."
+            told = at_place("offset-index-empty", segment.place, path=index.path, message=message)
             self._empty.append((segment.end_position, told))
 
     def end(self) -> Iterator[Finding]:

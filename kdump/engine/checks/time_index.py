@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers
     from kdump.engine.checks.proof import Proof
     from kdump.engine.reading.check import Reported
-    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
 
@@ -41,9 +41,6 @@ class TimeIndexes:
         self._partition = partition
         self._largest: list[_Largest] = []
         self._doubts: list[Doubt] = []
-
-    def skip(self, segment: SegmentScan) -> None:
-        """A segment that was not read."""
 
     def reports(self, proof: Proof, answers: Answers) -> Iterator[Reported]:
         """Yield what is wrong with the time index of a segment that was read to its end."""

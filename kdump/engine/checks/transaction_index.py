@@ -12,11 +12,12 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, finding
+from kdump.findings.finding import CATALOGUE, About, Finding
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
@@ -79,8 +80,7 @@ class TransactionIndexCheck:
             self._source = Source(self._path)
         except PathError as error:
             self._path = None
-            if places.lexists(error.path):
-                self._partition.errors.append(error)
+            self._partition.unread(error)
             return
         self._index = TransactionIndex(self._source, segment.base_offset)
         self._slots = map(_Slot._make, self._index.slots())
@@ -376,29 +376,12 @@ class TransactionIndexCheck:
         code: str,
         segment: SegmentScan,
         slot: int | None,
-        *,
-        offset: int | None = None,
-        size_bytes: int | None = _SIZE,
-        expected: object = None,
-        actual: object = None,
-        message: str | None = None,
-        consequences: tuple[str, ...] = (),
+        **about: Unpack[About],
     ) -> Finding:
-        place = segment.place
-        return finding(
-            code,
-            path=self._path_of(segment),
-            topic=place.topic,
-            partition=place.partition,
-            segment=place.segment,
-            position=None if slot is None else slot * _SIZE,
-            size_bytes=None if slot is None else size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=actual,
-            message=message,
-            consequences=consequences,
-        )
+        if slot is not None:
+            about["position"] = slot * _SIZE
+            about.setdefault("size_bytes", _SIZE)
+        return at_place(code, segment.place, path=self._path_of(segment), **about)
 
 
 def _was_replaced(segment: SegmentScan) -> bool:

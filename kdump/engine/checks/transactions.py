@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import at_batch
 from kdump.kernels import columns as c
 from kdump.record import control
 
@@ -55,18 +55,19 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         message = f"A transaction marker's batch holds {actual} records; only the first counts."
     else:
         return None
-    position, size = batches.position(row), batches.size_bytes(row)
-    told = at_place(
+    told = at_batch(
         code,
         segment.place,
-        position=position,
-        size_bytes=size,
+        batches,
+        row,
         offset=batches.base_offset(row),
         expected=expected,
         actual=actual,
         message=message,
     )
-    return Conditional(told, RestsOn(segment.place.segment, position, position + size))
+    position = batches.position(row)
+    end = position + batches.size_bytes(row)
+    return Conditional(told, RestsOn(segment.place.segment, position, end))
 
 
 _PROBLEMS = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.reading.damage import unread
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
@@ -175,6 +176,19 @@ class PartitionScan:
             for name, path in self.log.others
             if name.kind is Kind.METADATA_SNAPSHOT
         ]
+
+    @property
+    def place(self) -> Place:
+        """The partition, in its directory."""
+        return Place(self.target.topic, self.target.partition, None, self.log.path)
+
+    def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
+        """Keep an error; a file that is gone since it was listed is a note instead."""
+        told = unread(error, place or self.place._replace(path=error.path))
+        if isinstance(told, Finding):
+            return (told,)
+        self.errors.append(told)
+        return ()
 
     def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:
         """Give the findings known of a segment that is left out, None for one to be read."""
