@@ -124,7 +124,7 @@ def read_cluster_metadata(path: str, limit: int = DEFAULT_LIMIT) -> ClusterMetad
     """Read the metadata log in a partition directory; None where nothing of it can be read."""
     try:
         log = LocalLog.open(path)
-        for end_offset, snapshot in reversed(snapshots_of(log)):
+        for end_offset, snapshot in reversed(log.snapshots(Kind.METADATA_SNAPSHOT)):
             state = ClusterMetadata()
             ends = replay_snapshot(snapshot, state, limit)
             if ends == SnapshotEnds(header=True, footer=True, whole=True):
@@ -136,15 +136,6 @@ def read_cluster_metadata(path: str, limit: int = DEFAULT_LIMIT) -> ClusterMetad
     except PathError:
         return None
     return state
-
-
-def snapshots_of(log: LocalLog) -> list[tuple[int, str]]:
-    """The snapshots in use as (end offset, path), rising."""
-    return sorted(
-        (name.base_offset, path)
-        for name, path in log.others
-        if name.kind is Kind.METADATA_SNAPSHOT and name.base_offset is not None
-    )
 
 
 def replay_snapshot(
@@ -221,13 +212,3 @@ def _records(
     for row in range(records.count):
         key, value = records.key(data, row), records.payload(data, row)
         yield records.offset(row), records.timestamp(row), key, value
-
-
-__all__ = [
-    "ClusterMetadata",
-    "Replicas",
-    "SnapshotEnds",
-    "read_cluster_metadata",
-    "replay_snapshot",
-    "snapshots_of",
-]

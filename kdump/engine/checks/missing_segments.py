@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
-from kdump.storage import checkpoints, names, places
+from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
-from kdump.storage.source import whole
+from kdump.storage.producer_snapshot import sound_snapshot
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan
@@ -148,33 +147,14 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
             return f"a producer snapshot was taken at {offset:,}."
         if offset < end:
             continue
-        for producer in _producers(path):
+        for producer in sound_snapshot(path) or ():
             if start <= producer.last_offset < end:
                 return (
                     f"the snapshot of producers at {offset:,} knows of a batch of producer "
                     f"{producer.producer_id} that ends at {producer.last_offset:,}."
                 )
         break
-    for epoch, offset in _epochs(partition):
+    for epoch, offset in log.epoch_starts():
         if start < offset < end:
             return f"leader epoch {epoch} started at {offset:,}."
     return None
-
-
-def _producers(path: str) -> ProducerSnapshot | tuple[()]:
-    try:
-        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-    except PathError:
-        return ()
-    return () if snapshot.problems() else snapshot
-
-
-def _epochs(partition: PartitionScan) -> list[checkpoints.EpochStart]:
-    for name, path in partition.log.others:
-        if name.kind is Kind.LEADER_EPOCHS:
-            try:
-                found = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
-            except PathError:
-                return []
-            return [] if found.problems else found.entries
-    return []

@@ -16,7 +16,7 @@ from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.names import Retirement
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, sound_snapshot
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -50,15 +50,9 @@ class SnapshotCheck:
 
     def entries(self, offset: int) -> list[ProducerState]:
         """What the snapshot of an offset says; none where there is none that can be read."""
-        for at, path in self._partition.log.snapshots():
-            if at != offset:
-                continue
-            try:
-                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-            except PathError:
-                break
-            return [] if snapshot.problems() else list(snapshot)
-        return []
+        snapshots = self._partition.log.snapshots()
+        path = next((path for at, path in snapshots if at == offset), None)
+        return [] if path is None else list(sound_snapshot(path) or ())
 
     def reached(self, offset: int) -> Iterator[Finding | Conditional]:
         """Look at the snapshots up to an offset, all batches below which were replayed."""

@@ -6,7 +6,7 @@ object of its own, called for the events that concern it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_state import (
@@ -19,10 +19,10 @@ from kdump.broker.producer_state import (
 )
 from kdump.engine.checks.log_start import log_start, trimmed_to
 from kdump.engine.checks.open_transactions import open_transactions
-from kdump.engine.checks.ordering import in_order, out_of_order
+from kdump.engine.checks.ordering import in_order, in_parts
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
-from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
+from kdump.engine.reading.check import Check, Conditional, Reported, Reports, RestsOn
 from kdump.engine.reading.damage import at_batch, at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
@@ -53,7 +53,7 @@ class Producers(Check):
         self._known = False  # whether the segment before was read
         self._broken = True  # whether what came before is not known
 
-    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+    def begin(self, segment: SegmentScan) -> Reports:
         """Open the segment's transaction index, and see to a snapshot at its base offset."""
         self._index.begin(segment)
         if self._broken:
@@ -65,37 +65,26 @@ class Producers(Check):
         return self._snapshots.reached(segment.base_offset)
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
-        """Replay a run, in pieces where a snapshot was taken in its midst."""
-        if in_order(segment, run.batches):
-            return self._replay(segment, run)
-        return self._replay_around(segment, run)
+        """Replay what is in order; batches that are not have some other offset in truth."""
+        for part, ordered in in_parts(segment, run):
+            if ordered:
+                yield from self._replay(segment, part)
+                continue
+            self._forget(0)
+            batches = part.batches
+            last = batches.count - 1
+            behind = batches.position(last) + batches.size_bytes(last)
+            self._index.unknown(segment, batches.position(0), behind)
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Reports:
         """Replay a batch that is too large to be held."""
         if in_order(segment, one.batches):
             return self._replay(segment, one)
         self._forget(segment.last_offset + 1)
-        return ()
-
-    def _replay_around(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
-        """Replay what is in order; batches that are not have some other offset in truth."""
-        batches = run.batches
-        start = 0
-        for first, end in out_of_order(segment, batches):
-            if start < first:
-                yield from self._replay(segment, run._replace(batches=batches.slice(start, first)))
-            self._forget(0)
-            last = end - 1
-            position = batches.position(first)
-            behind = batches.position(last) + batches.size_bytes(last)
-            self._index.unknown(segment, position, behind)
-            start = end
-        if start < batches.count:
-            yield from self._replay(
-                segment, run._replace(batches=batches.slice(start, batches.count))
-            )
+        return None
 
     def _replay(self, segment: SegmentScan, item: Run | Oversize) -> Iterator[Reported]:
+        """Replay batches, in pieces where a snapshot was taken in their midst."""
         batches = item.batches
         last = batches.last_offset(batches.count - 1)
         if self._states.next_offset < 0:
@@ -125,11 +114,10 @@ class Producers(Check):
         elif self._sequences:
             yield from _sequence(segment, batches, event, self._expiration_ms)
 
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+    def gap(self, segment: SegmentScan, gap: Gap) -> None:
         """Forget: markers may have been in it. What ends the log has nothing behind it."""
         if not (gap.to_end and segment.active):
             self._forget(segment.last_offset + 1)
-        return ()
 
     def finish(self, segment: SegmentScan) -> Iterator[Reported]:
         """Say what is wrong with the segment's transaction index."""

@@ -19,6 +19,7 @@ from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
+from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
@@ -54,7 +55,7 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
         log = LocalLog.open(path)
     except PathError:
         return
-    snapshots = cluster_metadata.snapshots_of(log)
+    snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
     newest = max((end_offset for end_offset, _ in snapshots), default=0)
     if log.logs and log.logs[0].base_offset > newest:
         start = log.logs[0].base_offset

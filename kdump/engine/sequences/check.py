@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,8 +10,8 @@ from kdump.broker.producer_events import Unjoined
 from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
-from kdump.engine.checks.ordering import in_order, out_of_order
-from kdump.engine.reading.check import Check, Reported
+from kdump.engine.checks.ordering import in_parts
+from kdump.engine.reading.check import Check
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import (
@@ -136,48 +135,30 @@ class SequenceCheck(Check):
             partitions_not_followed=int(lost_sight),
         )
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+    def run(self, segment: SegmentScan, run: Run | Oversize) -> None:
         """Follow the producers of a run; batches out of order have some other place in truth."""
-        batches = run.batches
-        self._batches += batches.count
+        self._batches += run.batches.count
         if not self._followed:
-            return ()
-        self._count_producers(batches)
-        if in_order(segment, batches):
-            self._replay(segment, run)
-            return ()
-        start = 0
-        for first, end in out_of_order(segment, batches):
-            if start < first:
-                self._replay(segment, run._replace(batches=batches.slice(start, first)))
-            self._forget()
-            start = end
-        if start < batches.count:
-            self._replay(segment, run._replace(batches=batches.slice(start, batches.count)))
-        return ()
+            return
+        self._count_producers(run.batches)
+        for part, ordered in in_parts(segment, run):
+            if ordered:
+                self._replay(segment, part)
+            else:
+                self._forget()
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+    def oversize(self, segment: SegmentScan, one: Oversize) -> None:
         """Follow a batch that is too large to be held."""
-        self._batches += 1
-        if not self._followed:
-            return ()
-        self._count_producers(one.batches)
-        if in_order(segment, one.batches):
-            self._replay(segment, one)
-        else:
-            self._forget()
-        return ()
+        self.run(segment, one)
 
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+    def gap(self, segment: SegmentScan, gap: Gap) -> None:
         """Forget: batches were in it. What ends the log has nothing behind it."""
         if not (gap.to_end and segment.active):
             self._forget()
-        return ()
 
-    def skip(self, segment: SegmentScan) -> Iterable[Reported]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget: this segment is not read."""
         self._states.forget()
-        return ()
 
     def _forget(self) -> None:
         self._states.forget()
@@ -272,6 +253,3 @@ def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
             "takes any number."
         )
     return "began at 0 again: clients before 2.5 do when the broker has forgotten them."
-
-
-__all__ = ["SequenceCheck", "SequenceSums", "follow"]
