@@ -163,6 +163,3 @@ def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> 
         tuple((what, count) for what, count in not_checked.items() if count),
         sum(log.tail_read for log in partition.segments),
     )
-
-
-__all__ = ["checks_of", "verify_partition"]

@@ -164,6 +164,3 @@ class _Kept:
             if pieces is not None and fits(pieces):
                 found.setdefault(item, []).append(tuple(pieces))
         return found
-
-
-__all__ = ["Piece", "read_in_splits", "walk_piece"]
