@@ -24,7 +24,6 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.rows import Place
-    from kdump.kernels.columns import RecordBatches
     from kdump.storage.names import FileName
 
 _EXPECTED = names.SEGMENT_KINDS | {
@@ -58,16 +57,6 @@ class Files(Check):
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
         self._seen: list[Seen] = []
-        self._first: int | None = None
-
-    def begin(self, segment: SegmentScan) -> None:
-        """Take up a segment."""
-        self._first = None
-
-    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
-        """Note where a segment's offsets begin."""
-        if self._first is None:
-            self._first = batches.base_offset(0)
 
     def finish(self, segment: SegmentScan) -> None:
         """Note what a segment holds."""
@@ -88,12 +77,13 @@ class Files(Check):
         self._seen.append(Seen(segment.place, segment.base_offset, 0, None, None))
 
     def _contiguous(self, segment: SegmentScan) -> bool | None:
-        if not segment.batches:
+        first = segment.first
+        if first is None:
             return True
         if segment.wrappers or segment.gaps:
             return None
         offsets = segment.last_offset + 1 - segment.base_offset
-        return self._first == segment.base_offset and segment.records_count == offsets
+        return first.base_offset == segment.base_offset and segment.records_count == offsets
 
     def end(self) -> Iterator[Finding]:
         """Look at the directory as a whole."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
-    from kdump.kernels.columns import BatchHeader, RecordBatches
 
 SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
 APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
@@ -101,20 +100,10 @@ class Rolling(Check):
         self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
         self._sealed: Sealed | None = None  # the segment before, where all of it is known
         self._next_offset = 0
-        self._first: BatchHeader | None = None  # header of this segment's first batch
-
-    def begin(self, segment: SegmentScan) -> None:
-        """Take up a segment."""
-        self._first = None
-
-    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
-        """Look at the first batch of a segment."""
-        if self._first is None:
-            self._first = batches.header(0)
 
     def finish(self, segment: SegmentScan) -> None:
         """Explain the segment before, and keep what this one held."""
-        first = self._first
+        first = segment.first
         if self._sealed is not None and first is not None:
             incoming = Incoming(
                 first.size_bytes,

@@ -13,7 +13,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.record.frames import Gap
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import with_next_base
@@ -73,6 +73,7 @@ class SegmentScan:
         self.wrappers = 0  # that were not opened
         self.compressed = 0  # batches, wrappers among them
         self.max_timestamp_ms = -1  # of the headers
+        self.first: BatchHeader | None = None  # that of the first batch
         self.gaps: list[Gap] = []
         self.complete = False
         self.tail_read = False
@@ -112,6 +113,8 @@ class SegmentScan:
 
     def count(self, batches: c.RecordBatches) -> None:
         """Add what these headers say to the sums."""
+        if self.first is None:
+            self.first = batches.header(0)
         records, wrappers, compressed, newest = kernels.tally(batches)
         self.batches += batches.count
         self.records_count += records
