@@ -10,6 +10,43 @@ from kdump.findings.code import Code, Extent, Hides, Misplaced, Severity, Show
 
 _N, _R, _D = Severity.NOTE, Severity.REBUILD, Severity.DAMAGE
 
+
+def _unframed(gap: str, sentence: str, show: Show) -> Code:
+    """Make the entry of bytes behind which nothing can be framed."""
+    return Code(
+        _D,
+        sentence,
+        "Consumers go on where a broker serves them again, which the finding says; recover the "
+        "range from a replica.",
+        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
+        show=show,
+        hides=Hides.BATCHES,
+        gap=gap,
+    )
+
+
+_REBUILT = {
+    "index": "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
+    "timeindex": "Rebuild it with kdump reindex --only timeindex, or let the broker recover the "
+    "segment.",
+    "txnindex": "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
+    "leader-epochs": "Rebuild it with kdump reindex --only leader-epochs.",
+}
+
+
+def _rebuilt(only: str, sentence: str, meaning: str) -> Code:
+    """Make the entry of a file beside the log that `reindex --only` rebuilds."""
+    show = Show.HEX if only in ("index", "timeindex") else Show.ENTRIES
+    return Code(_R, sentence, _REBUILT[only], meaning, show=show, reindex=only)
+
+
+def _dropped(sentence: str) -> Code:
+    """Make the entry of a producer snapshot that brokers do not believe."""
+    remedy = "The broker deletes it at the next start and rebuilds it from the log."
+    meaning = "None for readers; a start that needs it reads more of the log."
+    return Code(_R, sentence, remedy, meaning, show=Show.ENTRIES)
+
+
 CATALOGUE: dict[str, Code] = {
     "crc-mismatch": Code(
         _D,
@@ -21,34 +58,20 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
         gap="crc-mismatch",
     ),
-    "batch-length": Code(
-        _D,
+    "batch-length": _unframed(
+        "length-too-small",
         "A length field is below the smallest message, so nothing behind it can be framed.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        show=Show.RAW,
-        hides=Hides.BATCHES,
-        gap="length-too-small",
+        Show.RAW,
     ),
-    "batch-cut-short": Code(
-        _D,
+    "batch-cut-short": _unframed(
+        "cut-short",
         "A batch says it is longer than the bytes that are left, and valid batches follow it.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        show=Show.RAW,
-        hides=Hides.BATCHES,
-        gap="cut-short",
+        Show.RAW,
     ),
-    "batch-too-small": Code(
-        _D,
+    "batch-too-small": _unframed(
+        "batch-too-small",
         "A batch is shorter than its own header.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        hides=Hides.BATCHES,
-        gap="batch-too-small",
+        Show.HEX,
     ),
     "torn-tail": Code(
         _D,
@@ -328,19 +351,15 @@ CATALOGUE: dict[str, Code] = {
         "A 0.7 broker refuses to start here; find the missing file.",
         "Readers cannot get from one segment to the other.",
     ),
-    "offset-index-size": Code(
-        _R,
+    "offset-index-size": _rebuilt(
+        "index",
         "The offset index is no whole number of entries long.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
-        reindex="index",
     ),
-    "offset-index-order": Code(
-        _R,
+    "offset-index-order": _rebuilt(
+        "index",
         "Entries of the offset index do not rise.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch may start too far back, or too far ahead and miss records.",
-        reindex="index",
     ),
     "log-too-short": Code(
         _D,
@@ -364,26 +383,20 @@ CATALOGUE: dict[str, Code] = {
         "Nothing: lookups are right but scan the log from its start; reindex makes them fast.",
         "A fetch reads the segment from its start on.",
     ),
-    "offset-index-position": Code(
-        _R,
+    "offset-index-position": _rebuilt(
+        "index",
         "An entry of the offset index names a position at which no batch starts.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry starts in the midst of a batch and fails.",
-        reindex="index",
     ),
-    "offset-index-offset": Code(
-        _R,
+    "offset-index-offset": _rebuilt(
+        "index",
         "An entry of the offset index names an offset that does not belong to its position.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry may start too far ahead and miss records.",
-        reindex="index",
     ),
-    "offset-index-zeros": Code(
-        _R,
+    "offset-index-zeros": _rebuilt(
+        "index",
         "The offset index of a segment that is not the newest ends in zeros.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that comes upon the zeros reads the segment from its start on.",
-        reindex="index",
     ),
     "offset-index-stale": Code(
         _N,
@@ -391,19 +404,15 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; the broker does not look at them.",
         "None for readers.",
     ),
-    "time-index-size": Code(
-        _R,
+    "time-index-size": _rebuilt(
+        "timeindex",
         "The time index is no whole number of entries long.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
-        reindex="timeindex",
     ),
-    "time-index-order": Code(
-        _R,
+    "time-index-order": _rebuilt(
+        "timeindex",
         "Entries of the time index do not rise.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
     "time-index-missing": Code(
         _R,
@@ -413,33 +422,25 @@ CATALOGUE: dict[str, Code] = {
         "Lookups by time may pass the segment over.",
         reindex="timeindex",
     ),
-    "time-index-offset": Code(
-        _R,
+    "time-index-offset": _rebuilt(
+        "timeindex",
         "An entry of the time index leads a lookup past a record that it should find.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may miss records.",
-        reindex="timeindex",
     ),
-    "time-index-entry": Code(
-        _R,
+    "time-index-entry": _rebuilt(
+        "timeindex",
         "An entry of the time index names a time that its offset does not have.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
-    "time-index-last": Code(
-        _R,
+    "time-index-last": _rebuilt(
+        "timeindex",
         "The last entry of the time index is not the largest time of its segment.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time choose the wrong segment; retention by time goes by this entry too.",
-        reindex="timeindex",
     ),
-    "time-index-zeros": Code(
-        _R,
+    "time-index-zeros": _rebuilt(
+        "timeindex",
         "The time index of a segment that is not the newest ends in zeros.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
     "time-index-stale": Code(
         _N,
@@ -447,12 +448,10 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; the broker does not look at them.",
         "None for readers.",
     ),
-    "offset-lookup-differs": Code(
-        _R,
+    "offset-lookup-differs": _rebuilt(
+        "index",
         "The offset index leads a fetch to another record than a scan of the log finds.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A consumer that seeks there is handed other records than it should be.",
-        reindex="index",
     ),
     "time-lookup-differs": Code(
         _R,
@@ -477,46 +476,31 @@ CATALOGUE: dict[str, Code] = {
         show=Show.ENTRIES,
         reindex="txnindex",
     ),
-    "transaction-index-version": Code(
-        _R,
+    "transaction-index-version": _rebuilt(
+        "txnindex",
         "An entry of the transaction index has a version the newest brokers do not read.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed fetch of this segment fails, and so does the start of a broker.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-order": Code(
-        _R,
+    "transaction-index-order": _rebuilt(
+        "txnindex",
         "Entries of the transaction index do not rise.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed consumer may be handed aborted records.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-marker": Code(
-        _R,
+    "transaction-index-marker": _rebuilt(
+        "txnindex",
         "An entry of the transaction index names no ABORT marker of its producer.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers skip all that the producer wrote up to its next abort, committed "
         "records too.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-first-offset": Code(
-        _R,
+    "transaction-index-first-offset": _rebuilt(
+        "txnindex",
         "An entry of the transaction index lets its transaction begin elsewhere than the log does.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers are handed aborted records, or denied committed ones.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-stable-offset": Code(
-        _R,
+    "transaction-index-stable-offset": _rebuilt(
+        "txnindex",
         "An entry of the transaction index has a last stable offset that the log denies.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A broker may stop collecting too early, and hand out aborted records.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
     "transaction-index-missing": Code(
         _R,
@@ -578,27 +562,11 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; sequences, snapshots and transaction indexes of the rest were not checked.",
         "Nothing is known about them.",
     ),
-    "snapshot-size": Code(
-        _R,
-        "A producer snapshot is shorter or longer than its entry count says.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
+    "snapshot-size": _dropped(
+        "A producer snapshot is shorter or longer than its entry count says."
     ),
-    "snapshot-version": Code(
-        _R,
-        "A producer snapshot has a version no broker reads.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
-    ),
-    "snapshot-crc": Code(
-        _R,
-        "The checksum of a producer snapshot is wrong.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
-    ),
+    "snapshot-version": _dropped("A producer snapshot has a version no broker reads."),
+    "snapshot-crc": _dropped("The checksum of a producer snapshot is wrong."),
     "snapshot-differs": Code(
         _R,
         "A producer snapshot contradicts the log below its offset.",
@@ -633,21 +601,15 @@ CATALOGUE: dict[str, Code] = {
         "Compare with a replica.",
         "Within one log they never do, unless it was repaired by hand.",
     ),
-    "leader-epochs-order": Code(
-        _R,
+    "leader-epochs-order": _rebuilt(
+        "leader-epochs",
         "Epochs or start offsets of the leader epoch checkpoint do not rise.",
-        "Rebuild it with kdump reindex --only leader-epochs.",
         "A broker drops the entries before; a follower may truncate too much or too little.",
-        show=Show.ENTRIES,
-        reindex="leader-epochs",
     ),
-    "leader-epochs-start": Code(
-        _R,
+    "leader-epochs-start": _rebuilt(
+        "leader-epochs",
         "The leader epoch checkpoint lets an epoch begin elsewhere than the log does.",
-        "Rebuild it with kdump reindex --only leader-epochs.",
         "A follower that asks where the epoch ends may truncate too much or too little.",
-        show=Show.ENTRIES,
-        reindex="leader-epochs",
     ),
     "leader-epochs-missing": Code(
         _R,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
@@ -32,6 +32,31 @@ _EXPECTED = frozenset(
     }
 )
 _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
+
+
+class Surveyed(NamedTuple):
+    """A data directory and what was found of its partitions; `whole`: of all of them."""
+
+    directory: LogDir
+    facts: Sequence[PartitionFacts]
+    whole: bool = True
+
+
+class Member(NamedTuple):
+    """A data directory among those of its broker, with what its `meta.properties` say."""
+
+    surveyed: Surveyed
+    meta: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The directory's path."""
+        return self.surveyed.directory.path
+
+    @property
+    def node_id(self) -> str | None:
+        """The broker, as the directory knows it."""
+        return self.meta.get("node.id", self.meta.get("broker.id"))
 
 
 def is_data_directory(directory: LogDir) -> bool:

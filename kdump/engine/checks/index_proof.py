@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks.answers import Answers
 from kdump.engine.checks.index_file import IndexFile
-from kdump.engine.checks.offset_index import offset_index_reports
+from kdump.engine.checks.offset_index import Spacing, offset_index_reports
 from kdump.engine.checks.proof import Proof
-from kdump.engine.checks.spacing import Spacing
 from kdump.engine.checks.time_index import TimeIndexes
 from kdump.engine.reading.check import Check, Conditional, RestsOn
 from kdump.engine.reading.damage import at_place

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.data_directory import (
+    Member,
+    Surveyed,
     check_data_directory,
     is_data_directory,
     meta_properties,
@@ -23,7 +25,6 @@ from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.member import Member, Surveyed
 
 
 def surveyed_under(

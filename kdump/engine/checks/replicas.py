@@ -23,7 +23,7 @@ from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
-    from kdump.engine.checks.member import Member
+    from kdump.engine.checks.data_directory import Member
     from kdump.engine.checks.survey import PartitionFacts
     from kdump.findings.finding import Finding
 

@@ -9,7 +9,6 @@ directory itself, is looked at when all results are in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import advised
@@ -83,25 +82,18 @@ def verify_partition(
 
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
-        leave = partial(_unless, bases - kept)
-        return look(listing_of(path), leave).findings
+        wanted = bases - kept
+        return look(listing_of(path), lambda base, _: None if base in wanted else ()).findings
 
     before = listing_of(path)
     result = look(before, leave_out, walked)
-    result = result._replace(findings=settled(target, path, before, result.findings, look_again))
-    findings = advised(
-        target, result.findings, options.broker_version, options.limit, settings=settings
-    )
-    result = result._replace(findings=findings)
+    findings = settled(target, path, before, result.findings, look_again)
+    findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
+    counts = result.counts
     if leave_out is not None:
-        not_checked = (*result.counts.not_checked, *leave_out.counts.items())
-        result = result._replace(counts=result.counts._replace(not_checked=not_checked))
-    return result
-
-
-def _unless(bases: frozenset[int], base_offset: int, path: str) -> tuple[Finding, ...] | None:
-    """Leave out every segment but some."""
-    return None if base_offset in bases else ()
+        not_checked = (*counts.not_checked, *leave_out.counts.items())
+        counts = counts._replace(not_checked=not_checked)
+    return result._replace(findings=findings, counts=counts)
 
 
 def _once(partition: PartitionScan) -> Result:
