@@ -20,19 +20,25 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """What an entry that does not hold is called, what it says, and what that rests on."""
+    """What an entry that does not hold is called, what it says, and what that rests on.
+
+    `targets` are worth a trial because of it.
+    """
 
     code: str
     message: str
     touches: RestsOn
+    targets: list[int]
     offset: int | None = None
 
 
 class EntryReports:
     """Findings about one index; a lookup by it is a subclass's to try.
 
-    A target is what lookups are by: an offset, or a time.
+    A target is what lookups are by: an offset, or a time. `sentence` says how one goes wrong.
     """
+
+    sentence: str
 
     def __init__(self, proof: Proof, file: IndexFile, answers: Answers) -> None:
         self.proof = proof
@@ -45,20 +51,16 @@ class EntryReports:
         """Look a target up both ways; None where both agree."""
 
     @abstractmethod
-    def words(self, wrong: Wrong) -> str:
-        """Say how a lookup goes wrong."""
-
-    @abstractmethod
-    def targets(self, entry: BadEntry) -> list[int]:
-        """Targets worth a trial because of an entry that does not hold."""
-
-    @abstractmethod
     def near(self, slot: int) -> list[int]:
         """Targets worth a trial because of a slot that does not rise."""
 
     @abstractmethod
     def judged(self, entry: BadEntry) -> Judged:
         """Say what is wrong with an entry that does not hold."""
+
+    @abstractmethod
+    def behind(self, numbers: range) -> Judged:
+        """Say what is wrong with entries that name what lies behind the log's end."""
 
     @abstractmethod
     def touches(self, value: int) -> RestsOn:
@@ -74,7 +76,9 @@ class EntryReports:
         self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
     ) -> Finding:
         """Make a finding that says for what a lookup goes wrong."""
-        words = HARMLESS if wrong is None else self.words(wrong)
+        words = HARMLESS
+        if wrong is not None:
+            words = wrong.words(self.sentence.format(target=wrong.target))
         return self.find(
             code,
             slot,
@@ -112,16 +116,27 @@ class EntryReports:
         """Entries that do not hold; one that leads astray comes first and says for what."""
 
         def wrong_of(entry: BadEntry) -> Wrong | None:
-            return self.wrong(self.targets(entry))
+            return self.wrong(self.judged(entry).targets)
 
         for entry, wrong, is_first in most_harmful_first(entries, wrong_of):
-            code, message, touches, offset = self.judged(entry)
-            found = self.told(code, self.file.slot(entry.number), message, wrong)
-            if not is_first:
-                found = found._replace(message=message)
-            if offset is not None:
-                found = found._replace(offset=offset)
-            yield Conditional(found, touches)
+            judged = self.judged(entry)
+            found = self._reported(judged, entry.number, wrong)
+            yield Conditional(
+                found if is_first else found._replace(message=judged.message), judged.touches
+            )
+
+    def beyond(self, numbers: range) -> Reported:
+        """Entries that name what lies behind the log's end, as one."""
+        judged = self.behind(numbers)
+        wrong = self.wrong(judged.targets)
+        found = self._reported(judged, numbers[0], wrong, len(numbers))
+        return Conditional(found, judged.touches)
+
+    def _reported(
+        self, judged: Judged, number: int, wrong: Wrong | None, slots: int = 1
+    ) -> Finding:
+        found = self.told(judged.code, self.file.slot(number), judged.message, wrong, slots)
+        return found if judged.offset is None else found._replace(offset=judged.offset)
 
     def wrong(self, targets: Iterable[int]) -> Wrong | None:
         """Try some targets; give the first that is answered wrongly."""

@@ -66,8 +66,7 @@ class IndexProof(Check):
                     )
                 continue
             if index.unread:
-                left_out = self.not_checked.get("index_entries", 0)
-                self.not_checked["index_entries"] = left_out + index.unread
+                self.not_checked["index_entries"] += index.unread
             if kind is Kind.OFFSET_INDEX:
                 proof.offsets = index
             else:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.check import Check
-from kdump.engine.reading.damage import at_batch
+from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
 from kdump.record.layout import TIMESTAMP_TYPE_BIT
 from kdump.storage import names
@@ -28,13 +28,13 @@ class _Tally:
     def __init__(self) -> None:
         self.count = 0
         self.worst = 0
-        self.first: tuple[Place, RecordBatches] | None = None
+        self.first: BatchAt | None = None
 
     def add(self, place: Place, batches: RecordBatches, row: int, value: int) -> None:
         self.count += 1
         self.worst = max(self.worst, value)
         if self.first is None:
-            self.first = place, batches.slice(row, row + 1)
+            self.first = BatchAt(place, batches.slice(row, row + 1), 0)
 
 
 class _Times(NamedTuple):
@@ -101,32 +101,25 @@ class Limits(Check):
     def end(self) -> Iterator[Finding]:
         """Tell of each kind once."""
         if self._large.first is not None:
-            yield self._told(
+            yield self._large.first.finding(
                 "over-message-limit",
-                self._large,
-                self._largest,
-                f"{self._large.count:,} batches are over message.max.bytes={self._largest:,}; "
-                f"the largest has {self._large.worst:,} bytes.",
+                expected=self._largest,
+                actual=self._large.worst,
+                message=f"{self._large.count:,} batches are over message.max.bytes="
+                f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (
             (self._late, self._after_ms, "later than their file was last changed"),
             (self._early, self._before_ms, "earlier than the segment before was last changed"),
         ):
             if tally.first is not None:
-                yield self._told(
+                yield tally.first.finding(
                     "record-time-limit",
-                    tally,
-                    limit_ms,
-                    f"{tally.count:,} batches have record times more than {limit_ms:,} ms {words}, "
-                    f"at most {tally.worst:,} ms.",
+                    expected=limit_ms,
+                    actual=tally.worst,
+                    message=f"{tally.count:,} batches have record times more than {limit_ms:,} ms "
+                    f"{words}, at most {tally.worst:,} ms.",
                 )
-
-    def _told(self, code: str, tally: _Tally, expected: int, message: str) -> Finding:
-        assert tally.first is not None
-        place, batch = tally.first
-        return at_batch(
-            code, place, batch, 0, expected=expected, actual=tally.worst, message=message
-        )
 
 
 def _is_create_time(batches: RecordBatches, row: int) -> bool:

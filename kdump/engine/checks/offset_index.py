@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.entry_reports import EntryReports, Judged
-from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.check import RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -76,6 +76,7 @@ def _is_unwritten(segment: SegmentScan) -> bool:
 class _Reports(EntryReports):
     """Makes findings about one offset index."""
 
+    sentence = "A fetch from offset {target:,} has to start at {{right}}; a broker gives {{given}}."
     known_bad: frozenset[int] = frozenset()
 
     def try_target(self, target: int) -> Wrong | None:
@@ -83,13 +84,6 @@ class _Reports(EntryReports):
         if target > self.segment.last_offset:
             return None
         return self.answers.wrong_offset(target, self._start(target))
-
-    def words(self, wrong: Wrong) -> str:
-        """Say where a fetch has to start, and where it does."""
-        return wrong.words(
-            f"A fetch from offset {wrong.target:,} has to start at {{right}}; a broker gives "
-            "{given}."
-        )
 
     def told(
         self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
@@ -111,10 +105,6 @@ class _Reports(EntryReports):
         beside = (*(offset + 1 for offset in near), *(offset - 1 for offset in near))
         return [self.segment.last_offset, *near, *beside]
 
-    def targets(self, entry: BadEntry) -> list[int]:
-        """The entry's own offset."""
-        return [self.segment.base_offset + self.file.entry(entry.number)[0]]
-
     def judged(self, entry: BadEntry) -> Judged:
         """Say what batch an entry does not name."""
         relative, position = self.file.entry(entry.number)
@@ -124,20 +114,18 @@ class _Reports(EntryReports):
         touches = self.touches(position)
         if entry.culprit is not None:
             touches = touches._replace(also=self.touches(entry.culprit))
-        return Judged(code, message, touches)
+        return Judged(code, message, touches, [offset])
 
-    def beyond(self, numbers: range) -> Reported:
-        """Entries that name what lies behind the log's end."""
+    def behind(self, numbers: range) -> Judged:
+        """Say that entries name positions behind the log's end."""
         relative, position = self.file.entry(numbers[0])
         end = self.segment.end_position
         message = (
             f"{len(numbers):,} entries name positions from {position:,} on, where no batch starts: "
             f"the log ends at {end:,}."
         )
-        wrong = self.wrong([self.segment.base_offset + relative])
-        slot = self.file.slot(numbers[0])
-        found = self.told("offset-index-position", slot, message, wrong, len(numbers))
-        return Conditional(found, self.touches(position))
+        targets = [self.segment.base_offset + relative]
+        return Judged("offset-index-position", message, self.touches(position), targets)
 
     def touches(self, value: int) -> RestsOn:
         """The byte at a position."""

@@ -23,7 +23,7 @@ from kdump.engine.checks.ordering import in_order, in_parts
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Check, Conditional, Reported, Reports, RestsOn
-from kdump.engine.reading.damage import at_batch, at_place
+from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
@@ -195,6 +195,6 @@ def _suspect(
     offset, position = batches.base_offset(row), batches.position(row)
     end = position + batches.size_bytes(row)
     about["offset"] = offset
-    told = at_batch(code, segment.place, batches, row, **about)
+    told = BatchAt(segment.place, batches, row).finding(code, **about)
     low = min(max(rests_on, 0), offset)
     return Conditional(told, RestsOn(segment.base_offset, position, end, low, offset + 1))

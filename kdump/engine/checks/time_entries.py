@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.entry_reports import EntryReports, Judged
-from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.check import RestsOn
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
@@ -29,16 +29,13 @@ class Doubt(NamedTuple):
 class TimeEntries(EntryReports):
     """Makes findings about the entries of one time index."""
 
+    sentence = (
+        "For time {target} the answer within this segment is {{right}}; a broker gives {{given}}."
+    )
+
     def try_target(self, target: int) -> Wrong | None:
         """Look a time up within the segment."""
         return self.answers.wrong_time(target)
-
-    def words(self, wrong: Wrong) -> str:
-        """Say what the answer is, and what a broker gives."""
-        return wrong.words(
-            f"For time {wrong.target} the answer within this segment is {{right}}; a broker gives "
-            "{given}."
-        )
 
     def believed_ms(self) -> int:
         """What a broker that starts takes for the largest time: the last slot's (L12 step 2)."""
@@ -103,7 +100,7 @@ class TimeEntries(EntryReports):
         yield from self.bad([entry for entry in bad if entry.why == c.STARTS_LATE])
         yield from self.bad([entry for entry in bad if entry.why == c.OTHER_TIME])
         if beyond and not (len(beyond) == 1 and file.slot(beyond[0]) == doubted):
-            yield self._beyond(beyond)
+            yield self.beyond(beyond)
 
     def zeros(self) -> Finding:
         """A sealed segment's index ends in zeros; nothing of its log is known."""
@@ -137,11 +134,6 @@ class TimeEntries(EntryReports):
         near = [time for time, _ in self.file.around(slot)]
         return [*near, *(time + 1 for time in near), self.segment.max_timestamp_ms]
 
-    def targets(self, entry: BadEntry) -> list[int]:
-        """The entry's own time, that of the batch it met, and the one behind it."""
-        time = self.file.entry(entry.number)[0]
-        return [time, entry.max_timestamp_ms, time + 1]
-
     def judged(self, entry: BadEntry) -> Judged:
         """Say what an entry's offset and time have to do with each other."""
         time, relative = self.file.entry(entry.number)
@@ -158,20 +150,19 @@ class TimeEntries(EntryReports):
                 f"The entry names time {time} for offset {offset:,}, where the largest time of the "
                 f"batch is {entry.max_timestamp_ms}."
             )
-        return Judged(code, message, self._met(relative, entry.position), offset)
+        targets = [time, entry.max_timestamp_ms, time + 1]
+        return Judged(code, message, self._met(relative, entry.position), targets, offset)
 
-    def _beyond(self, numbers: range) -> Reported:
+    def behind(self, numbers: range) -> Judged:
+        """Say that entries name offsets behind the log's end."""
         time, relative = self.file.entry(numbers[0])
         offset = self.segment.base_offset + relative
         message = (
             f"{len(numbers):,} entries name offsets from {offset:,} on; the last in the log is "
             f"{self.segment.last_offset:,}."
         )
-        wrong = self.wrong([time, time + 1])
-        slot = self.file.slot(numbers[0])
-        found = self.told("time-index-entry", slot, message, wrong, len(numbers))
         touches = self._met(relative, self.proof.last_position)
-        return Conditional(found._replace(offset=offset), touches)
+        return Judged("time-index-entry", message, touches, [time, time + 1], offset)
 
     def touches(self, value: int) -> RestsOn:
         """An offset, as the entry has it."""

@@ -154,8 +154,10 @@ class TransactionIndexCheck:
                 f"Entry {slot.slot} names producer {entry.producer_id}; the ABORT marker at "
                 f"offset {ended.offset:,} is producer {ended.producer_id}'s."
             )
-            code, ids = "transaction-index-marker", (ended.producer_id, entry.producer_id)
-            self._add(segment, slot, ended, code, *ids, message, ended.offset)
+            self._add(
+                "transaction-index-marker", segment, slot, ended, ended.offset,
+                expected=ended.producer_id, actual=entry.producer_id, message=message,
+            )  # fmt: skip
         elif self._first_is_wrong(entry.first_offset, ended):
             expected = ended.first_offset if ended.first_offset >= 0 else None
             begins = "has no batch" if expected is None else f"begins at {expected:,}"
@@ -164,8 +166,10 @@ class TransactionIndexCheck:
                 f"at offset {ended.offset:,}, begins at {entry.first_offset:,}; in the log it "
                 f"{begins}."
             )
-            code, firsts = "transaction-index-first-offset", (expected, entry.first_offset)
-            self._add(segment, slot, ended, code, *firsts, message, ended.first_offset)
+            self._add(
+                "transaction-index-first-offset", segment, slot, ended, ended.first_offset,
+                expected=expected, actual=entry.first_offset, message=message,
+            )  # fmt: skip
         elif self._stable_is_wrong(entry.last_stable_offset, ended):
             if entry.last_stable_offset <= ended.offset + 1 or ended.others:
                 self._add_stable(segment, slot, ended)
@@ -204,32 +208,25 @@ class TransactionIndexCheck:
             f"{ended.producer_id}'s transaction was aborted at offset {ended.offset:,}; by the "
             f"log it was all below {expected:,}."
         )
-        code = "transaction-index-stable-offset"
-        self._add(segment, slot, ended, code, expected, actual, message, expected)
+        self._add(
+            "transaction-index-stable-offset", segment, slot, ended, expected,
+            expected=expected, actual=actual, message=message,
+        )  # fmt: skip
 
     def _add(
         self,
+        code: str,
         segment: SegmentScan,
         slot: _Slot,
         ended: Ended,
-        code: str,
-        expected: int | None,
-        actual: int,
-        message: str,
         rests_on: int,
+        **about: Unpack[About],
     ) -> None:
         """Note a wrong entry, which rests on the log from `rests_on` to the marker."""
         if len(self._wrong) >= _KEPT:
             return
-        told = self._finding(
-            code,
-            segment,
-            slot.slot,
-            offset=ended.offset,
-            expected=expected,
-            actual=actual,
-            message=message + self._doubt,
-        )
+        about["offset"], about["message"] = ended.offset, f"{about['message']}{self._doubt}"
+        told = self._finding(code, segment, slot.slot, **about)
         low = ended.offset if rests_on < 0 else min(rests_on, ended.offset)
         touches = RestsOn(segment.base_offset, ended.position, None, low, ended.offset + 1)
         self._wrong.append(Conditional(told, touches))

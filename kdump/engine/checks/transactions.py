@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import at_batch
+from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
 from kdump.record import control
 
@@ -55,16 +55,8 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         message = f"A transaction marker's batch holds {actual} records; only the first counts."
     else:
         return None
-    told = at_batch(
-        code,
-        segment.place,
-        batches,
-        row,
-        offset=batches.base_offset(row),
-        expected=expected,
-        actual=actual,
-        message=message,
-    )
+    batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)
+    told = batch.finding(code, offset=offset, expected=expected, actual=actual, message=message)
     position = batches.position(row)
     end = position + batches.size_bytes(row)
     return Conditional(told, RestsOn(segment.place.segment, position, end))

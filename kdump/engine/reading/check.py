@@ -22,6 +22,7 @@ in a range that another finding has already declared bad, the suspect only follo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -79,7 +80,7 @@ class Check:
 
     def __init__(self, partition: PartitionScan) -> None:
         self.partition = partition
-        self.not_checked: dict[str, int] = {}
+        self.not_checked: Counter[str] = Counter()
 
     def begin(self, segment: SegmentScan) -> Reports:
         """Take up a segment."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar, Unpack
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 from kdump.engine.reading.being_written import is_being_written
 from kdump.errors import KdumpError
@@ -47,18 +47,19 @@ def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
     return error if places.lexists(place.path) else at_place("file-vanished", place)
 
 
-def at_batch(
-    code: str, place: Place, batches: RecordBatches, row: int, **about: Unpack[About]
-) -> Finding:
-    """Make a finding about a batch; where nothing else is said, its last offset names it."""
-    about.setdefault("offset", batches.last_offset(row))
-    return at_place(
-        code,
-        place,
-        position=batches.position(row),
-        size_bytes=batches.size_bytes(row),
-        **about,  # type: ignore[misc]
-    )
+class BatchAt(NamedTuple):
+    """One batch among others, and the log it lies in."""
+
+    place: Place
+    batches: RecordBatches
+    row: int
+
+    def finding(self, code: str, **about: Unpack[About]) -> Finding:
+        """Make a finding about it; where nothing else is said, its last offset names it."""
+        about.setdefault("offset", self.batches.last_offset(self.row))
+        about["position"] = self.batches.position(self.row)
+        about["size_bytes"] = self.batches.size_bytes(self.row)
+        return at_place(code, self.place, **about)
 
 
 def first_offset(run: Run, row: int, limit: int) -> int:
@@ -269,11 +270,8 @@ def flag_findings(
         ):
             if wrong and (admitted is None or admitted[row]):
                 offset = last if 0 <= last < end else last_offset + 1
-                found.append(
-                    at_batch(
-                        code, place, batches, row, offset=offset, expected=expected, actual=actual
-                    )
-                )
+                batch = BatchAt(place, batches, row)
+                found.append(batch.finding(code, offset=offset, expected=expected, actual=actual))
         if not past_end:
             last_offset = max(first, last)
     return found
@@ -299,4 +297,5 @@ def decode_finding(
     elif detail:
         message = detail
     expected = count if count >= 0 else None  # a wrapper's header does not say
-    return at_batch(code, place, batches, row, expected=expected, actual=word, message=message)
+    batch = BatchAt(place, batches, row)
+    return batch.finding(code, expected=expected, actual=word, message=message)

@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 
 _ROWS_KEPT = 10_000  # of one partition
 _EPOCHS_KEPT = 200_000
+_MEMBERS = {
+    GAP: "gaps",
+    DUPLICATE: "duplicates",
+    REMOVED: "removed",
+    EXPIRED: "expired",
+    RESTARTED: "restarted",
+}
 
 
 class SequenceSums(NamedTuple):
@@ -105,39 +112,24 @@ class SequenceCheck(Check):
             is_repeat=partial(is_repeat, expiration_ms=self._expiration_ms)
         )
         self._followed = partition.target.topic not in COORDINATED
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter(partitions=1)  # by the members of the sums
         self._epochs: set[tuple[int, int]] = set()
-        self._batches = self._with_sequences = 0
-        self._missing = self._repeated = self._not_listed = 0
-        self._damaged = False
 
     def sums(self) -> SequenceSums:
         """What this partition adds to the summary."""
         states = self._states
         lost_sight = states.dropped or states.overflowed or len(self._epochs) >= _EPOCHS_KEPT
-        counts = self._counts
         return SequenceSums(
-            partitions=1,
+            **self._counts,
             producers=len({producer_id for producer_id, _ in self._epochs}),
             epochs=len(self._epochs),
-            batches=self._batches,
-            batches_with_sequences=self._with_sequences,
-            gaps=counts[GAP],
-            missing_count=self._missing,
-            duplicates=counts[DUPLICATE],
-            repeated_count=self._repeated,
-            removed=counts[REMOVED],
-            expired=counts[EXPIRED],
-            restarted=counts[RESTARTED],
-            rows_not_listed=self._not_listed,
-            partitions_damaged=int(self._damaged),
             partitions_of_coordinators=int(not self._followed),
             partitions_not_followed=int(lost_sight),
         )
 
     def run(self, segment: SegmentScan, run: Run | Oversize) -> None:
         """Follow the producers of a run; batches out of order have some other place in truth."""
-        self._batches += run.batches.count
+        self._counts["batches"] += run.batches.count
         if not self._followed:
             return
         self._count_producers(run.batches)
@@ -162,7 +154,7 @@ class SequenceCheck(Check):
 
     def _forget(self) -> None:
         self._states.forget()
-        self._damaged = True
+        self._counts["partitions_damaged"] = 1
 
     def _count_producers(self, batches: RecordBatches) -> None:
         if no_producers(batches, 0, batches.count):
@@ -170,7 +162,7 @@ class SequenceCheck(Check):
         ids, epochs, numbers = (
             batches.producer_ids, batches.producer_epochs, batches.base_sequences
         )  # fmt: skip
-        self._with_sequences += sum(map((-1).__lt__, numbers))
+        self._counts["batches_with_sequences"] += sum(map((-1).__lt__, numbers))
         if len(self._epochs) < _EPOCHS_KEPT:
             pairs = zip(ids, epochs, numbers, strict=True)
             self._epochs |= {(one, epoch) for one, epoch, number in pairs if number >= 0}
@@ -182,15 +174,15 @@ class SequenceCheck(Check):
 
     def _unjoined(self, segment: SegmentScan, batches: RecordBatches, event: Unjoined) -> None:
         kind = judge(event, batches, self._expiration_ms)
-        self._counts[kind] += 1
+        self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
-            self._missing += ahead(event)
+            self._counts["missing_count"] += ahead(event)
         elif kind == DUPLICATE:
-            self._repeated += repeated(event, batches)
+            self._counts["repeated_count"] += repeated(event, batches)
         elif not self._explained:
             return
         if len(self.rows) >= _ROWS_KEPT:
-            self._not_listed += 1
+            self._counts["rows_not_listed"] += 1
             return
         self.rows.append(_row(segment, batches, event, kind))
 

@@ -8,6 +8,7 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -138,15 +139,14 @@ def checks_of(partition: PartitionScan) -> list[Check]:
 def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
     logs = [*partition.segments, *partition.snapshots]
     compressed = old.wrappers + sum(log.compressed for log in logs)
-    not_checked = {
-        "compressed_batches": 0 if partition.deep else compressed,
-        "segments_not_read": sum(
+    not_checked = Counter(
+        compressed_batches=0 if partition.deep else compressed,
+        segments_not_read=sum(
             not log.complete and log.base_offset not in partition.left_out for log in logs
         ),
-    }
+    )
     for check in checks:
-        for what, count in check.not_checked.items():
-            not_checked[what] = not_checked.get(what, 0) + count
+        not_checked.update(check.not_checked)
     return Counts(
         old.segments + sum(log.complete for log in partition.segments),
         old.batches + sum(log.batches for log in logs),
