@@ -257,8 +257,6 @@ def stopped_cleanly(partition: PartitionScan) -> bool:
 
 
 def _entry(batches: RecordBatches, row: int) -> _Entry:
-    last = batches.last_offset(row)
-    wrapper = bool(batches.flags_of(row) & c.WRAPPER)
-    first = last if wrapper else batches.base_offset(row)
-    position, size_bytes = batches.position(row), batches.size_bytes(row)
-    return _Entry(position, size_bytes, first, last, wrapper)
+    first, last = batches.known_offset(row), batches.last_offset(row)
+    place = (batches.position(row), batches.size_bytes(row))
+    return _Entry(*place, first, last, batches.is_wrapper(row))

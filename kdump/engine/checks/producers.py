@@ -72,8 +72,7 @@ class Producers(Check):
                 continue
             self._forget(0)
             batches = part.batches
-            last = batches.count - 1
-            behind = batches.position(last) + batches.size_bytes(last)
+            behind = batches.end_position(batches.count - 1)
             self._index.unknown(segment, batches.position(0), behind)
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Reports:
@@ -193,7 +192,7 @@ def _suspect(
 ) -> Conditional:
     """A finding about a batch, which rests on the log from an earlier offset on."""
     offset, position = batches.base_offset(row), batches.position(row)
-    end = position + batches.size_bytes(row)
+    end = batches.end_position(row)
     about["offset"] = offset
     told = BatchAt(segment.place, batches, row).finding(code, **about)
     low = min(max(rests_on, 0), offset)

@@ -129,7 +129,7 @@ class Records(Check):
             if piece.reason not in (reasons.END, reasons.FULL):
                 self._state[0] = -1
                 yield from self._undecodable(batch, piece.reason, piece.detail, decoded)
-        if batches.flags_of(row) & c.WRAPPER:
+        if batches.is_wrapper(row):
             segment.opened(decoded)
             before = batches.last_offset(row - 1) if row else segment.last_offset
             if first is not None and 0 <= first <= before < batches.last_offset(row):
@@ -172,7 +172,7 @@ class Records(Check):
         elif not batches.flags_of(row) & c.DELTA_COUNT:  # else reported already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
-            elif batches.flags_of(row) & c.WRAPPER:
+            elif batches.is_wrapper(row):
                 return  # then its last message is another, or they do not rise
             else:
                 message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."

@@ -57,9 +57,8 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         return None
     batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)
     told = batch.finding(code, offset=offset, expected=expected, actual=actual, message=message)
-    position = batches.position(row)
-    end = position + batches.size_bytes(row)
-    return Conditional(told, RestsOn(segment.place.segment, position, end))
+    touches = RestsOn(segment.place.segment, batches.position(row), batches.end_position(row))
+    return Conditional(told, touches)
 
 
 _PROBLEMS = {

@@ -159,8 +159,7 @@ class _Going:
                 self._position = 0
             self._path = chunk.place.path
         batches = chunk.batches
-        last = batches.count - 1
-        position = batches.position(last) + batches.size_bytes(last)
+        position = batches.end_position(batches.count - 1)
         done = min(max(position - self._position, 0), self._left)
         if done:
             self._position = position
