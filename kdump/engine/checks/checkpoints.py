@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.files import first_and_more
-from kdump.engine.checks.survey import read_small
+from kdump.engine.checks.survey import PartitionFacts, read_small
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
@@ -21,7 +21,6 @@ from kdump.storage import checkpoints, names, places
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.survey import PartitionFacts
     from kdump.storage.log_dir import LogDir
 
 _ALL = (
@@ -74,8 +73,15 @@ def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Ite
 
 
 def was_stopped_cleanly(directory: LogDir) -> bool:
-    """Whether the mark of a clean stop is there; being there is all that counts (X6)."""
-    return any(os.path.basename(path) == names.CLEAN_SHUTDOWN for path in directory.files)
+    """Whether the mark of a clean stop is there; being there is all that counts (X6).
+
+    Nobody is writing then, and nothing is preallocated. A broker that starts takes the mark away,
+    which the listing of the directory may not know yet.
+    """
+    return any(
+        os.path.basename(path) == names.CLEAN_SHUTDOWN and places.lexists(path)
+        for path in directory.files
+    )
 
 
 def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[Finding]:

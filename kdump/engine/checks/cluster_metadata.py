@@ -7,7 +7,7 @@ between is missing may anything be said of what the log does not know.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -17,6 +17,7 @@ from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
 from kdump.record.metadata_records import (
     BrokerRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
@@ -28,9 +29,6 @@ from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.record.metadata_records import MetadataRecord
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 

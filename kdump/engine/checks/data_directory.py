@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import first_and_more, unknown_files
-from kdump.engine.checks.survey import read_properties
+from kdump.engine.checks.survey import PartitionFacts, read_properties
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
@@ -17,7 +17,6 @@ from kdump.storage import names, places, properties
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.survey import PartitionFacts
     from kdump.storage.log_dir import LogDir
 
 _EXPECTED = frozenset(

@@ -6,16 +6,13 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
-from kdump.engine.checks.answers import HARMLESS
-from kdump.engine.checks.proof import TRIES, most_harmful_first
-from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.checks.answers import HARMLESS, Answers, Wrong
+from kdump.engine.checks.proof import TRIES, BadEntry, Proof, most_harmful_first
+from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.index_file import IndexFile
-    from kdump.engine.checks.proof import BadEntry, Proof
-    from kdump.engine.reading.check import Reported
     from kdump.findings.finding import About, Finding
 
 

@@ -19,12 +19,11 @@ from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import About, Finding
 from kdump.storage import names, places
-from kdump.storage.names import Kind
+from kdump.storage.names import FileName, Kind
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.rows import Place
-    from kdump.storage.names import FileName
 
 _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LEADER_EPOCHS,

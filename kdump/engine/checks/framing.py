@@ -6,11 +6,11 @@ known only at the next sound batch, so a gap is held until then.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
 from kdump.engine.reading.damage import (
@@ -24,16 +24,13 @@ from kdump.engine.reading.damage import (
 )
 from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
-from kdump.storage import places
-from kdump.storage.names import CLEAN_SHUTDOWN
-from kdump.storage.offsets import Offsets
+from kdump.storage.offsets import Offsets, Released
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Run
-    from kdump.storage.offsets import Released
 
 
 _MISPLACED = 16  # batches out of order that wait at one time
@@ -95,11 +92,13 @@ class Framing(Check):
             yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
+        directory = self.partition.directory
         for one in released:
             if segment.source is None:
                 return
             # Only at its end does it matter whether a log is written.
-            active = segment.active and one.gap.to_end and not stopped_cleanly(self.partition)
+            at_end = segment.active and one.gap.to_end
+            active = at_end and not (directory and was_stopped_cleanly(directory))
             code = gap_code(one.gap, segment.source, active=active)
             self._gaps[code] += 1
             if self._gaps[code] > FINDINGS_A_CODE:
@@ -242,18 +241,6 @@ class _Order:
             actual=entry.first,
             message=message,
         )
-
-
-def stopped_cleanly(partition: PartitionScan) -> bool:
-    """Whether a clean shutdown left its mark: nobody is writing, and nothing is preallocated.
-
-    A broker that starts takes the mark away, which the listing of the directory may not know yet.
-    """
-    directory = partition.directory
-    return directory is not None and any(
-        os.path.basename(path) == CLEAN_SHUTDOWN and places.lexists(path)
-        for path in directory.files
-    )
 
 
 def _entry(batches: RecordBatches, row: int) -> _Entry:

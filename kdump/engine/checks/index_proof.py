@@ -19,14 +19,13 @@ from kdump.engine.checks.index_file import IndexFile
 from kdump.engine.checks.offset_index import Spacing, offset_index_reports
 from kdump.engine.checks.proof import Proof
 from kdump.engine.checks.time_index import TimeIndexes
-from kdump.engine.reading.check import Check, Conditional, RestsOn
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches

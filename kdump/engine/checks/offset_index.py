@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.entry_reports import EntryReports, Judged
-from kdump.engine.reading.check import RestsOn
+from kdump.engine.reading.check import Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
@@ -15,7 +15,6 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers, Wrong
     from kdump.engine.checks.proof import BadEntry, Proof
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.findings.finding import Finding
 

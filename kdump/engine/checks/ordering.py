@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.record.frames import Run
+from kdump.record.frames import Oversize, Run
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Oversize
 
 
 def in_order(segment: SegmentScan, batches: RecordBatches) -> bool:

@@ -16,14 +16,18 @@ from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.names import Retirement
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, sound_snapshot
+from kdump.storage.producer_snapshot import (
+    SIZE_LIMIT,
+    ProducerSnapshot,
+    ProducerState,
+    sound_snapshot,
+)
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.findings.finding import About, Finding
-    from kdump.storage.producer_snapshot import ProducerState
 
 
 class SnapshotCheck:

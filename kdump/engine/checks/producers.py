@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_state import (
     Ended,
+    Event,
     Mixed,
     Opened,
     ProducerStates,
@@ -27,7 +28,6 @@ from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Event
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import About
     from kdump.kernels.columns import RecordBatches

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.reading.check import Check, Conditional, RestsOn
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import cluster_metadata
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
-from kdump.engine.checks.survey import read_properties
+from kdump.engine.checks.survey import PartitionFacts, read_properties
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.rows import Place
@@ -24,7 +24,6 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
     from kdump.engine.checks.data_directory import Member
-    from kdump.engine.checks.survey import PartitionFacts
     from kdump.findings.finding import Finding
 
 SETTLED_MS = 60_000

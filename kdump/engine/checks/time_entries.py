@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.entry_reports import EntryReports, Judged
-from kdump.engine.reading.check import RestsOn
+from kdump.engine.reading.check import Reported, RestsOn
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Wrong
     from kdump.engine.checks.proof import BadEntry
-    from kdump.engine.reading.check import Reported
     from kdump.findings.finding import Finding
 
 

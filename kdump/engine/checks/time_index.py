@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
-from kdump.engine.reading.check import Conditional
+from kdump.engine.reading.check import Conditional, Reported
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.local_log import LocalLog
@@ -21,7 +21,6 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers
     from kdump.engine.checks.proof import Proof
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir

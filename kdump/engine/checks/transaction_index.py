@@ -22,12 +22,11 @@ from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.transaction_index import TransactionIndex
+from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Ended, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-    from kdump.storage.transaction_index import AbortedTransaction
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong
 _KEPT = 1000  # of each kind of mismatch in one segment; the rest is counted

@@ -12,7 +12,7 @@ from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_parts
 from kdump.engine.reading.check import Check
-from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import (
     COORDINATED,
@@ -27,16 +27,14 @@ from kdump.engine.reading.sequence_rules import (
     judge,
     repeated,
 )
-from kdump.findings.finding import CATALOGUE
+from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Row
 from kdump.record.batch import last_sequence
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.engine.work.pace import Pace
     from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
     from kdump.storage.targets import Target
@@ -81,10 +79,18 @@ class SequenceSums(NamedTuple):
         return SequenceSums(*map(sum, zip(self, other, strict=True)))
 
 
+class Followed(NamedTuple):
+    """What came of one partition: rows, findings and errors met on the way, sums."""
+
+    rows: tuple[Row, ...] = ()
+    told: tuple[Finding | KdumpError, ...] = ()
+    sums: SequenceSums = SequenceSums()
+
+
 def follow(
     target: Target, settings: Settings, *, segment: int | None, explained: bool, pace: Pace
-) -> tuple[tuple[Row, ...], tuple[Finding | KdumpError, ...], SequenceSums]:
-    """Read a partition, or one segment of it; return rows, findings and errors, and sums.
+) -> Followed:
+    """Read a partition, or one segment of it.
 
     `explained`: rows also for what has an innocent explanation.
     """
@@ -97,7 +103,7 @@ def follow(
     )
     check = SequenceCheck(partition, explained=explained)
     findings = fold(scan(partition, [Framing(partition), check]))
-    return tuple(check.rows), (*findings, *partition.errors), check.sums()
+    return Followed(tuple(check.rows), (*findings, *partition.errors), check.sums())
 
 
 class SequenceCheck(Check):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.reading.damage import unread
-from kdump.engine.sequences.check import SequenceSums, follow
+from kdump.engine.sequences.check import Followed, SequenceSums, follow
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError
@@ -45,14 +45,6 @@ class Item(NamedTuple):
     partition: int | None
     segment: int | None
     bytes: int
-
-
-class Followed(NamedTuple):
-    """What came of one partition: rows, findings and errors met on the way, sums."""
-
-    rows: tuple[Row, ...] = ()
-    told: tuple[Finding | KdumpError, ...] = ()
-    sums: SequenceSums = SequenceSums()
 
 
 def sequences(
@@ -123,6 +115,4 @@ def follow_item(
         place = Place(item.topic, item.partition, None, item.path)
         return Followed(told=(unread(error, place),))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
-    return Followed(
-        *follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)
-    )
+    return follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.verify.results import Counts, FindingCounts
+from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.findings.rows import Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
     from kdump.engine.verify.items import Item
-    from kdump.engine.verify.results import Result
     from kdump.findings.finding import Finding
     from kdump.storage.about import DirectoryFacts
 

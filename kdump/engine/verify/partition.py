@@ -25,9 +25,11 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.recheck import Listing, listing_of, settled
+from kdump.engine.verify.results import Counts, Result
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
@@ -35,13 +37,10 @@ if TYPE_CHECKING:
     from kdump.engine.reading.background_source import Pace
     from kdump.engine.reading.check import Check, Reported
     from kdump.engine.reading.header_columns import PackedHeaders
-    from kdump.engine.reading.partition_scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
-from kdump.engine.verify.options import VerifyOptions
-from kdump.engine.verify.results import Counts, Result
 
 
 def verify_partition(

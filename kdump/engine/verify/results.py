@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError
-from kdump.findings.finding import Severity
+from kdump.findings.finding import Finding, Severity
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 

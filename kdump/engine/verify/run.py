@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.broker.settings import read_settings
+from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.node import check_directories, surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
@@ -16,7 +16,7 @@ from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
@@ -30,12 +30,10 @@ from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, data_directories
 
 if TYPE_CHECKING:
-    from kdump.broker.settings import Settings
     from kdump.engine.checks.survey import PartitionFacts
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
-    from kdump.engine.work.pace import Pace
 
 
 def verify(
