@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.files import first_and_more
@@ -142,9 +143,9 @@ def _order(
     if beyond and not one.still_holds():
         return
     if proofs:
-        yield _lost(one, max(proofs, key=_offset_of), end)
+        yield _lost(one, max(proofs, key=itemgetter(0)), end)
     elif beyond:
-        yield _beyond(directory, one, max(beyond, key=_offset_of), end)
+        yield _beyond(directory, one, max(beyond, key=itemgetter(0)), end)
     cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
     start = max(one.base_offset or 0, found.get(names.LOG_START_CHECKPOINT, {}).get(key, 0))
     if cleaned is not None and not beyond and not start <= cleaned <= end:
@@ -156,10 +157,6 @@ def _order(
             expected=f"{start}-{end}",
             actual=cleaned,
         )
-
-
-def _offset_of(item: tuple[int, str]) -> int:
-    return item[0]
 
 
 def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:

@@ -6,7 +6,6 @@ between is missing may anything be said of what the log does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump.errors import PathError
@@ -196,17 +195,11 @@ def _replay_batch(
     for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
         if state is not None and piece.reason not in (reasons.END, reasons.FULL):
             state.complete = False
-        for offset, time_ms, key, value in _records(piece.data, piece.records):
+        records, data = piece.records, piece.data
+        for number, offset in enumerate(records.offsets):
             if is_control:
-                kinds.add(control.control_type(key))
+                kinds.add(control.control_type(records.key(data, number)))
             elif state is not None and (from_offset is None or offset >= from_offset):
-                state.add(metadata_records.parse(value), time_ms)
+                record = metadata_records.parse(records.payload(data, number))
+                state.add(record, records.timestamp(number))
     return kinds
-
-
-def _records(
-    data: bytes | bytearray | memoryview, records: c.DecodedRecords
-) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
-    for row in range(records.count):
-        key, value = records.key(data, row), records.payload(data, row)
-        yield records.offset(row), records.timestamp(row), key, value

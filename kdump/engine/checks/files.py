@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
-from kdump.engine.checks.missing_segments import Covered, Seen, has_log, holes
+from kdump.engine.checks.missing_segments import Covered, has_log, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
@@ -22,7 +22,6 @@ from kdump.storage import names, places
 from kdump.storage.names import FileName, Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.rows import Place
 
 _EXPECTED = names.SEGMENT_KINDS | {
@@ -53,37 +52,6 @@ _RETIRED = {
 class Files(Check):
     """Looks at the names in a partition's directory, and at holes between its segments."""
 
-    def __init__(self, partition: PartitionScan) -> None:
-        super().__init__(partition)
-        self._seen: list[Seen] = []
-
-    def finish(self, segment: SegmentScan) -> None:
-        """Note what a segment holds."""
-        whole = segment.complete
-        self._seen.append(
-            Seen(
-                segment.place,
-                segment.base_offset,
-                segment.end_position,
-                segment.last_offset + 1 if whole else None,
-                self._contiguous(segment) if whole else None,
-                bool(segment.gaps and segment.gaps[-1].to_end),
-            )
-        )
-
-    def skip(self, segment: SegmentScan) -> None:
-        """A segment of which nothing is known."""
-        self._seen.append(Seen(segment.place, segment.base_offset, 0, None, None))
-
-    def _contiguous(self, segment: SegmentScan) -> bool | None:
-        first = segment.first
-        if first is None:
-            return True
-        if segment.wrappers or segment.gaps:
-            return None
-        offsets = segment.last_offset + 1 - segment.base_offset
-        return first.base_offset == segment.base_offset and segment.records_count == offsets
-
     def end(self) -> Iterator[Finding]:
         """Look at the directory as a whole."""
         if not self.partition.target.whole:
@@ -97,7 +65,7 @@ class Files(Check):
         yield from self._leftovers()
         covered: list[Covered] = []
         yield from swaps(self.partition, covered)
-        yield from self._orphans(list(holes(self.partition, self._seen, covered)))
+        yield from self._orphans(list(holes(self.partition, covered)))
         yield from self._listing()
 
     def _misnamed(self) -> Iterator[Finding]:
@@ -107,7 +75,7 @@ class Files(Check):
                 if os.path.basename(path) == names.file_name(kind, segment.base_offset):
                     continue
                 yield at_place(
-                    "log-name" if kind is Kind.LOG and _size(path) else "file-name",
+                    "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
                     self.partition.place._replace(segment=segment.base_offset, path=path),
                     expected=names.file_name(kind, segment.base_offset),
                     actual=os.path.basename(path),
@@ -206,10 +174,3 @@ def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
 
 def _is_expected(name: FileName) -> bool:
     return name.kind in _EXPECTED or (name.retired and name.suffix != names.SWAP)
-
-
-def _size(path: str) -> int:
-    try:
-        return places.getsize(path)
-    except OSError:
-        return 0

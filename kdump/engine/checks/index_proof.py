@@ -91,8 +91,7 @@ class IndexProof(Check):
             return
         if not segment.complete:
             return
-        torn = bool(segment.gaps) and segment.gaps[-1].to_end
-        if not torn and proof.log_is_short():
+        if segment.tail is None and proof.log_is_short():
             yield _log_too_short(proof)
         with Answers(segment, self.partition.limit) as answers:
             yield from offset_index_reports(proof, answers)

@@ -7,7 +7,7 @@ have been others then, and a follower stores what it is sent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import BatchAt
@@ -37,13 +37,6 @@ class _Tally:
             self.first = BatchAt(place, batches.slice(row, row + 1), 0)
 
 
-class _Times(NamedTuple):
-    """When the records of a segment can have been appended, by the times of files, in ms."""
-
-    not_before_ms: int | None
-    not_after_ms: int
-
-
 class Limits(Check):
     """Counts what exceeds stated limits, and reports each kind once a partition."""
 
@@ -60,14 +53,16 @@ class Limits(Check):
         times = {"timestamp_before_max_ms", "timestamp_after_max_ms"}
         self._timed = partition.deep and bool(times & settings.stated) and not internal
         self._large, self._early, self._late = _Tally(), _Tally(), _Tally()
-        self._times = _Times(None, 0)
+        # When the records of a segment can have been appended, by the times of files.
+        self._not_before_ms: int | None = None
+        self._not_after_ms = 0
         self._sealed_ms: int | None = None  # last change of the segment before
 
     def begin(self, segment: SegmentScan) -> None:
         """Note when a segment can have been written."""
         if self._timed and segment.source is not None:
             changed_ms = segment.source.status().st_mtime_ns // 1_000_000
-            self._times = _Times(self._sealed_ms, changed_ms)
+            self._not_before_ms, self._not_after_ms = self._sealed_ms, changed_ms
             self._sealed_ms = changed_ms
 
     def skip(self, segment: SegmentScan) -> None:
@@ -85,18 +80,18 @@ class Limits(Check):
             self._look_at_times(place, batches)
 
     def _look_at_times(self, place: Place, batches: RecordBatches) -> None:
-        after_ms = self._times.not_after_ms + self._after_ms
+        after_ms = self._not_after_ms + self._after_ms
         if max(batches.max_timestamps) > after_ms:
             for row, time_ms in enumerate(batches.max_timestamps):
                 if time_ms > after_ms and _is_create_time(batches, row):
-                    self._late.add(place, batches, row, time_ms - self._times.not_after_ms)
-        if self._times.not_before_ms is None:
+                    self._late.add(place, batches, row, time_ms - self._not_after_ms)
+        if self._not_before_ms is None:
             return
-        before_ms = self._times.not_before_ms - self._before_ms
+        before_ms = self._not_before_ms - self._before_ms
         if min(batches.base_timestamps) < before_ms:
             for row, time_ms in enumerate(batches.base_timestamps):
                 if 0 <= time_ms < before_ms and _is_create_time(batches, row):
-                    self._early.add(place, batches, row, self._times.not_before_ms - time_ms)
+                    self._early.add(place, batches, row, self._not_before_ms - time_ms)
 
     def end(self) -> Iterator[Finding]:
         """Tell of each kind once."""

@@ -75,9 +75,8 @@ def open_transactions(
             actual=producer.since_ms,
             message=message,
         )
-        if newest.gaps and newest.gaps[-1].to_end and not hangs:
+        if (tail := newest.tail) is not None and not hangs:
             # The marker may have been in what broke off.
-            tail = newest.gaps[-1]
             yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
         else:
             yield told

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.check import Check
@@ -98,40 +99,13 @@ class Rolling(Check):
         directory, target = partition.directory, partition.target
         cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
         self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
-        self._sealed: Sealed | None = None  # the segment before, where all of it is known
-        self._next_offset = 0
-
-    def finish(self, segment: SegmentScan) -> None:
-        """Explain the segment before, and keep what this one held."""
-        first = segment.first
-        if self._sealed is not None and first is not None:
-            incoming = Incoming(
-                first.size_bytes,
-                segment.end_position,
-                first.max_timestamp,
-                first.last_offset,
-            )
-            if self._sealed.base_offset < self._cleaned:
-                self.rolled.append(Rolled(self._sealed.base_offset, COMPACTED))
-            elif first.flags & c.WRAPPER or first.base_offset == self._next_offset:
-                self.rolled.append(explain(self._sealed, incoming, self.settings))
-        self._sealed = None
-        self._next_offset = segment.last_offset + 1
-        if segment.complete and not segment.gaps and first is not None:
-            self._sealed = Sealed(
-                segment.base_offset,
-                segment.end_position,
-                first.max_timestamp,
-                _entries(segment, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
-                _entries(segment, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
-            )
-
-    def skip(self, segment: SegmentScan) -> None:
-        """Forget the segment before."""
-        self._sealed = None
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""
+        for one, following in pairwise(self.partition.segments):
+            rolled = self._explained(one, following)
+            if rolled is not None:
+                self.rolled.append(rolled)
         unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
         if not unexplained or "segment_bytes" not in self.settings.stated:
             return
@@ -147,15 +121,30 @@ class Rolling(Check):
             f"setting that was stated asked for it ({told}): the topic may have its own.",
         )
 
+    def _explained(self, one: SegmentScan, following: SegmentScan) -> Rolled | None:
+        """Say which rule ended a segment; None where not all of it is known, or what follows."""
+        first, behind = one.first, following.first
+        if not one.complete or one.gaps or first is None or behind is None:
+            return None
+        if one.base_offset < self._cleaned:
+            return Rolled(one.base_offset, COMPACTED)
+        if not behind.flags & c.WRAPPER and behind.base_offset != one.next_offset:
+            return None
+        sealed = Sealed(
+            one.base_offset,
+            one.end_position,
+            first.max_timestamp,
+            _entries(one, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
+            _entries(one, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
+        )
+        held = following.end_position
+        incoming = Incoming(behind.size_bytes, held, behind.max_timestamp, behind.last_offset)
+        return explain(sealed, incoming, self.settings)
+
     def _place(self, base_offset: int) -> Place:
         return next(one.place for one in self.partition.segments if one.base_offset == base_offset)
 
 
 def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:
     path = segment.segment.files.get(kind)
-    if path is None:
-        return 0
-    try:
-        return places.getsize(path) // entry_bytes
-    except OSError:
-        return 0
+    return 0 if path is None else places.planned_size(path) // entry_bytes

@@ -101,7 +101,7 @@ class Survey(Check):
     def finish(self, segment: SegmentScan) -> None:
         """Note where the newest segment ends."""
         if segment.active and segment.complete:
-            self._next_offset = segment.last_offset + 1
+            self._next_offset = segment.next_offset
             if segment.source is not None:
                 self._newest = (segment.path, segment.source.size)
 

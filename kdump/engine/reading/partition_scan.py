@@ -93,6 +93,16 @@ class SegmentScan:
             pass
 
     @property
+    def next_offset(self) -> int | None:
+        """The offset behind the last batch; None where the log was not read to its end."""
+        return self.last_offset + 1 if self.complete else None
+
+    @property
+    def tail(self) -> Gap | None:
+        """What the log ends in, where that is no batch: it has a finding of its own."""
+        return self.gaps[-1] if self.gaps and self.gaps[-1].to_end else None
+
+    @property
     def is_snapshot(self) -> bool:
         """Whether this is a metadata snapshot, no segment."""
         return self.place.segment is None
