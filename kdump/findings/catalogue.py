@@ -6,13 +6,52 @@ means for readers, and what to do next. The manual page is held to this list by 
 
 from __future__ import annotations
 
+from functools import partial
+
 from kdump.findings.code import Code, Extent, Hides, Misplaced, Severity, Show
 
-_N, _R, _D = Severity.NOTE, Severity.REBUILD, Severity.DAMAGE
+_note = partial(Code, Severity.NOTE)
+_rebuild = partial(Code, Severity.REBUILD)
+_damage = partial(Code, Severity.DAMAGE)
+
+
+def _unframed(gap: str, sentence: str, show: Show) -> Code:
+    """Make the entry of bytes behind which nothing can be framed."""
+    return _damage(
+        sentence,
+        "Consumers go on where a broker serves them again, which the finding says; recover the "
+        "range from a replica.",
+        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
+        show=show,
+        hides=Hides.BATCHES,
+        gap=gap,
+    )
+
+
+_BY_REINDEX = {
+    "index": "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
+    "timeindex": "Rebuild it with kdump reindex --only timeindex, or let the broker recover the "
+    "segment.",
+    "txnindex": "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
+    "leader-epochs": "Rebuild it with kdump reindex --only leader-epochs.",
+}
+
+
+def _by_reindex(only: str, sentence: str, meaning: str) -> Code:
+    """Make the entry of a file beside the log that `reindex --only` rebuilds."""
+    show = Show.HEX if only in ("index", "timeindex") else Show.ENTRIES
+    return _rebuild(sentence, _BY_REINDEX[only], meaning, show=show, reindex=only)
+
+
+def _dropped(sentence: str) -> Code:
+    """Make the entry of a producer snapshot that brokers do not believe."""
+    remedy = "The broker deletes it at the next start and rebuilds it from the log."
+    meaning = "None for readers; a start that needs it reads more of the log."
+    return _rebuild(sentence, remedy, meaning, show=Show.ENTRIES)
+
 
 CATALOGUE: dict[str, Code] = {
-    "crc-mismatch": Code(
-        _D,
+    "crc-mismatch": _damage(
         "The stored checksum of a batch is not the checksum of its bytes.",
         "Look at the batch with dump --hex; consumers go on where a broker serves them again, "
         "which the finding says.",
@@ -21,37 +60,22 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
         gap="crc-mismatch",
     ),
-    "batch-length": Code(
-        _D,
+    "batch-length": _unframed(
+        "length-too-small",
         "A length field is below the smallest message, so nothing behind it can be framed.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        show=Show.RAW,
-        hides=Hides.BATCHES,
-        gap="length-too-small",
+        Show.RAW,
     ),
-    "batch-cut-short": Code(
-        _D,
+    "batch-cut-short": _unframed(
+        "cut-short",
         "A batch says it is longer than the bytes that are left, and valid batches follow it.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        show=Show.RAW,
-        hides=Hides.BATCHES,
-        gap="cut-short",
+        Show.RAW,
     ),
-    "batch-too-small": Code(
-        _D,
+    "batch-too-small": _unframed(
+        "batch-too-small",
         "A batch is shorter than its own header.",
-        "Consumers go on where a broker serves them again, which the finding says; recover the "
-        "range from a replica.",
-        "No reader gets past this place by itself, and recovery of the segment cuts the log here.",
-        hides=Hides.BATCHES,
-        gap="batch-too-small",
+        Show.HEX,
     ),
-    "torn-tail": Code(
-        _D,
+    "torn-tail": _damage(
         "The last entry of the file is incomplete or no entry at all: a write that did not finish.",
         "Nothing on a running broker (it may be writing); at the next unclean start it is cut off.",
         "Readers are handed everything before it.",
@@ -60,8 +84,7 @@ CATALOGUE: dict[str, Code] = {
         ends_log=True,
         gap="short-tail",
     ),
-    "tail-being-written": Code(
-        _N,
+    "tail-being-written": _note(
         "The last entry of an active segment is incomplete, and a broker is writing the file now.",
         "Nothing; a broker is writing. Ask again.",
         "None for readers: they are handed the entry when it is whole.",
@@ -70,8 +93,7 @@ CATALOGUE: dict[str, Code] = {
         live=True,
         empty=True,
     ),
-    "search-given-up": Code(
-        _D,
+    "search-given-up": _damage(
         "In this file of 0.6 or 0.7 so much looks like a message that the rest was not searched.",
         "Recover the rest of the segment from a replica.",
         "Readers stop where the damage starts; what is whole behind it is not known.",
@@ -79,8 +101,7 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
         gap="search-given-up",
     ),
-    "preallocated-tail": Code(
-        _N,
+    "preallocated-tail": _note(
         "The file ends in zeros that were reserved and never written.",
         "Nothing; the broker trims them when it rolls or closes the segment.",
         "None for readers: a broker knows where its data ends.",
@@ -89,38 +110,33 @@ CATALOGUE: dict[str, Code] = {
         empty=True,
         gap="zeros",
     ),
-    "magic-unknown": Code(
-        _D,
+    "magic-unknown": _damage(
         "The magic byte names no known format.",
         "Look at the bytes with dump --hex.",
         "Readers fail at this batch.",
         stops_consumers=True,
         gap="magic-unknown",
     ),
-    "codec-unknown": Code(
-        _D,
+    "codec-unknown": _damage(
         "The attributes name a compression codec that does not exist for this format.",
         "Look at the bytes with dump --hex.",
         "Consumers fail when they open the batch; brokers serve it as it is.",
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
-    "attributes-reserved": Code(
-        _N,
+    "attributes-reserved": _note(
         "Attribute bits of a batch are set that no version of Kafka has a meaning for.",
         "Find out what wrote it; look at the batch with dump --hex.",
         "None for readers of today: they pass over these bits.",
     ),
-    "offset-not-rising": Code(
-        _D,
+    "offset-not-rising": _damage(
         "Offsets do not rise from batch to batch.",
         "Readers may see records twice or out of order; compare with a replica.",
         "Lookups by offset may pass over these records.",
         misplaced=Misplaced.FOR_GOOD,
         offsets_lie=True,
     ),
-    "offset-below-base": Code(
-        _D,
+    "offset-below-base": _damage(
         "The first batch of a segment starts below the base offset its file is named for.",
         "Readers that look for these offsets are sent to the segment before; compare with a "
         "replica.",
@@ -128,16 +144,14 @@ CATALOGUE: dict[str, Code] = {
         misplaced=Misplaced.FOR_GOOD,
         offsets_lie=True,
     ),
-    "offset-past-next": Code(
-        _D,
+    "offset-past-next": _damage(
         "A batch reaches into the offsets of the next segment.",
         "Readers may see records twice or not at all; compare with a replica.",
         "The same offsets stand in two segments.",
         misplaced=Misplaced.UNTIL_NEXT,
         offsets_lie=True,
     ),
-    "offset-past-range": Code(
-        _D,
+    "offset-past-range": _damage(
         "A batch of the newest segment lies further above its base than an index can reach.",
         "Do not go by this offset: it lies outside the checksum. Compare with a replica; the "
         "records are whole.",
@@ -146,8 +160,7 @@ CATALOGUE: dict[str, Code] = {
         misplaced=Misplaced.UNTIL_NEXT,
         offsets_lie=True,
     ),
-    "log-end-astray": Code(
-        _D,
+    "log-end-astray": _damage(
         "The last batch of the log has an offset that cannot be right.",
         "Start no broker on it. In a copy, write the offset that fits over the first eight bytes "
         "of the batch, big-endian, which no checksum covers; or cut the log off where the batch "
@@ -159,8 +172,7 @@ CATALOGUE: dict[str, Code] = {
         misplaced=Misplaced.FOR_GOOD,
         loudest=True,
     ),
-    "zero-tail": Code(
-        _D,
+    "zero-tail": _damage(
         "A segment that is not preallocated ends in zeros.",
         "Consumers fail at the zeros, and go on where a broker serves them again, which the "
         "finding says. An unclean start cuts them off the newest segment.",
@@ -169,15 +181,13 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.BATCHES,
         empty=True,
     ),
-    "batch-count": Code(
-        _D,
+    "batch-count": _damage(
         "The header's record count, or its last offset delta, cannot be right.",
         "Look at the batch with dump --hex.",
         "Consumers fail at this batch, or are handed another number of records than were written.",
         stops_consumers=True,
     ),
-    "records-undecodable": Code(
-        _D,
+    "records-undecodable": _damage(
         "The checksum is right but the records inside cannot be decoded to the end.",
         "The batch was written so; consumers stop here, and go on where a broker serves them "
         "again, which the finding says.",
@@ -185,84 +195,72 @@ CATALOGUE: dict[str, Code] = {
         hides=Hides.RECORDS,
         stops_consumers=True,
     ),
-    "record-offset": Code(
-        _D,
+    "record-offset": _damage(
         "An offset inside a batch is outside the batch's own range, or does not rise.",
         "The batch was written so; readers may see records twice or out of order.",
         "Consumers are handed offsets that other records have, or that do not rise.",
         offsets_lie=True,
     ),
-    "wrapper-offset": Code(
-        _D,
+    "wrapper-offset": _damage(
         "The offset of a compressed wrapper does not fit the messages inside.",
         "The wrapper was written so; compare with a replica.",
         "With magic 1 consumers compute wrong offsets for the messages inside. With magic 0 these "
         "have their own, but a broker that looks for one goes by the wrapper's.",
         offsets_lie=True,
     ),
-    "batch-max-timestamp": Code(
-        _D,
+    "batch-max-timestamp": _damage(
         "The largest timestamp in a batch's header is not that of its records.",
         "The batch was written so; compare with a replica.",
         "Lookups by time and retention go by the header, not by the records.",
     ),
-    "null-key": Code(
-        _N,
+    "null-key": _note(
         "Records of a compacted topic have no key.",
         "Nothing, if the topic's own policy is another; else the cleaner passes over them.",
         "A cleaner drops records without a key.",
     ),
-    "slack-bytes": Code(
-        _N,
+    "slack-bytes": _note(
         "Messages of magic 0 or 1 have bytes behind their value.",
         "Nothing; every reader passes over them.",
         "None for readers.",
     ),
-    "inner-crc-mismatch": Code(
-        _D,
+    "inner-crc-mismatch": _damage(
         "The checksum of a message inside a compressed wrapper is wrong.",
         "Consumers that verify checksums stop at this message.",
         "The messages behind it in the wrapper are out of reach of such consumers too.",
     ),
-    "inner-cut-short": Code(
-        _N,
+    "inner-cut-short": _note(
         "The uncompressed bytes of a wrapper end in a piece of a message, which brokers pass over.",
         "Nothing; no reader sees that piece.",
         "None for readers.",
         hides=Hides.RECORDS,
         undecoded="inner-cut-short",
     ),
-    "over-decompress-limit": Code(
-        _N,
+    "over-decompress-limit": _note(
         "A batch has more uncompressed bytes than --decompress-limit, so it was not looked at.",
         "Raise --decompress-limit to read it.",
         "Not known: the batch was not opened.",
         hides=Hides.RECORDS,
         undecoded="over-limit",
     ),
-    "codec-missing": Code(
-        _N,
+    "codec-missing": _note(
         "The library for this codec is not installed, so the records were not looked at.",
         "Install the library.",
         "Not known: the batch was not opened.",
         hides=Hides.RECORDS,
         undecoded="codec-missing",
     ),
-    "control-record": Code(
-        _D,
+    "control-record": _damage(
         "The key or value of a control record is not what its type asks for.",
         "Look at the batch with dump --hex.",
         "What became of a transaction cannot be read from it.",
     ),
-    "unreadable": Code(
-        _D,
+    "unreadable": _damage(
         "The device gave an I/O error for this range of the file.",
         "Copy the file away with a rescue tool; recover the range from a replica.",
         "A broker that meets the same error takes the whole data directory offline.",
         hides=Hides.BATCHES,
     ),
-    "file-shrank": Code(
-        _N,
+    "file-shrank": _note(
         "The file became shorter while it was read, as on a live broker that truncates or deletes.",
         "Nothing; ask again.",
         "None, if a broker runs on the directory.",
@@ -270,206 +268,164 @@ CATALOGUE: dict[str, Code] = {
         ends_log=True,
         live=True,
     ),
-    "file-vanished": Code(
-        _N,
+    "file-vanished": _note(
         "The file was there when the directory was listed and is gone, as after retention.",
         "Nothing; ask again.",
         "None, if a broker runs on the directory.",
         extent=Extent.FILE,
         live=True,
     ),
-    "partition-changing": Code(
-        _N,
+    "partition-changing": _note(
         "Files were exchanged each time the partition was looked at, so it could not be judged.",
         "Ask again when the broker is less busy with it.",
         "What seemed wrong may only be an index of before beside a log of after.",
         live=True,
     ),
-    "high-watermark-unknown": Code(
-        _N,
+    "high-watermark-unknown": _note(
         "The high watermark is not on disk or is older than the data, so the log end serves.",
         "Records above the true high watermark may be shown.",
         "More may be shown than consumers are handed.",
     ),
-    "log-start-unknown": Code(
-        _N,
+    "log-start-unknown": _note(
         "The checkpoint of log start offsets cannot be read, so the first segment's base serves.",
         "Records below the true log start may be shown.",
         "More may be shown than consumers are handed.",
     ),
-    "last-stable-offset": Code(
-        _N,
+    "last-stable-offset": _note(
         "What disk alone says about open transactions is incomplete, so the last stable offset "
         "is a best estimate.",
         "Ask the broker if it matters.",
         "Consumers that read committed data may be handed more or less than is shown.",
     ),
-    "read-committed-stops": Code(
-        _N,
+    "read-committed-stops": _note(
         "Readers of committed data stop before a transaction that is open.",
         "verify says whether it hangs, and what ends it.",
         "What lies behind is handed out when the transaction ends.",
     ),
-    "directory-name": Code(
-        _N,
+    "directory-name": _note(
         "The directory's name is no topic and partition.",
         "Nothing, if it is not a partition.",
         "A broker refuses to start on a directory that it cannot name.",
     ),
-    "topic-name": Code(
-        _N,
+    "topic-name": _note(
         "The topic has a name that Kafka does not allow, so it is left out of the reset plan.",
         "Nothing; no broker made this directory.",
         "Brokers load such a directory, and no client can ask for it.",
     ),
-    "pre08-gap": Code(
-        _D,
+    "pre08-gap": _damage(
         "0.7 segments do not join: one does not start where the one before it ends.",
         "A 0.7 broker refuses to start here; find the missing file.",
         "Readers cannot get from one segment to the other.",
     ),
-    "offset-index-size": Code(
-        _R,
+    "offset-index-size": _by_reindex(
+        "index",
         "The offset index is no whole number of entries long.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
-        reindex="index",
     ),
-    "offset-index-order": Code(
-        _R,
+    "offset-index-order": _by_reindex(
+        "index",
         "Entries of the offset index do not rise.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch may start too far back, or too far ahead and miss records.",
-        reindex="index",
     ),
-    "log-too-short": Code(
-        _D,
+    "log-too-short": _damage(
         "The indexes of a segment know of batches behind the end of its log.",
         "Recover the segment from a replica; a consumer goes on at the next segment by itself.",
         "The records behind the end of the log are gone.",
         show=Show.NOTHING,
         extent=Extent.TO_THE_END,
     ),
-    "offset-index-missing": Code(
-        _R,
+    "offset-index-missing": _rebuild(
         "A segment has no offset index.",
         "The next start rebuilds both its indexes; kdump reindex --only index,timeindex does so "
         "before it.",
         "A start rebuilds it, which reads the whole segment.",
         reindex="index,timeindex",
     ),
-    "offset-index-empty": Code(
-        _N,
+    "offset-index-empty": _note(
         "The offset index of a sealed segment is empty, though its neighbours have entries.",
         "Nothing: lookups are right but scan the log from its start; reindex makes them fast.",
         "A fetch reads the segment from its start on.",
     ),
-    "offset-index-position": Code(
-        _R,
+    "offset-index-position": _by_reindex(
+        "index",
         "An entry of the offset index names a position at which no batch starts.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry starts in the midst of a batch and fails.",
-        reindex="index",
     ),
-    "offset-index-offset": Code(
-        _R,
+    "offset-index-offset": _by_reindex(
+        "index",
         "An entry of the offset index names an offset that does not belong to its position.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that uses the entry may start too far ahead and miss records.",
-        reindex="index",
     ),
-    "offset-index-zeros": Code(
-        _R,
+    "offset-index-zeros": _by_reindex(
+        "index",
         "The offset index of a segment that is not the newest ends in zeros.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A fetch that comes upon the zeros reads the segment from its start on.",
-        reindex="index",
     ),
-    "offset-index-stale": Code(
-        _N,
+    "offset-index-stale": _note(
         "An untrimmed offset index holds old entries behind its end, as after a truncation.",
         "Nothing; the broker does not look at them.",
         "None for readers.",
     ),
-    "time-index-size": Code(
-        _R,
+    "time-index-size": _by_reindex(
+        "timeindex",
         "The time index is no whole number of entries long.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "A broker rebuilds it at an unclean start; until then it goes by the whole entries.",
-        reindex="timeindex",
     ),
-    "time-index-order": Code(
-        _R,
+    "time-index-order": _by_reindex(
+        "timeindex",
         "Entries of the time index do not rise.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
-    "time-index-missing": Code(
-        _R,
+    "time-index-missing": _rebuild(
         "A segment has no time index, though its neighbours have.",
         "Rebuild it with kdump reindex --only timeindex before a start, which makes it anew but "
         "empty.",
         "Lookups by time may pass the segment over.",
         reindex="timeindex",
     ),
-    "time-index-offset": Code(
-        _R,
+    "time-index-offset": _by_reindex(
+        "timeindex",
         "An entry of the time index leads a lookup past a record that it should find.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may miss records.",
-        reindex="timeindex",
     ),
-    "time-index-entry": Code(
-        _R,
+    "time-index-entry": _by_reindex(
+        "timeindex",
         "An entry of the time index names a time that its offset does not have.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
-    "time-index-last": Code(
-        _R,
+    "time-index-last": _by_reindex(
+        "timeindex",
         "The last entry of the time index is not the largest time of its segment.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time choose the wrong segment; retention by time goes by this entry too.",
-        reindex="timeindex",
     ),
-    "time-index-zeros": Code(
-        _R,
+    "time-index-zeros": _by_reindex(
+        "timeindex",
         "The time index of a segment that is not the newest ends in zeros.",
-        "Rebuild it with kdump reindex --only timeindex, or let the broker recover the segment.",
         "Lookups by time may be answered with another offset than the right one.",
-        reindex="timeindex",
     ),
-    "time-index-stale": Code(
-        _N,
+    "time-index-stale": _note(
         "An untrimmed time index holds old entries behind its end, as after a truncation.",
         "Nothing; the broker does not look at them.",
         "None for readers.",
     ),
-    "offset-lookup-differs": Code(
-        _R,
+    "offset-lookup-differs": _by_reindex(
+        "index",
         "The offset index leads a fetch to another record than a scan of the log finds.",
-        "Rebuild it with kdump reindex --only index, or let the broker recover the segment.",
         "A consumer that seeks there is handed other records than it should be.",
-        reindex="index",
     ),
-    "time-lookup-differs": Code(
-        _R,
+    "time-lookup-differs": _rebuild(
         "The indexes lead a lookup by time to another record than a scan of the log finds.",
         "Rebuild them with kdump reindex --only index,timeindex, or let the broker recover the "
         "segment.",
         "A consumer that seeks by this time starts at the wrong record.",
         reindex="index,timeindex",
     ),
-    "time-lookup-passes-over": Code(
-        _N,
+    "time-lookup-passes-over": _note(
         "A lookup by time answers otherwise than a scan, by the broker's own rules.",
         "Nothing; the indexes are sound. scan_offset says where the record is.",
         "A consumer that seeks by this time is answered as every broker answers.",
     ),
-    "transaction-index-size": Code(
-        _R,
+    "transaction-index-size": _rebuild(
         "The transaction index ends in a piece of an entry, which brokers pass over.",
         "Nothing at once; recovery of the segment rewrites it, and so does kdump reindex --only "
         "txnindex.",
@@ -477,49 +433,33 @@ CATALOGUE: dict[str, Code] = {
         show=Show.ENTRIES,
         reindex="txnindex",
     ),
-    "transaction-index-version": Code(
-        _R,
+    "transaction-index-version": _by_reindex(
+        "txnindex",
         "An entry of the transaction index has a version the newest brokers do not read.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed fetch of this segment fails, and so does the start of a broker.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-order": Code(
-        _R,
+    "transaction-index-order": _by_reindex(
+        "txnindex",
         "Entries of the transaction index do not rise.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A read_committed consumer may be handed aborted records.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-marker": Code(
-        _R,
+    "transaction-index-marker": _by_reindex(
+        "txnindex",
         "An entry of the transaction index names no ABORT marker of its producer.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers skip all that the producer wrote up to its next abort, committed "
         "records too.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-first-offset": Code(
-        _R,
+    "transaction-index-first-offset": _by_reindex(
+        "txnindex",
         "An entry of the transaction index lets its transaction begin elsewhere than the log does.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "read_committed readers are handed aborted records, or denied committed ones.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-stable-offset": Code(
-        _R,
+    "transaction-index-stable-offset": _by_reindex(
+        "txnindex",
         "An entry of the transaction index has a last stable offset that the log denies.",
-        "Recovery of the segment rewrites it; so does kdump reindex --only txnindex.",
         "A broker may stop collecting too early, and hand out aborted records.",
-        show=Show.ENTRIES,
-        reindex="txnindex",
     ),
-    "transaction-index-missing": Code(
-        _R,
+    "transaction-index-missing": _rebuild(
         "Aborted transactions of a segment have no entry in its transaction index.",
         "Rebuild it with kdump reindex --only txnindex; a broker does so only where it recovers "
         "the segment.",
@@ -527,130 +467,94 @@ CATALOGUE: dict[str, Code] = {
         show=Show.ENTRIES,
         reindex="txnindex",
     ),
-    "transaction-open": Code(
-        _N,
+    "transaction-open": _note(
         "A transaction has no marker yet.",
         "Nothing while its producer is at work.",
         "read_committed readers wait at the first offset of the earliest one.",
     ),
-    "transaction-hanging": Code(
-        _R,
+    "transaction-hanging": _rebuild(
         "A transaction has no marker though it is older than any may be: it hangs.",
         "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
         "running cluster.",
         "read_committed readers stop at the first offset of the earliest one, for good, and "
         "compaction does too.",
     ),
-    "transaction-mixed": Code(
-        _D,
+    "transaction-mixed": _damage(
         "A producer's batch is not transactional though a transaction of that producer is open.",
         "Look at the batch with dump --hex, and at others of its producer with dump --batches "
         "--producer-id; compare with a replica.",
         "Readers see the records; a broker that replays the log from before fails to load it.",
     ),
-    "control-type-unknown": Code(
-        _N,
+    "control-type-unknown": _note(
         "A control record is of a type that no broker knows.",
         "Look at the batch with dump --hex.",
         "Readers pass over it.",
     ),
-    "control-count": Code(
-        _N,
+    "control-count": _note(
         "The batch of a transaction marker holds more than one record.",
         "Look at the batch with dump --hex.",
         "Brokers and readers act on the first record only.",
     ),
-    "sequence-duplicate": Code(
-        _N,
+    "sequence-duplicate": _note(
         "A producer's sequence numbers are in the log a second time.",
         "Compare both batches with dump --producer-id.",
         "Readers may be handed the same records twice.",
     ),
-    "sequence-gap": Code(
-        _N,
+    "sequence-gap": _note(
         "Sequence numbers of a producer are missing where no offset is.",
         "Compare both batches with dump --producer-id; ask the producer.",
         "Records that the producer sent may never have been stored.",
     ),
-    "producers-not-checked": Code(
-        _N,
+    "producers-not-checked": _note(
         "So many transactions are open at once that producers were not followed to the end.",
         "Nothing; sequences, snapshots and transaction indexes of the rest were not checked.",
         "Nothing is known about them.",
     ),
-    "snapshot-size": Code(
-        _R,
-        "A producer snapshot is shorter or longer than its entry count says.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
+    "snapshot-size": _dropped(
+        "A producer snapshot is shorter or longer than its entry count says."
     ),
-    "snapshot-version": Code(
-        _R,
-        "A producer snapshot has a version no broker reads.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
-    ),
-    "snapshot-crc": Code(
-        _R,
-        "The checksum of a producer snapshot is wrong.",
-        "The broker deletes it at the next start and rebuilds it from the log.",
-        "None for readers; a start that needs it reads more of the log.",
-        show=Show.ENTRIES,
-    ),
-    "snapshot-differs": Code(
-        _R,
+    "snapshot-version": _dropped("A producer snapshot has a version no broker reads."),
+    "snapshot-crc": _dropped("The checksum of a producer snapshot is wrong."),
+    "snapshot-differs": _rebuild(
         "A producer snapshot contradicts the log below its offset.",
         "Move it away before an unclean start; the broker then replays the log from an older one.",
         "A broker that starts from it may refuse a producer, store records twice, or hold "
         "read_committed readers back.",
         show=Show.ENTRIES,
     ),
-    "snapshot-stray": Code(
-        _N,
+    "snapshot-stray": _note(
         "A producer snapshot is of an offset below the first segment, or beyond the log end.",
         "Nothing; the next start deletes it.",
         "No broker reads it.",
     ),
-    "snapshot-missing": Code(
-        _N,
+    "snapshot-missing": _note(
         "Producers wrote to older segments, and there is no producer snapshot.",
         "Before a clean start: remove the clean shutdown mark, so that producers are read from "
         "the log.",
         "A broker that starts on a clean mark knows no producer, and no open transaction.",
     ),
-    "leader-epoch-odd": Code(
-        _D,
+    "leader-epoch-odd": _damage(
         "The leader epoch of one batch is not that of its place in the log.",
         "Compare with a replica; the records are whole, and dump shows them.",
         "Consumers and followers that hold epochs against the leader's may find the log diverged, "
         "and stop or truncate.",
     ),
-    "leader-epoch-falls": Code(
-        _N,
+    "leader-epoch-falls": _note(
         "Leader epochs fall from batch to batch.",
         "Compare with a replica.",
         "Within one log they never do, unless it was repaired by hand.",
     ),
-    "leader-epochs-order": Code(
-        _R,
+    "leader-epochs-order": _by_reindex(
+        "leader-epochs",
         "Epochs or start offsets of the leader epoch checkpoint do not rise.",
-        "Rebuild it with kdump reindex --only leader-epochs.",
         "A broker drops the entries before; a follower may truncate too much or too little.",
-        show=Show.ENTRIES,
-        reindex="leader-epochs",
     ),
-    "leader-epochs-start": Code(
-        _R,
+    "leader-epochs-start": _by_reindex(
+        "leader-epochs",
         "The leader epoch checkpoint lets an epoch begin elsewhere than the log does.",
-        "Rebuild it with kdump reindex --only leader-epochs.",
         "A follower that asks where the epoch ends may truncate too much or too little.",
-        show=Show.ENTRIES,
-        reindex="leader-epochs",
     ),
-    "leader-epochs-missing": Code(
-        _R,
+    "leader-epochs-missing": _rebuild(
         "The leader epoch checkpoint lacks an epoch that batches of the log have.",
         "Rebuild it with kdump reindex --only leader-epochs; recovery of all segments does too.",
         "Followers fall back to the high watermark when they truncate, and may keep records that "
@@ -658,240 +562,202 @@ CATALOGUE: dict[str, Code] = {
         show=Show.ENTRIES,
         reindex="leader-epochs",
     ),
-    "checkpoint-malformed": Code(
-        _R,
+    "checkpoint-malformed": _rebuild(
         "A checkpoint file is not in the form a broker reads.",
         "Restore it, or delete it before a start if the broker can do without.",
         "A broker does not believe any of the file.",
         show=Show.ENTRIES,
     ),
-    "properties-malformed": Code(
-        _R,
+    "properties-malformed": _rebuild(
         "A properties or JSON file is not in the form a broker reads.",
         "Restore it from another directory of the same broker.",
         "A broker may refuse to start, or to load the partition.",
         show=Show.ENTRIES,
     ),
     # What `verify --predict` foretells.
-    "start-loses-records": Code(
-        _D,
+    "start-loses-records": _damage(
         "The next start of the broker would lose records.",
         "Before any start copy the directory away; with a sound replica elsewhere, delete this "
         "one and let the broker fetch it anew.",
         "Readers do not get these records any more, and their offsets are given out again.",
     ),
-    "start-refused": Code(
-        _D,
+    "start-refused": _damage(
         "The next start of the broker would fail.",
         "Mend what stops it before the start, or move that partition out of the data directory.",
         "The broker, and with it every partition it holds, stays down.",
     ),
     # Files and directories by their names, and what only all of them together show.
-    "log-name": Code(
-        _D,
+    "log-name": _damage(
         "A log is not named with twenty digits, and brokers open no other spelling.",
         "Stop the broker and rename the file to what is expected; an empty file of that name that "
         "a start made goes first.",
         "A start makes an empty segment in its place: no reader sees these records.",
     ),
-    "file-name": Code(
-        _N,
+    "file-name": _note(
         "A segment's file is not named with twenty digits, and brokers open no other spelling.",
         "Rename it to what is expected, or remove it.",
         "A broker does not use it; an index it lacks for this is rebuilt.",
     ),
-    "file-stops-start": Code(
-        _R,
+    "file-stops-start": _rebuild(
         "A file's name ends like a segment's and does not begin with a number.",
         "Move the file out of the directory before the next start.",
         "A broker fails over it when it loads the partition, and may not start at all.",
     ),
-    "file-unknown": Code(
-        _N,
+    "file-unknown": _note(
         "A file or directory has a name that brokers do not know.",
         "Nothing, or move it elsewhere.",
         "Brokers pass over it.",
     ),
-    "file-access": Code(
-        _R,
+    "file-access": _rebuild(
         "The user to whom most files here belong cannot open one that a broker needs.",
         "Give the file to the broker's user (chown, chmod) before the next start.",
         "A start fails here, or takes the data directory out of service; the records are whole.",
     ),
-    "index-without-log": Code(
-        _N,
+    "index-without-log": _note(
         "Indexes lie here without the log they belong to.",
         "Nothing; a start removes them. Where the log is missed, look for it.",
         "No reader uses them.",
     ),
-    "leftover": Code(
-        _N,
+    "leftover": _note(
         "Files of something that did not finish, or that waits for its removal, were left over.",
         "Nothing; a start removes them or passes over them.",
         "No reader sees them.",
     ),
-    "reindex-unfinished": Code(
-        _N,
+    "reindex-unfinished": _note(
         "A rebuild by kdump did not finish.",
         "Run reindex again, or remove the file.",
         "Brokers pass over it; the file it was to replace is still in place.",
     ),
-    "swap-left": Code(
-        _N,
+    "swap-left": _note(
         "Replacements of segments were not put in place.",
         "Nothing; the next start finishes it.",
         "Until the next start the segments they replace are read, if those are there.",
     ),
-    "segments-apart": Code(
-        _N,
+    "segments-apart": _note(
         "Offsets are missing between two segments of a log that otherwise has none missing.",
         "Compare with a replica, if this topic was never compacted.",
         "Consumers jump the missing offsets without a word; brokers do not notice.",
     ),
-    "segment-missing": Code(
-        _D,
+    "segment-missing": _damage(
         "A segment is gone from the middle of a log.",
         "Recover the segment from a replica or a backup.",
         "Consumers jump the missing offsets without a word; brokers do not notice.",
         show=Show.NOTHING,
     ),
-    "partition-empty": Code(
-        _N,
+    "partition-empty": _note(
         "A partition's directory holds no segment.",
         "Nothing, if the partition is new.",
         "A start makes an empty segment at the log start offset.",
     ),
-    "directory-retired": Code(
-        _N,
+    "directory-retired": _note(
         "The directory is on its way in or out.",
         "Nothing; the broker finishes it.",
         "No consumer reads from it.",
     ),
-    "directory-stops-start": Code(
-        _R,
+    "directory-stops-start": _rebuild(
         "A directory among the partitions has a name that is no topic and partition.",
         "Move it out of the data directory before the next start.",
         "Brokers refuse to start over it; the records are whole.",
     ),
-    "partition-twice": Code(
-        _R,
+    "partition-twice": _rebuild(
         "Two data directories of one broker hold the same partition.",
         "Compare them, and move the one that is behind out of the data directory.",
         "Brokers refuse to start over it.",
     ),
-    "partition-missing": Code(
-        _D,
+    "partition-missing": _damage(
         "The cluster metadata log places a partition here, and no data directory has it.",
         "Restore the directory, or let the broker make the partition anew from its leader.",
         "A start makes it anew and empty; where this was the only replica its records are lost.",
     ),
-    "partition-metadata-missing": Code(
-        _R,
+    "partition-metadata-missing": _rebuild(
         "A partition has no partition.metadata, which names its topic id.",
         "Before the next start write the file anew: version: 0, and the topic_id that the other "
         "partitions or replicas of the topic have.",
         "From 3.7 on a start renames the directory to -stray and begins anew with an empty one.",
     ),
-    "topic-id-differs": Code(
-        _R,
+    "topic-id-differs": _rebuild(
         "A partition names another topic id than the rest of its topic, or than the cluster.",
         "Find out which is right: it may be of a deleted topic of that name, or the file is wrong.",
         "A start renames the directory to -stray and begins anew with an empty one.",
     ),
-    "topic-unknown": Code(
-        _N,
+    "topic-unknown": _note(
         "The cluster metadata log knows no partition of this topic id and number.",
         "Nothing, if the topic was deleted while the broker was down.",
         "From 3.7 on a start renames the directory to -stray.",
     ),
-    "replica-not-assigned": Code(
-        _N,
+    "replica-not-assigned": _note(
         "The cluster metadata log assigns the partition to other brokers.",
         "Nothing, if it was moved away while the broker was down.",
         "From 3.7 on a start renames the directory to -stray.",
     ),
-    "meta-properties-differ": Code(
-        _R,
+    "meta-properties-differ": _rebuild(
         "Data directories of one broker do not agree in meta.properties.",
         "Find out which directory does not belong here; restore its meta.properties if it does.",
         "Brokers refuse to start over it.",
     ),
-    "meta-properties-missing": Code(
-        _R,
+    "meta-properties-missing": _rebuild(
         "A data directory of a KRaft broker has no meta.properties.",
         "Restore the file with its own directory.id before the next start.",
         "A start takes the directory for a new one, with another directory.id.",
     ),
-    "metadata-snapshot-missing": Code(
-        _D,
+    "metadata-snapshot-missing": _damage(
         "The cluster metadata log starts above 0 and no snapshot reaches its start.",
         "Restore the snapshot, or let the node fetch one from the quorum.",
         "The node refuses to start: what lies below the log start is nowhere on it.",
     ),
-    "metadata-snapshot-incomplete": Code(
-        _D,
+    "metadata-snapshot-incomplete": _damage(
         "A snapshot of the cluster metadata lacks its first or last record.",
         "Remove it before a start if an older one and the log from there on are whole.",
         "The node cannot load it.",
     ),
-    "metadata-snapshot-damaged": Code(
-        _D,
+    "metadata-snapshot-damaged": _damage(
         "A snapshot of the cluster metadata holds bytes that are no sound batch.",
         "Remove it before a start if an older one and the log from there on are whole; else take "
         "the file of that name from another controller, or let the node fetch one.",
         "The node fails where it loads the snapshot; no consumer reads it.",
         show=Show.NOTHING,
     ),
-    "checkpoint-missing": Code(
-        _N,
+    "checkpoint-missing": _note(
         "There is no checkpoint of recovery points.",
         "Nothing; the broker writes it anew.",
         "After an unclean stop every segment of every partition is recovered, not only the newest.",
     ),
-    "checkpoint-stale-entry": Code(
-        _N,
+    "checkpoint-stale-entry": _note(
         "A checkpoint lists partitions that are not in its data directory.",
         "Nothing, if they were moved or deleted.",
         "Brokers leave them out when they write it next.",
     ),
-    "checkpoint-lacks-partition": Code(
-        _N,
+    "checkpoint-lacks-partition": _note(
         "A checkpoint does not list partitions that are in its data directory.",
         "Nothing, if they are new.",
         "For a broker their offset is 0: after an unclean stop all their segments are recovered.",
     ),
-    "checkpoint-beyond-end": Code(
-        _N,
+    "checkpoint-beyond-end": _note(
         "A checkpoint names an offset beyond the end of the log.",
         "Compare with a replica, if this is no follower that truncated.",
         "Brokers cut the offset down to the log end; records may be lost at the end of the log.",
     ),
-    "log-end-lost": Code(
-        _D,
+    "log-end-lost": _damage(
         "The log ends before what its broker wrote down when it was stopped cleanly.",
         "Recover the end of the log from a replica.",
         "The broker goes on from the lower end and gives offsets out a second time.",
     ),
-    "cleaner-offset": Code(
-        _N,
+    "cleaner-offset": _note(
         "The cleaner's checkpoint lies outside the log.",
         "Nothing; the cleaner starts over from the log start.",
         "None for readers.",
     ),
-    "roll-unexplained": Code(
-        _N,
+    "roll-unexplained": _note(
         "No setting that was stated explains why a segment ended.",
         "Nothing; the topic may have settings of its own.",
         "None for readers.",
     ),
-    "over-message-limit": Code(
-        _N,
+    "over-message-limit": _note(
         "A batch is over message.max.bytes.",
         "Nothing; the topic may have a limit of its own.",
         "Brokers serve it; a leader would refuse to take it again.",
     ),
-    "record-time-limit": Code(
-        _N,
+    "record-time-limit": _note(
         "A record's time is further from its append than the settings allow.",
         "Nothing; the topic may have limits of its own.",
         "Brokers serve it; retention and rolling by time go by it.",

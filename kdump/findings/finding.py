@@ -6,7 +6,7 @@ command only compares it with `--fail-on`. Both sides of a failed comparison sta
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.code import Code, Severity
@@ -18,15 +18,15 @@ class Finding(NamedTuple):
     code: str
     severity: Severity
     path: str
-    topic: str | None
-    partition: int | None
-    segment: int | None
-    position: int | None
-    size_bytes: int | None
-    offset: int | None
-    expected: object
-    actual: object
-    message: str
+    topic: str | None = None
+    partition: int | None = None
+    segment: int | None = None
+    position: int | None = None
+    size_bytes: int | None = None
+    offset: int | None = None
+    expected: object = None
+    actual: object = None
+    message: str = ""
     consequences: tuple[str, ...] = ()
     lost_at_least: int | None = None  # records, where a range of the log cannot be read
     lost_at_most: int | None = None
@@ -55,44 +55,36 @@ class Finding(NamedTuple):
         return members
 
 
+class About(TypedDict, total=False):
+    """What a finding may say beside its code and its place."""
+
+    position: int | None
+    size_bytes: int | None
+    offset: int | None
+    expected: object
+    actual: object
+    message: str | None
+    consequences: tuple[str, ...]
+    lost_at_least: int | None
+    lost_at_most: int | None
+    next_offset: int | None
+
+
 def finding(
     code: str,
     *,
     path: str,
-    message: str | None = None,
     topic: str | None = None,
     partition: int | None = None,
     segment: int | None = None,
-    position: int | None = None,
-    size_bytes: int | None = None,
-    offset: int | None = None,
-    expected: object = None,
-    actual: object = None,
-    consequences: tuple[str, ...] = (),
-    lost_at_least: int | None = None,
-    lost_at_most: int | None = None,
-    next_offset: int | None = None,
+    **about: Unpack[About],
 ) -> Finding:
     """Make a finding of a code in the catalogue; the message defaults to the code's sentence."""
     entry = CATALOGUE[code]
-    return Finding(
-        code,
-        entry.severity,
-        path,
-        topic,
-        partition,
-        segment,
-        position,
-        size_bytes,
-        offset,
-        expected,
-        actual,
-        message if message is not None else entry.sentence,
-        consequences,
-        lost_at_least,
-        lost_at_most,
-        next_offset,
-    )
+    if about.get("message") is None:
+        about["message"] = entry.sentence
+    place = (path, topic, partition, segment)
+    return Finding(code, entry.severity, *place, **about)  # type: ignore[arg-type]
 
 
-__all__ = ["CATALOGUE", "Finding", "Severity", "finding"]
+__all__ = ["CATALOGUE", "About", "Finding", "Severity", "finding"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kdump import __version__
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import in_process
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, splits_to_reread
 from kdump.errors import KdumpError
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
@@ -30,15 +30,6 @@ Outcome = tuple[Split, PartResult | KdumpError]
 Driver = Callable[[Sequence[Split], Step, Progress], Iterator[Outcome]]
 
 _ATTEMPTS = 2
-
-
-def in_process(jobs: int) -> Driver:
-    """Return the driver that keeps worker processes at it."""
-
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
-        return run(splits, step, jobs=jobs, progress=progress)
-
-    return driver
 
 
 def dump_parts(
@@ -128,3 +119,6 @@ def _told(parts: Sequence[PartResult]) -> dict[str, object]:
         "file_bytes": sum(part.file_bytes for part in parts),
         "findings": sum(len(part.findings) for part in parts),
     }
+
+
+__all__ = ["Driver", "Outcome", "Step", "dump_parts", "in_process"]

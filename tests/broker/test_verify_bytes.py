@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import corpus
-from segments import checked
+from segments import logs_checked
 
 from kdump import kernels
 from kdump.findings.finding import Finding, Severity
@@ -87,7 +87,7 @@ def changed(directory: Path, draw: random.Random, seen: Counter[tuple[str, str]]
     byte = whole[position] ^ draw.choice([1 << draw.randrange(8), draw.randrange(1, 256)])
     log.write_bytes(whole[:position] + bytes([byte]) + whole[position + 1 :])
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
-    found = grave(checked(directory))
+    found = grave(logs_checked(directory))
     log.write_bytes(whole)
     os.utime(log, ns=(status.st_atime_ns, status.st_mtime_ns))
 
@@ -119,7 +119,7 @@ def test_one_byte_changed(tmp_path: Path) -> None:
         directory = draw.choice(every)
         copy = tmp_path / directory.name
         shutil.copytree(directory, copy)
-        assert not grave(checked(copy))
+        assert not grave(logs_checked(copy))
         for _ in range(A_PARTITION):
             changed(copy, draw, seen)
         shutil.rmtree(copy)

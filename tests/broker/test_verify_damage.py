@@ -9,7 +9,7 @@ from pathlib import Path
 
 import corpus
 import pytest
-from segments import checked
+from segments import logs_checked
 
 ELSEWHERE = "concerns neither a log nor its indexes; other checks find it"
 EPOCH = "the leader epoch lies outside every checksum; the epoch checkpoint may tell"
@@ -74,7 +74,7 @@ OF_CASE: dict[tuple[str, str], set[str]] = {
 
 
 def codes(path: Path) -> set[str]:
-    return {found.code for found in checked(path, deep=True)}
+    return {found.code for found in logs_checked(path, deep=True)}
 
 
 def is_code(word: str) -> bool:
@@ -179,5 +179,5 @@ def test_each_damage_of_the_old_set_is_one_finding() -> None:
         for path in sorted(corpus.corpus(f"old/{name}").rglob("d-*-0")):
             kind = path.name.removeprefix("d-").removesuffix("-0")
             several = kind == "nobothidx"  # of four segments
-            found = checked(path, deep=True)
+            found = logs_checked(path, deep=True)
             assert len(found) == (4 if several else len(OLD[kind])), (path, found)

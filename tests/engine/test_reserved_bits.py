@@ -5,7 +5,7 @@ from pathlib import Path
 import builders
 import pytest
 from producing import codes
-from segments import START_MS, batch, batches, checked, write_partition
+from segments import START_MS, batch, batches, checked, logs_checked, write_partition
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -30,7 +30,7 @@ def test_a_note_for_the_first_of_a_segment(
 ) -> None:
     before = batches(0, 6)
     directory = write_partition(tmp_path, {0: [*before, one]})
-    (found,) = checked(directory)
+    (found,) = logs_checked(directory)
     assert (found.code, found.severity.value) == ("attributes-reserved", "note")
     assert (found.position, found.expected, found.actual) == (
         len(b"".join(before)),

@@ -1,7 +1,7 @@
 """Partitions of hand-made batches with the indexes a broker of today writes beside them.
 
-`checked` runs what is learned from `.log`, `.index` and `.timeindex` alone: such a directory lacks
-the other files of a partition.
+`logs_checked` runs what is learned from `.log`, `.index` and `.timeindex` alone, for directories
+whose other files say more.
 """
 
 import os
@@ -17,8 +17,10 @@ from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.checks.records import Records
+from kdump.engine.reading.check import Check
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
+from kdump.engine.verify.partition import checks_of
 from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import Selection, Target, resolve
@@ -158,10 +160,24 @@ def partition_of(
 def checked(
     directory: Path, *, deep: bool = False, quick: bool = False, settings: Settings | None = None
 ) -> tuple[Finding, ...]:
-    """Return what logs and their indexes show."""
+    """Return what all checks of `verify` show."""
     partition = partition_of(directory, deep=deep, quick=quick, settings=settings)
-    deeper = [Records(partition)] if deep else []
-    found = fold(scan(partition, [Framing(partition), *deeper, IndexProof(partition)]))
+    return _scanned(partition, checks_of(partition))
+
+
+def logs_checked(
+    directory: Path, *, deep: bool = False, quick: bool = False
+) -> tuple[Finding, ...]:
+    """Return what logs and their indexes show, in a directory that has other files of its own."""
+    partition = partition_of(directory, deep=deep, quick=quick)
+    checks = [
+        one for one in checks_of(partition) if isinstance(one, (Framing, Records, IndexProof))
+    ]
+    return _scanned(partition, checks)
+
+
+def _scanned(partition: PartitionScan, checks: Sequence[Check]) -> tuple[Finding, ...]:
+    found = fold(scan(partition, checks))
     assert not partition.errors
     return found
 

@@ -6,11 +6,16 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.reading.damage import at_place
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.storage.places import is_uri
+
+if TYPE_CHECKING:
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
 
 _READ, _READ_WRITE, _ENTER = 4, 6, 7
 # What a broker opens for writing when it loads a partition; the rest it reads, or replaces.
@@ -66,6 +71,15 @@ def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:
                 "most here belongs, cannot open it."
             )
             yield entry, why
+
+
+def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Finding]:
+    """Yield one finding for all that the broker's user cannot open: the first, and how many."""
+    refused = list(kept_out(entries))
+    if refused:
+        more = len(refused) - 1
+        message = refused[0][1] + (f" The same of {more:,} more." if more else "")
+        yield at_place("file-access", place, path=refused[0][0].path, message=message)
 
 
 def owner_of(entries: Iterable[FileStatus]) -> int | None:

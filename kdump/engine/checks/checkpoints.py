@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.survey import problem_finding
-from kdump.errors import PathError
+from kdump.engine.checks.files import first_and_more
+from kdump.engine.checks.survey import PartitionFacts, read_small
+from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Place
 from kdump.storage import checkpoints, names, places
 from kdump.storage.segment_range import RELATIVE_MAX
-from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.survey import PartitionFacts
     from kdump.storage.log_dir import LogDir
 
 _ALL = (
@@ -44,13 +45,24 @@ Offsets = dict[tuple[str, int], int]
 def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
     """Yield what is wrong with the checkpoints of a data directory, and what they prove."""
     found: dict[str, Offsets] = {}
+    facts = [
+        one
+        for one in facts
+        if one.is_live and not one.pre08 and one.topic != names.CLUSTER_METADATA_TOPIC
+    ]
     for checkpoint in _ALL:
         path = os.path.join(directory.path, checkpoint)
         if not places.lexists(path):
             continue
-        offsets, told = _read(path)
+        read, told = read_small(
+            Place(None, None, None, path),
+            checkpoints.parse_offsets,
+            checkpoints.SIZE_LIMIT,
+            "checkpoint-malformed",
+        )
         yield from told
-        if offsets is not None:
+        if read is not None and not read.problems:
+            offsets = {(topic, partition): offset for topic, partition, offset in read.entries}
             found[checkpoint] = offsets
             yield from _stale_entries(directory, path, offsets)
             if checkpoint in _COMPLETE:
@@ -58,25 +70,19 @@ def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Ite
     yield from _missing(directory, found)
     clean = was_stopped_cleanly(directory)
     for one in facts:
-        if one.is_live and not one.pre08 and one.topic != names.CLUSTER_METADATA_TOPIC:
-            yield from _order(directory, one, found, clean=clean)
+        yield from _order(directory, one, found, clean=clean)
 
 
 def was_stopped_cleanly(directory: LogDir) -> bool:
-    """Whether the mark of a clean stop is there; being there is all that counts (X6)."""
-    return any(os.path.basename(path) == names.CLEAN_SHUTDOWN for path in directory.files)
+    """Whether the mark of a clean stop is there; being there is all that counts (X6).
 
-
-def _read(path: str) -> tuple[Offsets | None, list[Finding]]:
-    try:
-        found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
-    except PathError as error:
-        if not places.lexists(path):
-            return None, []
-        return None, [finding("checkpoint-malformed", path=path, message=f"It {error.reason}.")]
-    if found.problems:
-        return None, [problem_finding(problem, path) for problem in found.problems]
-    return {(topic, partition): offset for topic, partition, offset in found.entries}, []
+    Nobody is writing then, and nothing is preallocated. A broker that starts takes the mark away,
+    which the listing of the directory may not know yet.
+    """
+    return any(
+        os.path.basename(path) == names.CLEAN_SHUTDOWN and places.lexists(path)
+        for path in directory.files
+    )
 
 
 def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[Finding]:
@@ -84,12 +90,9 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
     here = {(name.topic, name.partition) for name, _ in directory.partitions}
     gone = [key for key in offsets if key not in here]
     if gone:
-        topic, partition = gone[0]
-        yield finding(
+        yield at_place(
             "checkpoint-stale-entry",
-            path=path,
-            topic=topic,
-            partition=partition,
+            Place(*gone[0], None, path),
             offset=offsets[gone[0]],
             actual=len(gone),
             message=f"{_partitions(gone)} listed, and not in this data directory.",
@@ -97,21 +100,12 @@ def _stale_entries(directory: LogDir, path: str, offsets: Offsets) -> Iterator[F
 
 
 def _left_out(path: str, offsets: Offsets, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
-    missing = [
-        (one.topic, one.partition)
-        for one in facts
-        if one.is_live
-        and not one.pre08
-        and one.topic != names.CLUSTER_METADATA_TOPIC
-        and (one.topic, one.partition) not in offsets
-    ]
+    missing = [(one.topic, one.partition) for one in facts]
+    missing = [key for key in missing if key not in offsets]
     if missing:
-        topic, partition = missing[0]
-        yield finding(
+        yield at_place(
             "checkpoint-lacks-partition",
-            path=path,
-            topic=topic,
-            partition=partition,
+            Place(*missing[0], None, path),
             actual=len(missing),
             message=f"{_partitions(missing)} not listed: for a broker that is offset 0.",
         )
@@ -149,34 +143,28 @@ def _order(
     if beyond and not one.still_holds():
         return
     if proofs:
-        yield _lost(directory, one, max(proofs, key=_offset_of), end)
+        yield _lost(one, max(proofs, key=itemgetter(0)), end)
     elif beyond:
-        yield _beyond(directory, one, max(beyond, key=_offset_of), end)
+        yield _beyond(directory, one, max(beyond, key=itemgetter(0)), end)
     cleaned = found.get(names.CLEANER_CHECKPOINT, {}).get(key)
     start = max(one.base_offset or 0, found.get(names.LOG_START_CHECKPOINT, {}).get(key, 0))
     if cleaned is not None and not beyond and not start <= cleaned <= end:
-        yield _about(
+        yield at_place(
             "cleaner-offset",
-            directory,
-            one,
-            names.CLEANER_CHECKPOINT,
+            one.place,
+            path=os.path.join(directory.path, names.CLEANER_CHECKPOINT),
             offset=cleaned,
             expected=f"{start}-{end}",
             actual=cleaned,
         )
 
 
-def _offset_of(item: tuple[int, str]) -> int:
-    return item[0]
-
-
 def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
     offset, checkpoint = most
-    return _about(
+    return at_place(
         "checkpoint-beyond-end",
-        directory,
-        one,
-        checkpoint,
+        one.place,
+        path=os.path.join(directory.path, checkpoint),
         offset=end,
         expected=end,
         actual=offset,
@@ -185,47 +173,20 @@ def _beyond(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: 
     )
 
 
-def _lost(directory: LogDir, one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
+def _lost(one: PartitionFacts, most: tuple[int, str], end: int) -> Finding:
     offset, checkpoint = most
-    told = _about(
+    return at_place(
         "log-end-lost",
-        directory,
-        one,
-        checkpoint,
+        one.place,
         offset=end,
         expected=offset,
         actual=end,
         message=f"The log {_BOUNDS[checkpoint]} {offset:,} when the broker was stopped cleanly, "
         f"and ends at {end:,}: {offset - end:,} offsets are lost at its end.",
-    )
-    return told._replace(path=one.path, lost_at_least=0, lost_at_most=offset - end)
-
-
-def _about(
-    code: str,
-    directory: LogDir,
-    one: PartitionFacts,
-    checkpoint: str,
-    *,
-    offset: int,
-    expected: object,
-    actual: object,
-    message: str | None = None,
-) -> Finding:
-    return finding(
-        code,
-        path=os.path.join(directory.path, checkpoint),
-        topic=one.topic,
-        partition=one.partition,
-        offset=offset,
-        expected=expected,
-        actual=actual,
-        message=message,
+        lost_at_least=0,
+        lost_at_most=offset - end,
     )
 
 
 def _partitions(keys: list[tuple[str, int]]) -> str:
-    topic, partition = keys[0]
-    more = len(keys) - 1
-    shown = names.directory_name(topic, partition)
-    return f"{shown} is" if not more else f"{shown} and {more:,} more are"
+    return first_and_more([names.directory_name(*key) for key in keys])

@@ -6,8 +6,7 @@ between is missing may anything be said of what the log does not know.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
@@ -17,6 +16,7 @@ from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
 from kdump.record.metadata_records import (
     BrokerRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
@@ -28,9 +28,6 @@ from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.record.metadata_records import MetadataRecord
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 
@@ -124,7 +121,7 @@ def read_cluster_metadata(path: str, limit: int = DEFAULT_LIMIT) -> ClusterMetad
     """Read the metadata log in a partition directory; None where nothing of it can be read."""
     try:
         log = LocalLog.open(path)
-        for end_offset, snapshot in reversed(snapshots_of(log)):
+        for end_offset, snapshot in reversed(log.snapshots(Kind.METADATA_SNAPSHOT)):
             state = ClusterMetadata()
             ends = replay_snapshot(snapshot, state, limit)
             if ends == SnapshotEnds(header=True, footer=True, whole=True):
@@ -136,15 +133,6 @@ def read_cluster_metadata(path: str, limit: int = DEFAULT_LIMIT) -> ClusterMetad
     except PathError:
         return None
     return state
-
-
-def snapshots_of(log: LocalLog) -> list[tuple[int, str]]:
-    """The snapshots in use as (end offset, path), rising."""
-    return sorted(
-        (name.base_offset, path)
-        for name, path in log.others
-        if name.kind is Kind.METADATA_SNAPSHOT and name.base_offset is not None
-    )
 
 
 def replay_snapshot(
@@ -207,27 +195,11 @@ def _replay_batch(
     for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
         if state is not None and piece.reason not in (reasons.END, reasons.FULL):
             state.complete = False
-        for offset, time_ms, key, value in _records(piece.data, piece.records):
+        records, data = piece.records, piece.data
+        for number, offset in enumerate(records.offsets):
             if is_control:
-                kinds.add(control.control_type(key))
+                kinds.add(control.control_type(records.key(data, number)))
             elif state is not None and (from_offset is None or offset >= from_offset):
-                state.add(metadata_records.parse(value), time_ms)
+                record = metadata_records.parse(records.payload(data, number))
+                state.add(record, records.timestamp(number))
     return kinds
-
-
-def _records(
-    data: bytes | bytearray | memoryview, records: c.DecodedRecords
-) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
-    for row in range(records.count):
-        key, value = records.key(data, row), records.payload(data, row)
-        yield records.offset(row), records.timestamp(row), key, value
-
-
-__all__ = [
-    "ClusterMetadata",
-    "Replicas",
-    "SnapshotEnds",
-    "read_cluster_metadata",
-    "replay_snapshot",
-    "snapshots_of",
-]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.checks.access import FileStatus, kept_out, status_of
+from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
-from kdump.engine.checks.files import access_words
-from kdump.engine.checks.survey import PartitionFacts, Survey, read_properties
+from kdump.engine.checks.files import first_and_more, unknown_files
+from kdump.engine.checks.survey import PartitionFacts, read_properties
+from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.names import Kind
 
@@ -29,6 +31,31 @@ _EXPECTED = frozenset(
     }
 )
 _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
+
+
+class Surveyed(NamedTuple):
+    """A data directory and what was found of its partitions; `whole`: of all of them."""
+
+    directory: LogDir
+    facts: Sequence[PartitionFacts]
+    whole: bool = True
+
+
+class Member(NamedTuple):
+    """A data directory among those of its broker, with what its `meta.properties` say."""
+
+    surveyed: Surveyed
+    meta: dict[str, str]
+
+    @property
+    def path(self) -> str:
+        """The directory's path."""
+        return self.surveyed.directory.path
+
+    @property
+    def node_id(self) -> str | None:
+        """The broker, as the directory knows it."""
+        return self.meta.get("node.id", self.meta.get("broker.id"))
 
 
 def is_data_directory(directory: LogDir) -> bool:
@@ -60,15 +87,18 @@ def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
     path = os.path.join(directory.path, names.META_PROPERTIES)
     if not places.lexists(path):
         return {}, []
-    found, told = read_properties(path, properties.parse_meta_properties)
+    place = Place(None, None, None, path)
+    found, told = read_properties(place, properties.parse_meta_properties)
     if found is None:
         return {}, told
     return {name: value for name, value in found.values.items() if value is not None}, told
 
 
 def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
+    place = Place(None, None, None, directory.path)
     unknown, temporary = [], []
     statuses = [status_of(directory.path), *map(status_of, directory.files)]
+    statuses.extend(one.status for one in facts)
     for path in directory.files:
         name = names.parse(os.path.basename(path))
         if name.suffix == names.TEMPORARY:
@@ -83,19 +113,11 @@ def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Fin
             "leftover",
             path=temporary[0],
             actual=names.TEMPORARY,
-            message=f"{_files(temporary)} left over. A write that did not finish; brokers pass "
-            "over it and write anew.",
+            message=f"{first_and_more(temporary)} left over. A write that did not finish; brokers "
+            "pass over it and write anew.",
         )
-    if unknown:
-        yield finding(
-            "file-unknown",
-            path=unknown[0],
-            actual=len(unknown),
-            message=f"{_files(unknown)} unknown to brokers, which pass over what they do not know.",
-        )
-    found = [status for status in statuses if status is not None]
-    found.extend(one.status for one in facts if one.status is not None)
-    yield from _access(found)
+    yield from unknown_files(unknown, place)
+    yield from access_findings([each for each in statuses if each is not None], place)
 
 
 def _other_directories(directory: LogDir) -> list[str]:
@@ -110,12 +132,6 @@ def _other_directories(directory: LogDir) -> list[str]:
         return []
 
 
-def _access(statuses: list[FileStatus]) -> Iterator[Finding]:
-    refused = list(kept_out(statuses))
-    if refused:
-        yield finding("file-access", path=refused[0][0].path, message=access_words(refused))
-
-
 def _no_metadata(facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
     """Tell of partitions without `partition.metadata`: from 3.7 on KRaft sets them aside."""
     for one in facts:
@@ -126,24 +142,4 @@ def _no_metadata(facts: Sequence[PartitionFacts]) -> Iterator[Finding]:
         if one.base_offset is None or one.next_offset == 0:
             continue
         if places.lexists(one.path) and not places.lexists(path):
-            yield finding(
-                "partition-metadata-missing",
-                path=path,
-                topic=one.topic,
-                partition=one.partition,
-            )
-
-
-def _files(paths: list[str]) -> str:
-    more = len(paths) - 1
-    shown = os.path.basename(paths[0])
-    return f"{shown} is" if not more else f"{shown} and {more:,} more are"
-
-
-__all__ = [
-    "PartitionFacts",
-    "Survey",
-    "check_data_directory",
-    "is_data_directory",
-    "meta_properties",
-]
+            yield at_place("partition-metadata-missing", one.place, path=path)

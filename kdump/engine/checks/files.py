@@ -10,20 +10,19 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
-from kdump.engine.checks.access import FileStatus, kept_out, status_of
-from kdump.engine.checks.missing_segments import Covered, Seen, has_log, holes
+from kdump.engine.checks.access import FileStatus, access_findings, status_of
+from kdump.engine.checks.missing_segments import Covered, has_log, holes
 from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.check import Check
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import at_place
+from kdump.findings.finding import About, Finding
 from kdump.storage import names, places
-from kdump.storage.names import Kind
+from kdump.storage.names import FileName, Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-    from kdump.record.frames import Oversize, Run
-    from kdump.storage.names import FileName
+    from kdump.findings.rows import Place
 
 _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LEADER_EPOCHS,
@@ -53,56 +52,6 @@ _RETIRED = {
 class Files(Check):
     """Looks at the names in a partition's directory, and at holes between its segments."""
 
-    def __init__(self, partition: PartitionScan) -> None:
-        super().__init__(partition)
-        self._seen: list[Seen] = []
-        self._first: int | None = None
-
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Take up a segment."""
-        self._first = None
-        return iter(())
-
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
-        """Note where a segment's offsets begin."""
-        if self._first is None:
-            self._first = run.batches.base_offset(0)
-        return iter(())
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Note where a segment's offsets begin."""
-        if self._first is None:
-            self._first = one.batches.base_offset(0)
-        return iter(())
-
-    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Note what a segment holds."""
-        whole = segment.complete
-        self._seen.append(
-            Seen(
-                segment.place,
-                segment.base_offset,
-                segment.end_position,
-                segment.last_offset + 1 if whole else None,
-                self._contiguous(segment) if whole else None,
-                bool(segment.gaps and segment.gaps[-1].to_end),
-            )
-        )
-        return iter(())
-
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
-        """A segment of which nothing is known."""
-        self._seen.append(Seen(segment.place, segment.base_offset, 0, None, None))
-        return iter(())
-
-    def _contiguous(self, segment: SegmentScan) -> bool | None:
-        if not segment.batches:
-            return True
-        if segment.wrappers or segment.gaps:
-            return None
-        offsets = segment.last_offset + 1 - segment.base_offset
-        return self._first == segment.base_offset and segment.records_count == offsets
-
     def end(self) -> Iterator[Finding]:
         """Look at the directory as a whole."""
         if not self.partition.target.whole:
@@ -116,7 +65,7 @@ class Files(Check):
         yield from self._leftovers()
         covered: list[Covered] = []
         yield from swaps(self.partition, covered)
-        yield from self._orphans(list(holes(self.partition, self._seen, covered)))
+        yield from self._orphans(list(holes(self.partition, covered)))
         yield from self._listing()
 
     def _misnamed(self) -> Iterator[Finding]:
@@ -125,13 +74,12 @@ class Files(Check):
             for kind, path in segment.files.items():
                 if os.path.basename(path) == names.file_name(kind, segment.base_offset):
                     continue
-                holds = kind is Kind.LOG and _size(path)
-                code = "log-name" if holds else "file-name"
-                expected = names.file_name(kind, segment.base_offset)
-                yield self._at(
-                    code, path=path, segment=segment.base_offset, expected=expected,
+                yield at_place(
+                    "log-name" if kind is Kind.LOG and places.planned_size(path) else "file-name",
+                    self.partition.place._replace(segment=segment.base_offset, path=path),
+                    expected=names.file_name(kind, segment.base_offset),
                     actual=os.path.basename(path),
-                )  # fmt: skip
+                )
 
     def _orphans(self, missing: list[Finding]) -> Iterator[Finding]:
         """Tell of indexes without a log; those of a segment that is missing follow from that."""
@@ -149,7 +97,8 @@ class Files(Check):
             else:
                 path = next(iter(segment.files.values()))
                 count = len(segment.files)
-                yield self._at("index-without-log", path=path, segment=base, actual=count)
+                place = self.partition.place._replace(segment=base, path=path)
+                yield at_place("index-without-log", place, actual=count)
         yield from missing
 
     def _leftovers(self) -> Iterator[Finding]:
@@ -159,10 +108,13 @@ class Files(Check):
         for suffix, words in _LEFTOVERS.items():
             if paths := found.get(suffix):
                 them = "it" if len(paths) == 1 else "them"
-                message = f"{_files(paths)} left over. {words.format(them=them)}"
+                message = f"{first_and_more(paths)} left over. {words.format(them=them)}"
                 yield self._at("leftover", path=paths[0], actual=suffix, message=message)
         if paths := found.get(names.OURS):
             yield self._at("reindex-unfinished", path=paths[0], actual=len(paths))
+
+    def _at(self, code: str, path: str | None = None, **about: Unpack[About]) -> Finding:
+        return at_place(code, self.partition.place, path=path, **about)
 
     def _listing(self) -> Iterator[Finding]:
         """Tell of what only a look at the directory itself shows."""
@@ -174,42 +126,23 @@ class Files(Check):
                 yield self._at("file-stops-start", path=path)
             else:
                 rest.append(path)
-        if rest:
-            yield self._at(
-                "file-unknown", path=rest[0], actual=len(rest), message=f"{_files(rest)} unknown "
-                "to brokers, which pass over what they do not know."
-            )  # fmt: skip
-        refused = list(kept_out(statuses))
-        if refused:
-            yield self._at("file-access", path=refused[0][0].path, message=access_words(refused))
+        yield from unknown_files(rest, self.partition.place)
+        yield from access_findings(statuses, self.partition.place)
 
-    def _at(
-        self,
-        code: str,
-        *,
-        path: str | None = None,
-        message: str | None = None,
-        segment: int | None = None,
-        expected: object = None,
-        actual: object = None,
-    ) -> Finding:
-        target = self.partition.target
-        return finding(
-            code,
-            path=target.log.path if path is None and target.log else path or target.path,
-            topic=target.topic,
-            partition=target.partition,
-            segment=segment,
-            expected=expected,
-            actual=actual,
-            message=message,
+
+def unknown_files(paths: Sequence[str], place: Place) -> Iterator[Finding]:
+    """Yield one finding for all the files that no broker knows."""
+    if paths:
+        message = (
+            f"{first_and_more(paths)} unknown to brokers, which pass over what they do not know."
         )
+        yield at_place("file-unknown", place, path=paths[0], actual=len(paths), message=message)
 
 
-def access_words(refused: Sequence[tuple[FileStatus, str]]) -> str:
-    """Say why, and of how many."""
-    more = len(refused) - 1
-    return refused[0][1] + (f" The same of {more:,} more." if more else "")
+def first_and_more(paths: Sequence[str]) -> str:
+    """Begin a sentence: name the first of some files, and count the others."""
+    shown, more = os.path.basename(paths[0]), len(paths) - 1
+    return f"{shown} and {more:,} more are" if more else f"{shown} is"
 
 
 def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
@@ -241,16 +174,3 @@ def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
 
 def _is_expected(name: FileName) -> bool:
     return name.kind in _EXPECTED or (name.retired and name.suffix != names.SWAP)
-
-
-def _size(path: str) -> int:
-    try:
-        return places.getsize(path)
-    except OSError:
-        return 0
-
-
-def _files(paths: list[str]) -> str:
-    more = len(paths) - 1
-    shown = os.path.basename(paths[0])
-    return f"{shown} is" if not more else f"{shown} and {more:,} more are"

@@ -6,11 +6,11 @@ known only at the next sound batch, so a gap is held until then.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
 from kdump.engine.reading.damage import (
@@ -24,16 +24,13 @@ from kdump.engine.reading.damage import (
 )
 from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
-from kdump.storage import places
-from kdump.storage.names import CLEAN_SHUTDOWN
-from kdump.storage.offsets import Offsets
+from kdump.storage.offsets import Offsets, Released
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Gap, Oversize, Run
-    from kdump.storage.offsets import Released
+    from kdump.record.frames import Gap, Run
 
 
 _MISPLACED = 16  # batches out of order that wait at one time
@@ -55,37 +52,27 @@ class Framing(Check):
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
-        self._offsets = Offsets(-1, 0)
-        self._end = LogEnd(-1)
-        self._before: tuple[_Entry | None, _Entry | None] = (None, None)
-        self._misplaced: list[Finding] = []  # until it is known where offsets go on
-        self._past_at = -1  # where the last batch starts that lay above all its segment can hold
         self._gaps: Counter[str] = Counter()
-        self._reserved: tuple[RecordBatches, int] | None = None  # the first, and its row
-        self._reserved_count = 0
 
-    def begin(self, segment: SegmentScan) -> Iterable[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Start anew: what came before in the partition is known by its base offsets."""
         self._offsets = Offsets(segment.last_offset, segment.end_offset)
         self._end = LogEnd(segment.last_offset)
-        self._misplaced = []
-        self._before = (None, None)
-        self._past_at = -1
-        self._reserved = None
+        self._order = _Order(segment)
+        self._reserved: tuple[RecordBatches, int] | None = None  # the first, and its row
         self._reserved_count = 0
-        return ()
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
-        """Look at the flags, which a sound run has none of, and at the last offset."""
+        """Let go of a gap: what is inside a wrapper says where its offsets begin."""
         limit = self.partition.limit
         released = self._offsets.take(run.batches, lambda row: first_offset(run, row, limit))
         yield from self._told(segment, released)
         yield from self._rows(segment, run.batches)
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Look at the header of an entry too large to be held."""
-        yield from self._told(segment, self._offsets.take(one.batches))
-        yield from self._rows(segment, one.batches)
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
+        """Let go of a gap before an entry too large to be held."""
+        yield from self._told(segment, self._offsets.take(batches))
+        yield from self._rows(segment, batches)
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
         """Hold a gap until it is known what follows."""
@@ -98,23 +85,20 @@ class Framing(Check):
         astray = self._end.finding(segment)
         if astray is not None:
             yield astray
-            self._misplaced = [at for at in self._misplaced if at.position != astray.position]
-        yield from self._place(segment.next_base)
+        for told in self._order.place(segment.next_base):
+            if astray is None or told.position != astray.position:
+                yield told
         if self._reserved is not None:
             yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Forget a gap of a file that went away."""
-        self._offsets.forget()
-        self._misplaced = []
-        return iter(())
-
     def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
+        directory = self.partition.directory
         for one in released:
             if segment.source is None:
                 return
             # Only at its end does it matter whether a log is written.
-            active = segment.active and one.gap.to_end and not stopped_cleanly(self.partition)
+            at_end = segment.active and one.gap.to_end
+            active = at_end and not (directory and was_stopped_cleanly(directory))
             code = gap_code(one.gap, segment.source, active=active)
             self._gaps[code] += 1
             if self._gaps[code] > FINDINGS_A_CODE:
@@ -122,20 +106,8 @@ class Framing(Check):
             else:
                 yield gap_finding(one, segment.place, segment.source, active=active)
 
-    def _place(self, next_offset: int | None) -> Iterator[Finding]:
-        """Let go of batches out of order, now that it is known where offsets go on."""
-        for told in self._misplaced:
-            yield told._replace(next_offset=next_offset)
-        self._misplaced = []
-
-    def _follows(self, segment: SegmentScan, entry: _Entry) -> Iterator[Finding]:
-        """Let go of them before a batch with offsets that can be."""
-        if segment.floor_offset < entry.first <= entry.last < segment.end_offset:
-            yield from self._place(entry.first)
-        elif len(self._misplaced) >= _MISPLACED:
-            yield from self._place(None)
-
     def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
+        """Look at the flags, which a sound run has none of, and at the last offset."""
         self._end.run(batches, self._offsets.last)
         if rows := reserved_rows(batches):
             self._reserved_count += len(rows)
@@ -147,61 +119,76 @@ class Framing(Check):
             ):
                 if not told.entry.offsets_lie:
                     yield told
+        yield from self._order.take(batches)
+
+
+class _Order:
+    """Finds which entries of a segment are out of order; they wait until offsets go on.
+
+    The kernel flags all that lie below the highest before them. Where one base offset is too
+    high every entry behind it is flagged; so each is held against the one before it, and of
+    two that do not fit the one is named that does not join on to what lies before.
+    """
+
+    def __init__(self, segment: SegmentScan) -> None:
+        self._segment = segment
+        self._before: _Entry | None = None  # the last entry so far, and the one before it
+        self._last: _Entry | None = None
+        self._misplaced: list[Finding] = []
+        self._past_at = -1  # where the last batch starts that lay above all its segment can hold
+
+    def place(self, next_offset: int | None) -> list[Finding]:
+        """Let go of batches out of order, now that it is known where offsets go on."""
+        placed = [told._replace(next_offset=next_offset) for told in self._misplaced]
+        self._misplaced = []
+        return placed
+
+    def _follows(self, entry: _Entry) -> list[Finding]:
+        """Let go of them before a batch with offsets that can be."""
+        if self._segment.floor_offset < entry.first <= entry.last < self._segment.end_offset:
+            return self.place(entry.first)
+        return self.place(None) if len(self._misplaced) >= _MISPLACED else []
+
+    def take(self, batches: RecordBatches) -> Iterator[Finding]:
+        """Take up some batches; most are in order."""
         if self._misplaced and batches.count:
-            yield from self._follows(segment, _entry(batches, 0))
-        past = batches.last_offset(batches.count - 1) >= segment.end_offset
-        if past or batches.flags & c.OFFSET_NOT_RISING:
-            yield from self._order(segment, batches)
+            yield from self._follows(_entry(batches, 0))
         last = batches.count - 1
-        self._before = (
-            _entry(batches, last - 1) if last else self._before[1],
-            _entry(batches, last),
-        )
+        past = batches.last_offset(last) >= self._segment.end_offset
+        if past or batches.flags & c.OFFSET_NOT_RISING:
+            for row in range(batches.count):
+                following = _entry(batches, row + 1) if row < last else None
+                yield from self._look(_entry(batches, row), following)
+        else:
+            self._before = _entry(batches, last - 1) if last else self._last
+            self._last = _entry(batches, last)
 
-    def _order(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
-        """Tell which entries are out of order.
+    def _look(self, entry: _Entry, following: _Entry | None) -> Iterator[Finding]:
+        yield from self._follows(entry)
+        segment, last = self._segment, self._last
+        low = segment.floor_offset if last is None else last.last
+        if entry.last < entry.first:
+            pass  # a delta below 0, which another code reports
+        elif entry.last >= segment.end_offset:
+            self._misplaced.append(self._past(entry, following))
+        elif entry.first <= low:
+            if last is not None and last.position == self._past_at:
+                pass  # reported already: that one is too high for the segment
+            else:
+                told = self._out_of_order(entry, following)
+                self._misplaced.append(told)
+                if last is not None and told.position == last.position:
+                    yield from self._follows(entry)
+        self._before, self._last = last, entry
 
-        The kernel flags all that lie below the highest before them. Where one base offset is too
-        high every entry behind it is flagged; so each is held against the one before it, and of
-        two that do not fit the one is named that does not join on to what lies before.
-        """
-        before, last = self._before
-        for row in range(batches.count):
-            entry = _entry(batches, row)
-            yield from self._follows(segment, entry)
-            low = segment.floor_offset if last is None else last.last
-            following = _entry(batches, row + 1) if row + 1 < batches.count else None
-            if entry.last < entry.first:
-                pass  # a delta below 0, which another code reports
-            elif entry.last >= segment.end_offset:
-                self._misplaced.append(self._past(segment, before, last, entry, following))
-            elif entry.first <= low:
-                if last is not None and last.position == self._past_at:
-                    pass  # reported already: that one is too high for the segment
-                else:
-                    told = self._out_of_order(segment, before, last, entry, following)
-                    self._misplaced.append(told)
-                    if last is not None and told.position == last.position:
-                        yield from self._follows(segment, entry)
-            before, last = last, entry
-
-    def _out_of_order(
-        self,
-        segment: SegmentScan,
-        before: _Entry | None,
-        last: _Entry | None,
-        entry: _Entry,
-        following: _Entry | None,
-    ) -> Finding:
+    def _out_of_order(self, entry: _Entry, following: _Entry | None) -> Finding:
+        segment, before, last = self._segment, self._before, self._last
         if last is None:
-            return _at(
-                "offset-below-base",
-                segment,
-                entry,
-                expected=segment.base_offset,
-                message=f"The first batch starts at offset {entry.first:,}, below the base offset "
-                f"{segment.base_offset:,} that the file is named for.",
+            message = (
+                f"The first batch starts at offset {entry.first:,}, below the base offset "
+                f"{segment.base_offset:,} that the file is named for."
             )
+            return self._at("offset-below-base", entry, segment.base_offset, message)
         floor = segment.floor_offset if before is None else before.last
         if last.is_wrapper:  # its first offset is not known, but what follows it is
             too_high = entry.first > floor and (
@@ -214,25 +201,19 @@ class Framing(Check):
                 f"Offsets {last.first:,}-{last.last:,} lie above the batch that follows, which "
                 f"starts at {entry.first:,}."
             )
-            return _at("offset-not-rising", segment, last, expected=floor + 1, message=message)
+            return self._at("offset-not-rising", last, floor + 1, message)
         message = (
             f"Offsets {entry.first:,}-{entry.last:,} do not rise above the batch before, which "
             f"ends at {last.last:,}."
         )
-        return _at("offset-not-rising", segment, entry, expected=last.last + 1, message=message)
+        return self._at("offset-not-rising", entry, last.last + 1, message)
 
-    def _past(
-        self,
-        segment: SegmentScan,
-        before: _Entry | None,
-        last: _Entry | None,
-        entry: _Entry,
-        following: _Entry | None,
-    ) -> Finding:
+    def _past(self, entry: _Entry, following: _Entry | None) -> Finding:
         """Tell of an entry above all that its segment can hold, and which offset would fit."""
+        segment, last = self._segment, self._last
         self._past_at = entry.position
         end, floor = segment.end_offset, segment.floor_offset
-        known = [each.last for each in (before, last) if each is not None and each.last < end]
+        known = [one.last for one in (self._before, last) if one is not None and one.last < end]
         fits = max(known[-1], floor) + 1 if known else floor + 1
         joins = entry.position == (0 if last is None else last.position + last.size_bytes)
         if entry.is_wrapper or not joins:
@@ -244,44 +225,25 @@ class Framing(Check):
             where = f"reach into the next segment, which starts at {segment.next_base:,}"
         else:
             where = f"lie above {end - 1:,}, the highest that the segment can hold"
-        return _at(
-            past_code(segment.next_base),
-            segment,
-            entry,
-            expected=fits,
-            message=f"Offsets {entry.first:,}-{entry.last:,} {where}. {fits:,} would fit.",
+        message = f"Offsets {entry.first:,}-{entry.last:,} {where}. {fits:,} would fit."
+        return self._at(past_code(segment.next_base), entry, fits, message)
+
+    def _at(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:
+        segment = self._segment
+        possible = segment.floor_offset < entry.first < segment.end_offset
+        return at_place(
+            code,
+            segment.place,
+            position=entry.position,
+            size_bytes=entry.size_bytes,
+            offset=entry.first if possible else expected,
+            expected=expected,
+            actual=entry.first,
+            message=message,
         )
 
 
-def stopped_cleanly(partition: PartitionScan) -> bool:
-    """Whether a clean shutdown left its mark: nobody is writing, and nothing is preallocated.
-
-    A broker that starts takes the mark away, which the listing of the directory may not know yet.
-    """
-    directory = partition.directory
-    return directory is not None and any(
-        os.path.basename(path) == CLEAN_SHUTDOWN and places.lexists(path)
-        for path in directory.files
-    )
-
-
 def _entry(batches: RecordBatches, row: int) -> _Entry:
-    last = batches.last_offset(row)
-    wrapper = bool(batches.flags_of(row) & c.WRAPPER)
-    first = last if wrapper else batches.base_offset(row)
-    position, size_bytes = batches.position(row), batches.size_bytes(row)
-    return _Entry(position, size_bytes, first, last, wrapper)
-
-
-def _at(code: str, segment: SegmentScan, entry: _Entry, *, expected: int, message: str) -> Finding:
-    possible = segment.floor_offset < entry.first < segment.end_offset
-    return at_place(
-        code,
-        segment.place,
-        position=entry.position,
-        size_bytes=entry.size_bytes,
-        offset=entry.first if possible else expected,
-        expected=expected,
-        actual=entry.first,
-        message=message,
-    )
+    first, last = batches.known_offset(row), batches.last_offset(row)
+    place = (batches.position(row), batches.size_bytes(row))
+    return _Entry(*place, first, last, batches.is_wrapper(row))

@@ -16,23 +16,19 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks.answers import Answers
 from kdump.engine.checks.index_file import IndexFile
-from kdump.engine.checks.offset_index import offset_index_reports
+from kdump.engine.checks.offset_index import Spacing, offset_index_reports
 from kdump.engine.checks.proof import Proof
-from kdump.engine.checks.spacing import Spacing
 from kdump.engine.checks.time_index import TimeIndexes
-from kdump.engine.reading.check import Check, Conditional, RestsOn
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import finding
-from kdump.storage import places
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
-    from kdump.record.frames import Gap, Oversize, Run
+    from kdump.kernels.columns import RecordBatches
 
 
 class IndexProof(Check):
@@ -59,41 +55,28 @@ class IndexProof(Check):
                 with Source(path) as source:
                     index = IndexFile(source, kind)
             except PathError as error:
-                if places.lexists(path):
-                    self.partition.errors.append(error)
-                else:
-                    yield _about("file-vanished", path, segment)
+                yield from self.partition.unread(error, segment.place._replace(path=path))
                 continue
             if index.unreadable:
                 for start, end in index.unreadable:
-                    yield _about("unreadable", path, segment, start, end - start)
+                    size = end - start
+                    yield at_place(
+                        "unreadable", segment.place, path=path, position=start, size_bytes=size
+                    )
                 continue
             if index.unread:
-                left_out = self.not_checked.get("index_entries", 0)
-                self.not_checked["index_entries"] = left_out + index.unread
+                self.not_checked["index_entries"] += index.unread
             if kind is Kind.OFFSET_INDEX:
                 proof.offsets = index
             else:
                 proof.times = index
         proof.start()
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
-        """Feed the kernel."""
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
+        """Feed the kernel; an entry that names a gap meets the batch behind it."""
         assert self._proof is not None
         if not self.partition.quick:
-            self._proof.feed(run.batches)
-        return iter(())
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Feed the kernel."""
-        assert self._proof is not None
-        if not self.partition.quick:
-            self._proof.feed(one.batches)
-        return iter(())
-
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
-        """An entry that names a gap meets the batch behind it."""
-        return iter(())
+            self._proof.feed(batches)
 
     def finish(self, segment: SegmentScan) -> Iterator[Reported]:
         """Say what does not hold; a log that was not read to its end proves nothing."""
@@ -108,19 +91,16 @@ class IndexProof(Check):
             return
         if not segment.complete:
             return
-        torn = bool(segment.gaps) and segment.gaps[-1].to_end
-        if not torn and proof.log_is_short():
+        if segment.tail is None and proof.log_is_short():
             yield _log_too_short(proof)
         with Answers(segment, self.partition.limit) as answers:
             yield from offset_index_reports(proof, answers)
             self._spacing.add(proof)
             yield from self._times.reports(proof, answers)
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+    def skip(self, segment: SegmentScan) -> None:
         """Nothing is known of this segment's times."""
         self._proof = None
-        self._times.skip(segment)
-        return iter(())
 
     def end(self) -> Iterator[Reported]:
         """Look back at what only later segments can tell."""
@@ -132,7 +112,7 @@ def _log_too_short(proof: Proof) -> Reported:
     segment, times = proof.segment, proof.times
     assert times is not None
     time_ms, relative = times.entry(len(times) - 1)
-    offset = segment.base_offset + relative
+    offset, behind = segment.base_offset + relative, segment.next_base
     found = at_place(
         "log-too-short",
         segment.place,
@@ -143,29 +123,8 @@ def _log_too_short(proof: Proof) -> Reported:
         message=f"The log ends at position {segment.end_position:,} with offset "
         f"{segment.last_offset:,}; its indexes know of offset {offset:,} at time {time_ms}.",
         lost_at_least=1,
-        lost_at_most=None
-        if segment.next_base is None
-        else segment.next_base - segment.last_offset - 1,
-        next_offset=segment.next_base,
+        lost_at_most=None if behind is None else behind - segment.last_offset - 1,
+        next_offset=behind,
     )
     before = RestsOn(segment.base_offset, proof.last_position, segment.end_position + 1)
     return Conditional(found, before)
-
-
-def _about(
-    code: str,
-    path: str,
-    segment: SegmentScan,
-    position: int | None = None,
-    size_bytes: int | None = None,
-) -> Finding:
-    place = segment.place
-    return finding(
-        code,
-        path=path,
-        topic=place.topic,
-        partition=place.partition,
-        segment=place.segment,
-        position=position,
-        size_bytes=size_bytes,
-    )

@@ -7,19 +7,19 @@ have been others then, and a follower stores what it is sent.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import Check
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
 from kdump.record.layout import TIMESTAMP_TYPE_BIT
 from kdump.storage import names
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Oversize, Run
 
 
 class _Tally:
@@ -28,25 +28,13 @@ class _Tally:
     def __init__(self) -> None:
         self.count = 0
         self.worst = 0
-        self.first: tuple[Place, int, int, int] | None = None
+        self.first: BatchAt | None = None
 
     def add(self, place: Place, batches: RecordBatches, row: int, value: int) -> None:
         self.count += 1
         self.worst = max(self.worst, value)
         if self.first is None:
-            self.first = (
-                place,
-                batches.position(row),
-                batches.size_bytes(row),
-                batches.last_offset(row),
-            )
-
-
-class _Times(NamedTuple):
-    """When the records of a segment can have been appended, by the times of files, in ms."""
-
-    not_before_ms: int | None
-    not_after_ms: int
+            self.first = BatchAt(place, batches.slice(row, row + 1), 0)
 
 
 class Limits(Check):
@@ -65,92 +53,68 @@ class Limits(Check):
         times = {"timestamp_before_max_ms", "timestamp_after_max_ms"}
         self._timed = partition.deep and bool(times & settings.stated) and not internal
         self._large, self._early, self._late = _Tally(), _Tally(), _Tally()
-        self._times = _Times(None, 0)
+        # When the records of a segment can have been appended, by the times of files.
+        self._not_before_ms: int | None = None
+        self._not_after_ms = 0
         self._sealed_ms: int | None = None  # last change of the segment before
 
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Note when a segment can have been written."""
         if self._timed and segment.source is not None:
             changed_ms = segment.source.status().st_mtime_ns // 1_000_000
-            self._times = _Times(self._sealed_ms, changed_ms)
+            self._not_before_ms, self._not_after_ms = self._sealed_ms, changed_ms
             self._sealed_ms = changed_ms
-        return iter(())
 
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget when the segment before was written."""
         self._sealed_ms = None
-        return iter(())
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Compare headers with the limits."""
-        return self._look(segment.place, run.batches)
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Compare a header with the limits."""
-        return self._look(segment.place, one.batches)
-
-    def _look(self, place: Place, batches: RecordBatches) -> Iterator[Finding]:
+        place = segment.place
         if self._sized and max(batches.sizes) > self._largest:
             for row, size_bytes in enumerate(batches.sizes):
                 if size_bytes > self._largest:
                     self._large.add(place, batches, row, size_bytes)
         if self._timed:
             self._look_at_times(place, batches)
-        return iter(())
 
     def _look_at_times(self, place: Place, batches: RecordBatches) -> None:
-        after_ms = self._times.not_after_ms + self._after_ms
+        after_ms = self._not_after_ms + self._after_ms
         if max(batches.max_timestamps) > after_ms:
             for row, time_ms in enumerate(batches.max_timestamps):
                 if time_ms > after_ms and _is_create_time(batches, row):
-                    self._late.add(place, batches, row, time_ms - self._times.not_after_ms)
-        if self._times.not_before_ms is None:
+                    self._late.add(place, batches, row, time_ms - self._not_after_ms)
+        if self._not_before_ms is None:
             return
-        before_ms = self._times.not_before_ms - self._before_ms
+        before_ms = self._not_before_ms - self._before_ms
         if min(batches.base_timestamps) < before_ms:
             for row, time_ms in enumerate(batches.base_timestamps):
                 if 0 <= time_ms < before_ms and _is_create_time(batches, row):
-                    self._early.add(place, batches, row, self._times.not_before_ms - time_ms)
+                    self._early.add(place, batches, row, self._not_before_ms - time_ms)
 
     def end(self) -> Iterator[Finding]:
         """Tell of each kind once."""
         if self._large.first is not None:
-            yield self._told(
+            yield self._large.first.finding(
                 "over-message-limit",
-                self._large,
-                self._largest,
-                f"{self._large.count:,} batches are over message.max.bytes={self._largest:,}; "
-                f"the largest has {self._large.worst:,} bytes.",
+                expected=self._largest,
+                actual=self._large.worst,
+                message=f"{self._large.count:,} batches are over message.max.bytes="
+                f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (
             (self._late, self._after_ms, "later than their file was last changed"),
             (self._early, self._before_ms, "earlier than the segment before was last changed"),
         ):
             if tally.first is not None:
-                yield self._told(
+                yield tally.first.finding(
                     "record-time-limit",
-                    tally,
-                    limit_ms,
-                    f"{tally.count:,} batches have record times more than {limit_ms:,} ms {words}, "
-                    f"at most {tally.worst:,} ms.",
+                    expected=limit_ms,
+                    actual=tally.worst,
+                    message=f"{tally.count:,} batches have record times more than {limit_ms:,} ms "
+                    f"{words}, at most {tally.worst:,} ms.",
                 )
-
-    def _told(self, code: str, tally: _Tally, expected: int, message: str) -> Finding:
-        assert tally.first is not None
-        place, position, size_bytes, offset = tally.first
-        return finding(
-            code,
-            path=place.path,
-            topic=place.topic,
-            partition=place.partition,
-            segment=place.segment,
-            position=position,
-            size_bytes=size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=tally.worst,
-            message=message,
-        )
 
 
 def _is_create_time(batches: RecordBatches, row: int) -> bool:

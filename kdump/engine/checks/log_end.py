@@ -69,45 +69,36 @@ class LogEnd:
             self._before(batches, row, believed)
         self._header = self._read(batches, row, sound=True)
         if lasts[row] == believed:
-            self._believed, self._believed_end = believed, _end(batches, row)
+            self._believed, self._believed_end = believed, batches.end_position(row)
 
     def _before(self, batches: RecordBatches, row: int, most: int) -> None:
         """Find what to believe before a row: of those that are no higher the nearest."""
         lasts = batches.last_offsets
         at = next((k for k in range(row - 1, -1, -1) if self._floor < lasts[k] <= most), None)
         if at is not None:
-            self._believed, self._believed_end = lasts[at], _end(batches, at)
+            self._believed, self._believed_end = lasts[at], batches.end_position(at)
         elif self._believed > most:
             self._believed, self._believed_end = self._floor, -1
 
     def gap(self, gap: Gap) -> None:
         """Take up what no batch is; its header may be read as one all the same."""
         header = gap.header
-        if header is None or header.flags & c.TOO_SMALL:
-            framed = False
-        else:
-            framed = gap.size_bytes == header.size_bytes(0)
-        if header is not None and framed:
+        if (
+            header is not None
+            and not header.flags & c.TOO_SMALL
+            and gap.size_bytes == header.size_bytes(0)
+        ):
             self._header = self._read(header, 0, sound=False)
         elif gap.reason not in _SILENT or not gap.to_end:
             self._header = None
 
     def _read(self, batches: RecordBatches, row: int, *, sound: bool) -> _Header:
-        last, position = batches.last_offset(row), batches.position(row)
-        wrapper = bool(batches.flags_of(row) & c.WRAPPER)
-        first = last if wrapper else batches.base_offset(row)
-        count = batches.records_count(row)
-        return _Header(
-            position,
-            batches.size_bytes(row),
-            first,
-            last,
-            self._believed,
-            sound,
-            wrapper,
-            position == self._believed_end,
-            not (sound or wrapper or count == last - first + 1),
-        )
+        first, last = batches.known_offset(row), batches.last_offset(row)
+        position, wrapper = batches.position(row), batches.is_wrapper(row)
+        place = (position, batches.size_bytes(row))
+        joins = position == self._believed_end
+        odd = not (sound or wrapper or batches.records_count(row) == last - first + 1)
+        return _Header(*place, first, last, self._believed, sound, wrapper, joins, odd)
 
     def finding(self, segment: SegmentScan) -> Finding | None:
         """Tell of a last header that cannot be right."""
@@ -206,10 +197,6 @@ def _span(segment: SegmentScan, header: _Header) -> int:
                 return 0
             offsets += piece.records.offsets
     return offsets[-1] - offsets[0] + 1 if offsets else 0
-
-
-def _end(batches: RecordBatches, row: int) -> int:
-    return batches.position(row) + batches.size_bytes(row)
 
 
 def _indexed(segment: SegmentScan, position: int) -> int | None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.broker.log_start import log_start as broker_log_start
-from kdump.errors import PathError
-from kdump.storage import checkpoints, names
-from kdump.storage.names import Kind
-from kdump.storage.source import whole
+from kdump.storage import names
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan
@@ -35,12 +32,5 @@ def trimmed_to(partition: PartitionScan) -> int:
     A log start that is raised trims them (X2), so in a copy without the data directory's
     checkpoints the first of them says where the log starts.
     """
-    for name, path in partition.log.others:
-        if name.kind is Kind.LEADER_EPOCHS:
-            try:
-                read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
-            except PathError:
-                return 0  # LeaderEpochs reports it
-            if read.entries and not read.problems:
-                return read.entries[0].start_offset
-    return 0
+    starts = partition.log.epoch_starts()  # LeaderEpochs reports what is wrong with them
+    return starts[0].start_offset if starts else 0

@@ -10,38 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import Finding
-from kdump.storage import checkpoints, names, places
+from kdump.findings.finding import About, Finding
+from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
-from kdump.storage.source import whole
+from kdump.storage.producer_snapshot import sound_snapshot
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.partition_scan import PartitionScan
-    from kdump.findings.rows import Place
+    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
 # Compacted whatever the settings say.
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
-
-class Seen(NamedTuple):
-    """What a scan found of one segment.
-
-    `next_offset` is the one behind the last batch, None where the segment was not read to its end;
-    `contiguous`: every offset from the base to there is a record; None: it cannot be told.
-    """
-
-    place: Place
-    base_offset: int
-    end_position: int
-    next_offset: int | None
-    contiguous: bool | None
-    torn: bool = False  # what follows the last sound batch has a finding of its own
 
 
 class Covered(NamedTuple):
@@ -51,35 +34,43 @@ class Covered(NamedTuple):
     next_offset: int
 
 
-def holes(
-    partition: PartitionScan, seen: Sequence[Seen], covered: Sequence[Covered]
-) -> Iterator[Finding]:
+def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
     """Yield a finding for each hole that compaction cannot have made."""
     compacted = _is_compacted(partition)
-    if compacted or any(segment.contiguous is False for segment in seen):
+    contiguous = set(map(_is_contiguous, partition.segments))
+    if compacted or False in contiguous:
         return
-    unsure = compacted is None or any(segment.contiguous is None for segment in seen)
-    for one, following in pairwise(seen):
+    unsure = compacted is None or None in contiguous
+    for one, following in pairwise(partition.segments):
         start, end = one.next_offset, following.base_offset
-        if start is None or start >= end or one.torn or _is_covered(covered, start, end):
+        if start is None or start >= end or one.tail or _is_covered(covered, start, end):
             continue
         if _turns_up(partition, start, end):
             continue
         proof = None if unsure else _proof(partition, start, end)
         if proof is None:
-            told = _told("segments-apart", one, end)
             rest = "" if unsure else ", and nothing else is missing from this log"
-            yield told._replace(
-                message=f"Offsets {start:,}-{end - 1:,} lie in no segment{rest}. Consumers jump "
-                "them."
-            )
+            message = f"Offsets {start:,}-{end - 1:,} lie in no segment{rest}. Consumers jump them."
+            yield _told("segments-apart", one, end, message=message)
         else:
-            told = _told("segment-missing", one, end)
-            yield told._replace(
-                message=f"Offsets {start:,}-{end - 1:,} lie in no segment: {proof}",
-                lost_at_least=1,
-                lost_at_most=end - start,
+            message = f"Offsets {start:,}-{end - 1:,} lie in no segment: {proof}"
+            lost = end - start
+            yield _told(
+                "segment-missing", one, end, message=message, lost_at_least=1, lost_at_most=lost
             )
+
+
+def _is_contiguous(segment: SegmentScan) -> bool | None:
+    """Whether every offset from the base to the last is a record; None: it cannot be told."""
+    first = segment.first
+    if not segment.complete:
+        return None
+    if first is None:
+        return True
+    if segment.wrappers or segment.gaps:
+        return None
+    offsets = segment.last_offset + 1 - segment.base_offset
+    return first.base_offset == segment.base_offset and segment.records_count == offsets
 
 
 def _turns_up(partition: PartitionScan, start: int, end: int) -> bool:
@@ -103,18 +94,12 @@ def has_log(log: LocalLog, base: int) -> bool:
     return places.lexists(os.path.join(log.path, names.file_name(Kind.LOG, base)))
 
 
-def _told(code: str, one: Seen, end: int) -> Finding:
+def _told(code: str, one: SegmentScan, end: int, **about: Unpack[About]) -> Finding:
     """At the end of the segment before, where what is missing should follow."""
-    return at_place(
-        code,
-        one.place,
-        position=one.end_position,
-        size_bytes=0,
-        offset=one.next_offset,
-        expected=one.next_offset,
-        actual=end,
-        next_offset=end,
-    )
+    about["position"], about["size_bytes"] = one.end_position, 0
+    about["offset"] = about["expected"] = one.next_offset
+    about["next_offset"] = about["actual"] = end
+    return at_place(code, one.place, **about)
 
 
 def _is_covered(covered: Sequence[Covered], start: int, end: int) -> bool:
@@ -148,33 +133,14 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
             return f"a producer snapshot was taken at {offset:,}."
         if offset < end:
             continue
-        for producer in _producers(path):
+        for producer in sound_snapshot(path) or ():
             if start <= producer.last_offset < end:
                 return (
                     f"the snapshot of producers at {offset:,} knows of a batch of producer "
                     f"{producer.producer_id} that ends at {producer.last_offset:,}."
                 )
         break
-    for epoch, offset in _epochs(partition):
+    for epoch, offset in log.epoch_starts():
         if start < offset < end:
             return f"leader epoch {epoch} started at {offset:,}."
     return None
-
-
-def _producers(path: str) -> ProducerSnapshot | tuple[()]:
-    try:
-        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-    except PathError:
-        return ()
-    return () if snapshot.problems() else snapshot
-
-
-def _epochs(partition: PartitionScan) -> list[checkpoints.EpochStart]:
-    for name, path in partition.log.others:
-        if name.kind is Kind.LEADER_EPOCHS:
-            try:
-                found = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
-            except PathError:
-                return []
-            return [] if found.problems else found.entries
-    return []

@@ -8,20 +8,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.data_directory import (
+    Member,
+    Surveyed,
     check_data_directory,
     is_data_directory,
     meta_properties,
 )
-from kdump.engine.checks.replicas import check_replicas
+from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError, StoreError
 from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Place
 from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-from kdump.engine.checks.member import Member, Surveyed
 
 
 def surveyed_under(
@@ -122,15 +125,10 @@ def _differs(member: Member, first: Member, expected: str, actual: str) -> Findi
     )
 
 
-def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
-    for member in group:
-        yield from (one for one in member.surveyed.facts if one.is_live)
-
-
 def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
     """Tell of partitions of one topic that name different topic ids: not all can be right."""
     by_topic: dict[str, dict[str, list[PartitionFacts]]] = {}
-    for one in _live(group):
+    for one in live_in(group):
         if one.topic_id is not None:
             by_topic.setdefault(one.topic, {}).setdefault(one.topic_id, []).append(one)
     for ids in by_topic.values():
@@ -141,18 +139,7 @@ def _topic_ids(group: Sequence[Member]) -> Iterator[Finding]:
             for one in partitions:
                 # A topic may have been deleted and made anew since its first partition was read.
                 if topic_id != most and one.read_topic_id() == topic_id:
-                    yield _other_id(one, most)
-
-
-def _other_id(one: PartitionFacts, expected: str) -> Finding:
-    return finding(
-        "topic-id-differs",
-        path=os.path.join(one.path, names.PARTITION_METADATA),
-        topic=one.topic,
-        partition=one.partition,
-        expected=expected,
-        actual=one.topic_id,
-    )
+                    yield other_topic_id(one, most)
 
 
 def _twice(group: Sequence[Member]) -> Iterator[Finding]:
@@ -163,11 +150,9 @@ def _twice(group: Sequence[Member]) -> Iterator[Finding]:
                 continue
             other = first.setdefault((name.topic, name.partition), path)
             if other != path and places.lexists(path) and places.lexists(other):
-                yield finding(
+                yield at_place(
                     "partition-twice",
-                    path=path,
-                    topic=name.topic,
-                    partition=name.partition,
+                    Place(name.topic, name.partition, None, path),
                     expected=other,
                     actual=path,
                     message=f"{other} holds the same partition; brokers refuse to start.",

@@ -13,16 +13,16 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.transaction_text import transaction_words
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
+from kdump.findings.commands import abort_command, producer_command, shell_text
 from kdump.findings.moments import span_text
 from kdump.storage import lock, places
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-from kdump.broker.transaction_text import transaction_words
-from kdump.findings.commands import abort_command, producer_command, shell_text
 
 _TOLD = 100
 
@@ -75,9 +75,8 @@ def open_transactions(
             actual=producer.since_ms,
             message=message,
         )
-        if newest.gaps and newest.gaps[-1].to_end and not hangs:
+        if (tail := newest.tail) is not None and not hangs:
             # The marker may have been in what broke off.
-            tail = newest.gaps[-1]
             yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
         else:
             yield told

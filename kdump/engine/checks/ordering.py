@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
+from kdump.record.frames import Oversize, Run
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import SegmentScan
@@ -17,6 +18,25 @@ def in_order(segment: SegmentScan, batches: RecordBatches) -> bool:
     if batches.flags & c.OFFSET_NOT_RISING:
         return False
     return batches.last_offset(batches.count - 1) < segment.end_offset
+
+
+def in_parts(segment: SegmentScan, item: Run | Oversize) -> Iterator[tuple[Run | Oversize, bool]]:
+    """Cut an item where its batches do not fit their neighbours; say which parts are in order."""
+    batches = item.batches
+    if in_order(segment, batches):
+        yield item, True
+        return
+    if not isinstance(item, Run):
+        yield item, False
+        return
+    start = 0
+    for first, end in out_of_order(segment, batches):
+        if start < first:
+            yield item._replace(batches=batches.slice(start, first)), True
+        yield item._replace(batches=batches.slice(first, end)), False
+        start = end
+    if start < batches.count:
+        yield item._replace(batches=batches.slice(start, batches.count)), True
 
 
 def out_of_order(segment: SegmentScan, batches: RecordBatches) -> Iterator[tuple[int, int]]:

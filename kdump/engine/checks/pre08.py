@@ -44,13 +44,10 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
                     else:
                         yield found
         except (PathError, OSError) as error:
-            path = str(segment.log)
-            if not places.lexists(path):
-                yield at_place("file-vanished", _place(partition, segment))
-            elif isinstance(error, PathError):
-                partition.errors.append(error)
-            else:
-                partition.errors.append(PathError.from_os(path, error))
+            place = _place(partition, segment)
+            if not isinstance(error, PathError):
+                error = PathError.from_os(place.path, error)
+            yield from partition.unread(error, place)
     for one, following in pairwise(segments):
         size = sizes.get(one.base_offset)
         if size is None or one.base_offset + size == following.base_offset:

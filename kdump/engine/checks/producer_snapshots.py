@@ -9,20 +9,25 @@ offset is missing behind what it was made from.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
+from kdump.engine.checks.survey import problem_finding
 from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import Finding, finding
-from kdump.storage import places
 from kdump.storage.names import Retirement
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.producer_snapshot import (
+    SIZE_LIMIT,
+    ProducerSnapshot,
+    ProducerState,
+    sound_snapshot,
+)
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan
-    from kdump.storage.producer_snapshot import ProducerState
+    from kdump.findings.finding import About, Finding
 
 
 class SnapshotCheck:
@@ -49,15 +54,9 @@ class SnapshotCheck:
 
     def entries(self, offset: int) -> list[ProducerState]:
         """What the snapshot of an offset says; none where there is none that can be read."""
-        for at, path in self._partition.log.snapshots():
-            if at != offset:
-                continue
-            try:
-                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-            except PathError:
-                break
-            return [] if snapshot.problems() else list(snapshot)
-        return []
+        snapshots = self._partition.log.snapshots()
+        path = next((path for at, path in snapshots if at == offset), None)
+        return [] if path is None else list(sound_snapshot(path) or ())
 
     def reached(self, offset: int) -> Iterator[Finding | Conditional]:
         """Look at the snapshots up to an offset, all batches below which were replayed."""
@@ -79,19 +78,11 @@ class SnapshotCheck:
         try:
             snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
         except PathError as error:
-            if places.lexists(path):
-                self._partition.errors.append(error)
+            self._partition.unread(error)
             return
         problems = snapshot.problems()
         for problem in problems:
-            yield self._finding(
-                problem.code,
-                path,
-                position=problem.position,
-                size_bytes=problem.size_bytes,
-                expected=problem.expected,
-                actual=problem.actual,
-            )
+            yield problem_finding(problem, self._partition.place._replace(path=path))
         yield from self._stray(offset, path)
         if problems or not comparable or self._states.overflowed:
             return
@@ -178,31 +169,8 @@ class SnapshotCheck:
         if self._producers_below:
             yield self._finding("snapshot-missing", self._partition.log.path, offset=base)
 
-    def _finding(
-        self,
-        code: str,
-        path: str,
-        *,
-        position: int | None = None,
-        size_bytes: int | None = None,
-        offset: int | None = None,
-        expected: object = None,
-        actual: object = None,
-        message: str | None = None,
-    ) -> Finding:
-        target = self._partition.target
-        return finding(
-            code,
-            path=path,
-            topic=target.topic,
-            partition=target.partition,
-            position=position,
-            size_bytes=size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=actual,
-            message=message,
-        )
+    def _finding(self, code: str, path: str, **about: Unpack[About]) -> Finding:
+        return at_place(code, self._partition.place, path=path, **about)
 
 
 def _contradiction(

@@ -6,11 +6,12 @@ object of its own, called for the events that concern it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_state import (
     Ended,
+    Event,
     Mixed,
     Opened,
     ProducerStates,
@@ -19,16 +20,16 @@ from kdump.broker.producer_state import (
 )
 from kdump.engine.checks.log_start import log_start, trimmed_to
 from kdump.engine.checks.open_transactions import open_transactions
-from kdump.engine.checks.ordering import in_order, out_of_order
+from kdump.engine.checks.ordering import in_order, in_parts
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
-from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.check import Check, Conditional, Reported, Reports, RestsOn
+from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.engine.reading.sequence_rules import COORDINATED, DUPLICATE, GAP, ahead, judge
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Event
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.findings.finding import About
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
@@ -52,7 +53,7 @@ class Producers(Check):
         self._known = False  # whether the segment before was read
         self._broken = True  # whether what came before is not known
 
-    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+    def begin(self, segment: SegmentScan) -> Reports:
         """Open the segment's transaction index, and see to a snapshot at its base offset."""
         self._index.begin(segment)
         if self._broken:
@@ -64,37 +65,25 @@ class Producers(Check):
         return self._snapshots.reached(segment.base_offset)
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
-        """Replay a run, in pieces where a snapshot was taken in its midst."""
-        if in_order(segment, run.batches):
-            return self._replay(segment, run)
-        return self._replay_around(segment, run)
+        """Replay what is in order; batches that are not have some other offset in truth."""
+        for part, ordered in in_parts(segment, run):
+            if ordered:
+                yield from self._replay(segment, part)
+                continue
+            self._forget(0)
+            batches = part.batches
+            behind = batches.end_position(batches.count - 1)
+            self._index.unknown(segment, batches.position(0), behind)
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Reports:
         """Replay a batch that is too large to be held."""
         if in_order(segment, one.batches):
             return self._replay(segment, one)
         self._forget(segment.last_offset + 1)
-        return ()
-
-    def _replay_around(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
-        """Replay what is in order; batches that are not have some other offset in truth."""
-        batches = run.batches
-        start = 0
-        for first, end in out_of_order(segment, batches):
-            if start < first:
-                yield from self._replay(segment, run._replace(batches=batches.slice(start, first)))
-            self._forget(0)
-            last = end - 1
-            position = batches.position(first)
-            behind = batches.position(last) + batches.size_bytes(last)
-            self._index.unknown(segment, position, behind)
-            start = end
-        if start < batches.count:
-            yield from self._replay(
-                segment, run._replace(batches=batches.slice(start, batches.count))
-            )
+        return None
 
     def _replay(self, segment: SegmentScan, item: Run | Oversize) -> Iterator[Reported]:
+        """Replay batches, in pieces where a snapshot was taken in their midst."""
         batches = item.batches
         last = batches.last_offset(batches.count - 1)
         if self._states.next_offset < 0:
@@ -124,11 +113,10 @@ class Producers(Check):
         elif self._sequences:
             yield from _sequence(segment, batches, event, self._expiration_ms)
 
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+    def gap(self, segment: SegmentScan, gap: Gap) -> None:
         """Forget: markers may have been in it. What ends the log has nothing behind it."""
         if not (gap.to_end and segment.active):
             self._forget(segment.last_offset + 1)
-        return ()
 
     def finish(self, segment: SegmentScan) -> Iterator[Reported]:
         """Say what is wrong with the segment's transaction index."""
@@ -162,7 +150,9 @@ def _mixed(segment: SegmentScan, batches: RecordBatches, event: Mixed) -> Condit
         f"Producer {event.producer_id} has a transaction open since offset "
         f"{event.first_offset:,}, and this batch of it is not transactional."
     )
-    return _suspect("transaction-mixed", segment, batches, event.row, event.first_offset, message)
+    return _suspect(
+        "transaction-mixed", segment, batches, event.row, event.first_offset, message=message
+    )
 
 
 def _sequence(
@@ -187,7 +177,7 @@ def _sequence(
     else:
         return
     yield _suspect(
-        code, segment, batches, row, before.last_offset, message,
+        code, segment, batches, row, before.last_offset, message=message,
         expected=event.expected, actual=event.base_sequence,
     )  # fmt: skip
 
@@ -198,24 +188,12 @@ def _suspect(
     batches: RecordBatches,
     row: int,
     rests_on: int,
-    message: str,
-    expected: object = None,
-    actual: object = None,
+    **about: Unpack[About],
 ) -> Conditional:
     """A finding about a batch, which rests on the log from an earlier offset on."""
-    position, size = batches.position(row), batches.size_bytes(row)
-    offset = batches.base_offset(row)
-    told = at_place(
-        code,
-        segment.place,
-        position=position,
-        size_bytes=size,
-        offset=offset,
-        expected=expected,
-        actual=actual,
-        message=message,
-    )
+    offset, position = batches.base_offset(row), batches.position(row)
+    end = batches.end_position(row)
+    about["offset"] = offset
+    told = BatchAt(segment.place, batches, row).finding(code, **about)
     low = min(max(rests_on, 0), offset)
-    return Conditional(
-        told, RestsOn(segment.base_offset, position, position + size, low, offset + 1)
-    )
+    return Conditional(told, RestsOn(segment.base_offset, position, end, low, offset + 1))

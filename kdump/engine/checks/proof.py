@@ -119,11 +119,6 @@ class Proof:
         return -1
 
     @property
-    def unsaid(self) -> int:
-        """How many more entries do not hold."""
-        return self.state[5]
-
-    @property
     def proved_offsets(self) -> int:
         """How many entries of the offset index lie within the log."""
         if not self.quick or self.offsets is None:

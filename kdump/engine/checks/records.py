@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.reading.check import Check, Conditional, RestsOn
-from kdump.engine.reading.damage import at_place, decode_finding
+from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
+from kdump.engine.reading.damage import BatchAt, at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Reported
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.frames import Oversize, Run
 
@@ -48,25 +48,26 @@ class Records(Check):
         super().__init__(partition)
         self._state = array("q", _STATE)
 
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
+    def begin(self, segment: SegmentScan) -> None:
         """Start the sums anew."""
         self._state = array("q", _STATE)
-        return iter(())
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
         """Decode a run: many plain batches in one kernel call, the others one by one."""
-        batches = run.batches
+        place, batches = segment.place, run.batches
         row = 0
         while row < batches.count:
             records, following, _, reason = kernels.decode_run(
                 run.data, run.base, batches, row, RECORDS_A_CHUNK
             )
             wrong = reason >= reasons.COUNT_NEGATIVE
-            yield from self._hold(segment, batches, records, complete=not wrong)
+            yield from self._hold(place, batches, records, complete=not wrong)
             if wrong:
                 self._state[0] = -1
                 decoded = sum(1 for at in records.batches if at == following)
-                yield from self._undecodable(segment, reason, "", batches, following, decoded)
+                yield from self._undecodable(
+                    BatchAt(place, batches, following), reason, "", decoded
+                )
                 following += 1
             elif reason != reasons.END and following == row:
                 yield from self._one(segment, run, row)
@@ -75,7 +76,8 @@ class Records(Check):
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Reported]:
         """A batch too large to be held is over the limit."""
-        yield from self._undecodable(segment, reasons.OVER_LIMIT, "", one.batches, 0, 0)
+        batch = BatchAt(segment.place, one.batches, 0)
+        yield from self._undecodable(batch, reasons.OVER_LIMIT, "", 0)
 
     def sums(self) -> tuple[int, ...]:
         """Give what sound records of this segment came to so far, for `add`."""
@@ -111,42 +113,29 @@ class Records(Check):
 
     def _one(self, segment: SegmentScan, run: Run, row: int) -> Iterator[Reported]:
         """Open one batch that is compressed, a control batch, flagged or large."""
-        batches = run.batches
-        wrapper = bool(batches.flags_of(row) & c.WRAPPER)
+        batches, limit = run.batches, self.partition.limit
+        batch = BatchAt(segment.place, batches, row)
         decoded = 0
         first: int | None = None
-        pieces = read_batch(
-            run.data,
-            run.base,
-            batches,
-            row,
-            limit=self.partition.limit,
-            max_records=RECORDS_A_CHUNK,
-        )
-        for piece in pieces:
+        for piece in read_batch(
+            run.data, run.base, batches, row, limit=limit, max_records=RECORDS_A_CHUNK
+        ):
             if first is None and piece.records.count:
                 first = piece.records.offset(0)
             decoded += piece.records.count
             complete = piece.reason in (reasons.END, reasons.INNER_CUT_SHORT)
-            yield from self._hold(segment, batches, piece.records, complete=complete)
+            yield from self._hold(segment.place, batches, piece.records, complete=complete)
             if piece.reason not in (reasons.END, reasons.FULL):
                 self._state[0] = -1
-                yield from self._undecodable(
-                    segment, piece.reason, piece.detail, batches, row, decoded
-                )
-        if wrapper:
+                yield from self._undecodable(batch, piece.reason, piece.detail, decoded)
+        if batches.is_wrapper(row):
             segment.opened(decoded)
             before = batches.last_offset(row - 1) if row else segment.last_offset
             if first is not None and 0 <= first <= before < batches.last_offset(row):
-                yield self._overlap(segment, batches, row, first, before)
+                yield _overlap(batch, first, before)
 
     def _hold(
-        self,
-        segment: SegmentScan,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        *,
-        complete: bool,
+        self, place: Place, batches: RecordBatches, records: DecodedRecords, *, complete: bool
     ) -> Iterator[Reported]:
         """Let the kernel look, and name each wrong batch once for each thing wrong with it."""
         found = kernels.prove_records(batches, records, self._state, complete, _TOLD_A_CHUNK)
@@ -156,17 +145,12 @@ class Records(Check):
         for why, row, record in found:
             if (why, row) not in told:
                 told.add((why, row))
-                yield from self._wrong(segment, batches, records, why, row, record)
+                yield from self._wrong(BatchAt(place, batches, row), records, why, record)
 
     def _wrong(
-        self,
-        segment: SegmentScan,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        why: int,
-        row: int,
-        record: int,
+        self, batch: BatchAt, records: DecodedRecords, why: int, record: int
     ) -> Iterator[Reported]:
+        batches, row = batch.batches, batch.row
         offset = records.offset(record) if record < records.count else None
         base, last = batches.base_offset(row), batches.last_offset(row)
         if why == c.MAX_TIMESTAMP:
@@ -175,115 +159,72 @@ class Records(Check):
             else:
                 of_batch = zip(records.batches, records.timestamps, strict=True)
                 newest = max(time for at, time in of_batch if at == row)
-            yield self._batch_finding(
-                "batch-max-timestamp",
-                segment,
-                batches,
-                row,
-                expected=newest,
-                actual=batches.max_timestamp(row),
-                message=_max_timestamp_words(newest, batches.max_timestamp(row)),
+            stated = batches.max_timestamp(row)
+            message = _max_timestamp_words(newest, stated)
+            yield batch.finding(
+                "batch-max-timestamp", expected=newest, actual=stated, message=message
             )
         elif why == c.INNER_CRC:
-            yield self._batch_finding("inner-crc-mismatch", segment, batches, row, offset=offset)
+            yield batch.finding("inner-crc-mismatch", offset=offset)
         elif why == c.LAST_OFFSET:
-            yield _resting(self._wrapper_ends(segment, batches, records, row, record))
+            yield _resting(_wrapper_ends(batch, records, record))
         elif not batches.flags_of(row) & c.DELTA_COUNT:  # else reported already
             if why == c.OFFSET_ORDER:
                 message = f"Record offset {offset:,} is not above that of the record before it."
-            elif batches.flags_of(row) & c.WRAPPER:
+            elif batches.is_wrapper(row):
                 return  # then its last message is another, or they do not rise
             else:
                 message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
-            found = self._batch_finding(
-                "record-offset",
-                segment,
-                batches,
-                row,
-                offset=offset,
-                actual=offset,
-                message=message,
+            yield _resting(
+                batch.finding("record-offset", offset=offset, actual=offset, message=message)
             )
-            yield _resting(found)
-
-    def _wrapper_ends(
-        self,
-        segment: SegmentScan,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        row: int,
-        record: int,
-    ) -> Finding:
-        """Tell of a magic 0 wrapper that ends elsewhere; its messages have offsets of their own."""
-        last = batches.last_offset(row)
-        inside = records.offset(record - 1) if 0 < record <= records.count else None
-        message = f"The wrapper's offset {last:,} is not that of its last message"
-        consequences: tuple[str, ...] = ()
-        if inside is not None:
-            message += f", {inside:,}"
-            words = "stops at this wrapper, which has none of them"
-            if inside > last:
-                words = "passes over this wrapper, which has them"
-            low, high = sorted((inside, last))
-            consequences = (f"A broker that looks for offsets {low + 1:,}-{high:,} {words}.",)
-        return self._batch_finding(
-            "wrapper-offset",
-            segment,
-            batches,
-            row,
-            expected=inside,
-            actual=last,
-            message=f"{message}.",
-            consequences=consequences,
-        )
-
-    def _overlap(
-        self, segment: SegmentScan, batches: RecordBatches, row: int, first: int, before: int
-    ) -> Reported:
-        found = self._batch_finding(
-            "wrapper-offset",
-            segment,
-            batches,
-            row,
-            offset=first,
-            expected=before + 1,
-            actual=first,
-            message=f"The wrapper's first message has offset {first:,}, but the entry before "
-            f"reaches {before:,}.",
-        )
-        position = batches.position(row)
-        return Conditional(found, RestsOn(found.segment, max(position - 1, 0), position + 1))
 
     def _undecodable(
-        self,
-        segment: SegmentScan,
-        reason: int,
-        detail: str,
-        batches: RecordBatches,
-        row: int,
-        decoded: int,
+        self, batch: BatchAt, reason: int, detail: str, decoded: int
     ) -> Iterator[Reported]:
         what = NOT_CHECKED.get(reason)
         if what is not None:
-            self.not_checked[what] = self.not_checked.get(what, 0) + 1
-        flags = batches.flags_of(row)
-        if flags & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
+            self.not_checked[what] += 1
+        if batch.batches.flags_of(batch.row) & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
             return  # what is wrong with the header is reported already
-        told = decode_finding(reason, detail, segment.place, batches, row, decoded)
+        told = decode_finding(reason, detail, *batch, decoded)
         if told is not None:
             yield told if what is not None else _resting(told)
 
-    def _batch_finding(
-        self, code: str, segment: SegmentScan, batches: RecordBatches, row: int, **members: object
-    ) -> Finding:
-        members.setdefault("offset", batches.last_offset(row))
-        return at_place(
-            code,
-            segment.place,
-            position=batches.position(row),
-            size_bytes=batches.size_bytes(row),
-            **members,
-        )
+
+def _wrapper_ends(batch: BatchAt, records: DecodedRecords, record: int) -> Finding:
+    """Tell of a magic 0 wrapper that ends elsewhere; its messages have offsets of their own."""
+    last = batch.batches.last_offset(batch.row)
+    inside = records.offset(record - 1) if 0 < record <= records.count else None
+    message = f"The wrapper's offset {last:,} is not that of its last message"
+    consequences: tuple[str, ...] = ()
+    if inside is not None:
+        message += f", {inside:,}"
+        words = "stops at this wrapper, which has none of them"
+        if inside > last:
+            words = "passes over this wrapper, which has them"
+        low, high = sorted((inside, last))
+        consequences = (f"A broker that looks for offsets {low + 1:,}-{high:,} {words}.",)
+    return batch.finding(
+        "wrapper-offset",
+        expected=inside,
+        actual=last,
+        message=f"{message}.",
+        consequences=consequences,
+    )
+
+
+def _overlap(batch: BatchAt, first: int, before: int) -> Reported:
+    found = batch.finding(
+        "wrapper-offset",
+        offset=first,
+        expected=before + 1,
+        actual=first,
+        message=f"The wrapper's first message has offset {first:,}, but the entry before "
+        f"reaches {before:,}.",
+    )
+    position = batch.batches.position(batch.row)
+    return Conditional(found, RestsOn(found.segment, max(position - 1, 0), position + 1))
 
 
 def _resting(found: Finding) -> Conditional:

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.checks import cluster_metadata
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
-from kdump.engine.checks.survey import read_properties
+from kdump.engine.checks.survey import PartitionFacts, read_properties
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Place
 from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
+from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
     from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
-    from kdump.engine.checks.member import Member
-    from kdump.engine.checks.survey import PartitionFacts
+    from kdump.engine.checks.data_directory import Member
+    from kdump.findings.finding import Finding
 
 SETTLED_MS = 60_000
 
@@ -43,26 +45,21 @@ def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
 
 
 def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
+    place = Place(names.CLUSTER_METADATA_TOPIC, 0, None, path)
     quorum_state = os.path.join(path, names.QUORUM_STATE)
     if places.lexists(quorum_state):
-        for told in read_properties(quorum_state, properties.parse_quorum_state)[1]:
-            yield told._replace(topic=names.CLUSTER_METADATA_TOPIC, partition=0)
+        at = place._replace(path=quorum_state)
+        yield from read_properties(at, properties.parse_quorum_state)[1]
     try:
         log = LocalLog.open(path)
     except PathError:
         return
-    snapshots = cluster_metadata.snapshots_of(log)
+    snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
     newest = max((end_offset for end_offset, _ in snapshots), default=0)
     if log.logs and log.logs[0].base_offset > newest:
         start = log.logs[0].base_offset
-        yield finding(
-            "metadata-snapshot-missing",
-            path=path,
-            offset=start,
-            expected=start,
-            actual=newest,
-            topic=names.CLUSTER_METADATA_TOPIC,
-            partition=0,
+        yield at_place(
+            "metadata-snapshot-missing", place, offset=start, expected=start, actual=newest
         )
     for end_offset, snapshot in snapshots:
         try:
@@ -70,14 +67,13 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
         except PathError:
             continue  # brokers delete them while they run
         if not (ends.header and ends.footer) and places.lexists(snapshot):
-            yield finding(
+            yield at_place(
                 "metadata-snapshot-incomplete",
+                place,
                 path=snapshot,
                 offset=end_offset,
                 expected="header and footer",
                 actual="no footer" if ends.header else "no header",
-                topic=names.CLUSTER_METADATA_TOPIC,
-                partition=0,
             )
 
 
@@ -86,13 +82,14 @@ def _against(group: Sequence[Member], member: Member, path: str, limit: int) -> 
     node = member.node_id
     if state is None or not state.complete or node is None or not node.isdecimal():
         return
-    for one in _live(group):
+    for one in live_in(group):
         if one.topic_id is not None and one.topic != names.CLUSTER_METADATA_TOPIC:
             yield from _assignment(group, one, state, int(node))
     yield from _not_here(group, state, int(node))
 
 
-def _live(group: Sequence[Member]) -> Iterator[PartitionFacts]:
+def live_in(group: Sequence[Member]) -> Iterator[PartitionFacts]:
+    """Yield what was found of each partition that a broker would load."""
     for member in group:
         yield from (one for one in member.surveyed.facts if one.is_live)
 
@@ -107,7 +104,8 @@ def _assignment(
     known = state.partitions.get(topic_id, {}).get(one.partition)
     if known is not None:
         if node not in known.replicas and _settled(state, known.since_ms):
-            yield _note("replica-not-assigned", one, expected=list(known.replicas), actual=node)
+            expected = list(known.replicas)
+            yield at_place("replica-not-assigned", one.place, expected=expected, actual=node)
         return
     current = state.ids.get(one.topic)
     of_current = state.partitions.get(current or "", {}).get(one.partition)
@@ -115,9 +113,9 @@ def _assignment(
         if node in of_current.replicas and (
             _settled(state, of_current.since_ms) or _is_stopped(group, one)
         ):
-            yield _other_id(one, current)
+            yield other_topic_id(one, current, f"The cluster knows this topic as {current}.")
     elif _settled(state, state.removed.get(topic_id, -1)):
-        yield _note("topic-unknown", one, actual=topic_id)
+        yield at_place("topic-unknown", one.place, actual=topic_id)
 
 
 def _settled(state: ClusterMetadata, since_ms: int) -> bool:
@@ -138,28 +136,15 @@ def _is_stopped(group: Sequence[Member], one: PartitionFacts) -> bool:
     )
 
 
-def _other_id(one: PartitionFacts, current: str) -> Finding:
-    return finding(
+def other_topic_id(one: PartitionFacts, expected: str, message: str | None = None) -> Finding:
+    """Say that a partition should have another topic id."""
+    return at_place(
         "topic-id-differs",
+        one.place,
         path=os.path.join(one.path, names.PARTITION_METADATA),
-        topic=one.topic,
-        partition=one.partition,
-        expected=current,
-        actual=one.topic_id,
-        message=f"The cluster knows this topic as {current}.",
-    )
-
-
-def _note(
-    code: str, one: PartitionFacts, *, expected: object = None, actual: object = None
-) -> Finding:
-    return finding(
-        code,
-        path=one.path,
-        topic=one.topic,
-        partition=one.partition,
         expected=expected,
-        actual=actual,
+        actual=one.topic_id,
+        message=message,
     )
 
 
@@ -185,12 +170,8 @@ def _not_here(group: Sequence[Member], state: ClusterMetadata, node: int) -> Ite
                 continue
             name = names.directory_name(topic, partition)
             if not any(places.lexists(os.path.join(path, name)) for path in here.values()):
-                yield finding(
-                    "partition-missing",
-                    path=os.path.join(at, name),
-                    topic=topic,
-                    partition=partition,
-                )
+                missing = Place(topic, partition, None, os.path.join(at, name))
+                yield at_place("partition-missing", missing)
 
 
 def _directory_of(known: Replicas, node: int) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.check import Check
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
 from kdump.storage import names, places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
@@ -23,8 +24,8 @@ from kdump.storage.segment_range import RELATIVE_MAX
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-    from kdump.kernels.columns import BatchHeader, RecordBatches
-    from kdump.record.frames import Oversize, Run
+    from kdump.findings.finding import Finding
+    from kdump.findings.rows import Place
 
 SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
 APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
@@ -98,92 +99,52 @@ class Rolling(Check):
         directory, target = partition.directory, partition.target
         cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
         self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
-        self._sealed: Sealed | None = None  # the segment before, where all of it is known
-        self._next_offset = 0
-        self._first: BatchHeader | None = None  # header of this segment's first batch
-
-    def begin(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Take up a segment."""
-        self._first = None
-        return iter(())
-
-    def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
-        """Look at the first batch of a segment."""
-        return self._take(run.batches)
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Finding]:
-        """Look at the first batch of a segment."""
-        return self._take(one.batches)
-
-    def _take(self, batches: RecordBatches) -> Iterator[Finding]:
-        if self._first is None:
-            self._first = batches.header(0)
-        return iter(())
-
-    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Explain the segment before, and keep what this one held."""
-        first = self._first
-        if self._sealed is not None and first is not None:
-            incoming = Incoming(
-                first.size_bytes,
-                segment.end_position,
-                first.max_timestamp,
-                first.last_offset,
-            )
-            if self._sealed.base_offset < self._cleaned:
-                self.rolled.append(Rolled(self._sealed.base_offset, COMPACTED))
-            elif first.flags & c.WRAPPER or first.base_offset == self._next_offset:
-                self.rolled.append(explain(self._sealed, incoming, self.settings))
-        self._sealed = None
-        self._next_offset = segment.last_offset + 1
-        if segment.complete and not segment.gaps and first is not None:
-            self._sealed = Sealed(
-                segment.base_offset,
-                segment.end_position,
-                first.max_timestamp,
-                _entries(segment, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
-                _entries(segment, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
-            )
-        return iter(())
-
-    def skip(self, segment: SegmentScan) -> Iterator[Finding]:
-        """Forget the segment before."""
-        self._sealed = None
-        return iter(())
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""
+        for one, following in pairwise(self.partition.segments):
+            rolled = self._explained(one, following)
+            if rolled is not None:
+                self.rolled.append(rolled)
         unexplained = [one for one in self.rolled if one.rule == UNEXPLAINED]
         if not unexplained or "segment_bytes" not in self.settings.stated:
             return
-        target = self.partition.target
         rules = Counter(one.rule for one in self.rolled)
         told = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
         first = unexplained[0].base_offset
-        yield finding(
+        yield at_place(
             "roll-unexplained",
-            path=self._path(first),
-            topic=target.topic,
-            partition=target.partition,
-            segment=first,
+            self._place(first),
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
             f"setting that was stated asked for it ({told}): the topic may have its own.",
         )
 
-    def _path(self, base_offset: int) -> str:
-        for segment in self.partition.segments:
-            if segment.base_offset == base_offset:
-                return segment.path
-        return self.partition.target.path
+    def _explained(self, one: SegmentScan, following: SegmentScan) -> Rolled | None:
+        """Say which rule ended a segment; None where not all of it is known, or what follows."""
+        first, behind = one.first, following.first
+        if not one.complete or one.gaps or first is None or behind is None:
+            return None
+        if one.base_offset < self._cleaned:
+            return Rolled(one.base_offset, COMPACTED)
+        if not behind.flags & c.WRAPPER and behind.base_offset != one.next_offset:
+            return None
+        sealed = Sealed(
+            one.base_offset,
+            one.end_position,
+            first.max_timestamp,
+            _entries(one, Kind.OFFSET_INDEX, OFFSET_INDEX_ENTRY.size),
+            _entries(one, Kind.TIME_INDEX, TIME_INDEX_ENTRY.size),
+        )
+        held = following.end_position
+        incoming = Incoming(behind.size_bytes, held, behind.max_timestamp, behind.last_offset)
+        return explain(sealed, incoming, self.settings)
+
+    def _place(self, base_offset: int) -> Place:
+        return next(one.place for one in self.partition.segments if one.base_offset == base_offset)
 
 
 def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:
     path = segment.segment.files.get(kind)
-    if path is None:
-        return 0
-    try:
-        return places.getsize(path) // entry_bytes
-    except OSError:
-        return 0
+    return 0 if path is None else places.planned_size(path) // entry_bytes

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.reading.check import Check
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
+from kdump.findings.finding import CATALOGUE, Finding, Severity
+from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Retirement
@@ -21,6 +23,17 @@ if TYPE_CHECKING:
     from kdump.storage.properties import Properties
 
 TEXT_LIMIT = 1 << 20
+
+
+class Read(Protocol):
+    """What a reader of a small file gives."""
+
+    @property
+    def problems(self) -> Sequence[Problem]:
+        """What is wrong with it."""
+
+
+ReadType = TypeVar("ReadType", bound=Read)
 
 
 class PartitionFacts(NamedTuple):
@@ -46,6 +59,11 @@ class PartitionFacts(NamedTuple):
     status: FileStatus | None = None
 
     @property
+    def place(self) -> Place:
+        """The partition, in its directory."""
+        return Place(self.topic, self.partition, None, self.path)
+
+    @property
     def is_live(self) -> bool:
         """Whether a broker would load it as the partition itself."""
         return self.retirement is None
@@ -66,8 +84,8 @@ class PartitionFacts(NamedTuple):
 
     def read_topic_id(self) -> str | None:
         """Read the topic id anew; None where there is none that can be read."""
-        path = os.path.join(self.path, names.PARTITION_METADATA)
-        return _topic_id(read_properties(path, properties.parse_partition_metadata)[0])
+        place = self.place._replace(path=os.path.join(self.path, names.PARTITION_METADATA))
+        return _topic_id(read_properties(place, properties.parse_partition_metadata)[0])
 
 
 class Survey(Check):
@@ -80,24 +98,22 @@ class Survey(Check):
         self._next_offset: int | None = None
         self._newest: tuple[str, int] | None = None
 
-    def finish(self, segment: SegmentScan) -> Iterator[Finding]:
+    def finish(self, segment: SegmentScan) -> None:
         """Note where the newest segment ends."""
         if segment.active and segment.complete:
-            self._next_offset = segment.last_offset + 1
+            self._next_offset = segment.next_offset
             if segment.source is not None:
                 self._newest = (segment.path, segment.source.size)
-        return iter(())
 
     def end(self) -> Iterator[Finding]:
         """Read what says which topic this is."""
-        target, log = self.partition.target, self.partition.log
-        path = os.path.join(log.path, names.PARTITION_METADATA)
-        if not target.whole or not places.lexists(path):
+        path = os.path.join(self.partition.log.path, names.PARTITION_METADATA)
+        if not self.partition.target.whole or not places.lexists(path):
             return
         self._has_metadata = True
-        found, told = read_properties(path, properties.parse_partition_metadata)
-        for one in told:
-            yield one._replace(topic=target.topic, partition=target.partition)
+        place = self.partition.place._replace(path=path)
+        found, told = read_properties(place, properties.parse_partition_metadata)
+        yield from told
         if found is not None and not told:
             self.topic_id = _topic_id(found)
 
@@ -129,19 +145,27 @@ class Survey(Check):
 
 
 def read_properties(
-    path: str, parse: Callable[[bytes], Properties]
+    place: Place, parse: Callable[[bytes], Properties]
 ) -> tuple[Properties | None, list[Finding]]:
-    """Read a small file of names and values: what it says, None if nothing, and what is wrong.
+    """Read a small file of names and values, as `read_small` does."""
+    return read_small(place, parse, TEXT_LIMIT, "properties-malformed")
 
-    A file that vanished says nothing, and nothing is wrong with it.
+
+def read_small(
+    place: Place, parse: Callable[[bytes], ReadType], limit: int, unreadable: str
+) -> tuple[ReadType | None, list[Finding]]:
+    """Read a small file: what it says, None if nothing, and what is wrong.
+
+    A file that vanished says nothing, and nothing is wrong with it; `unreadable` is the code for
+    one that is there and cannot be read.
     """
     try:
-        found = parse(whole(path, TEXT_LIMIT))
+        found = parse(whole(place.path, limit))
     except PathError as error:
-        if not places.lexists(path):
+        if not places.lexists(place.path):
             return None, []
-        return None, [finding("properties-malformed", path=path, message=f"It {error.reason}.")]
-    return found, [problem_finding(problem, path) for problem in found.problems]
+        return None, [at_place(unreadable, place, message=f"It {error.reason}.")]
+    return found, [problem_finding(problem, place) for problem in found.problems]
 
 
 def _topic_id(found: Properties | None) -> str | None:
@@ -151,13 +175,13 @@ def _topic_id(found: Properties | None) -> str | None:
     return (found.values.get("topic_id") or "").rstrip("=") or None
 
 
-def problem_finding(problem: Problem, path: str) -> Finding:
+def problem_finding(problem: Problem, place: Place) -> Finding:
     """Make a finding of what a reader of a small file found wrong."""
     more = problem.places - 1
     sentence = CATALOGUE[problem.code].sentence
-    return finding(
+    return at_place(
         problem.code,
-        path=path,
+        place,
         position=problem.position,
         size_bytes=problem.size_bytes,
         expected=problem.expected,

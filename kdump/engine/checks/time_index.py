@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
-from kdump.engine.reading.check import Conditional
+from kdump.engine.reading.check import Conditional, Reported
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
@@ -20,8 +21,7 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers
     from kdump.engine.checks.proof import Proof
-    from kdump.engine.reading.check import Reported
-    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import PartitionScan
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
 
@@ -42,9 +42,6 @@ class TimeIndexes:
         self._largest: list[_Largest] = []
         self._doubts: list[Doubt] = []
 
-    def skip(self, segment: SegmentScan) -> None:
-        """A segment that was not read."""
-
     def reports(self, proof: Proof, answers: Answers) -> Iterator[Reported]:
         """Yield what is wrong with the time index of a segment that was read to its end."""
         segment, index = proof.segment, proof.times
@@ -52,12 +49,12 @@ class TimeIndexes:
         if index is None:
             self._largest.append(_Largest(segment.base_offset, true_ms, true_ms))
             if self._is_missed(proof):
-                yield TimeEntries(proof, None, answers).missing()
+                yield at_place("time-index-missing", segment.place)
             return
         reports = TimeEntries(proof, index, answers)
         believed_ms = reports.believed_ms()
         if index.trailing_bytes:
-            yield reports.size()
+            yield reports.size("time-index-size")
         if segment.active:
             believed_ms = true_ms
         doubted: int | None = None
@@ -76,10 +73,10 @@ class TimeIndexes:
             return
         reports = TimeEntries(proof, index, answers)
         if index.trailing_bytes:
-            yield reports.size()
+            yield reports.size("time-index-size")
         if index.is_untrimmed and not proof.segment.active:
             yield reports.zeros()
-        yield from reports.disorder()
+        yield from reports.quick_disorder()
 
     def _is_missed(self, proof: Proof) -> bool:
         """Whether a time index should be there: not in eras without, not where both are gone."""

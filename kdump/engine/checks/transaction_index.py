@@ -12,21 +12,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, finding
+from kdump.findings.finding import CATALOGUE, About, Finding
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.transaction_index import TransactionIndex
+from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Ended, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-    from kdump.storage.transaction_index import AbortedTransaction
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong
 _KEPT = 1000  # of each kind of mismatch in one segment; the rest is counted
@@ -79,8 +79,7 @@ class TransactionIndexCheck:
             self._source = Source(self._path)
         except PathError as error:
             self._path = None
-            if places.lexists(error.path):
-                self._partition.errors.append(error)
+            self._partition.unread(error)
             return
         self._index = TransactionIndex(self._source, segment.base_offset)
         self._slots = map(_Slot._make, self._index.slots())
@@ -154,8 +153,10 @@ class TransactionIndexCheck:
                 f"Entry {slot.slot} names producer {entry.producer_id}; the ABORT marker at "
                 f"offset {ended.offset:,} is producer {ended.producer_id}'s."
             )
-            code, ids = "transaction-index-marker", (ended.producer_id, entry.producer_id)
-            self._add(segment, slot, ended, code, *ids, message, ended.offset)
+            self._add(
+                "transaction-index-marker", segment, slot, ended, ended.offset,
+                expected=ended.producer_id, actual=entry.producer_id, message=message,
+            )  # fmt: skip
         elif self._first_is_wrong(entry.first_offset, ended):
             expected = ended.first_offset if ended.first_offset >= 0 else None
             begins = "has no batch" if expected is None else f"begins at {expected:,}"
@@ -164,8 +165,10 @@ class TransactionIndexCheck:
                 f"at offset {ended.offset:,}, begins at {entry.first_offset:,}; in the log it "
                 f"{begins}."
             )
-            code, firsts = "transaction-index-first-offset", (expected, entry.first_offset)
-            self._add(segment, slot, ended, code, *firsts, message, ended.first_offset)
+            self._add(
+                "transaction-index-first-offset", segment, slot, ended, ended.first_offset,
+                expected=expected, actual=entry.first_offset, message=message,
+            )  # fmt: skip
         elif self._stable_is_wrong(entry.last_stable_offset, ended):
             if entry.last_stable_offset <= ended.offset + 1 or ended.others:
                 self._add_stable(segment, slot, ended)
@@ -204,32 +207,25 @@ class TransactionIndexCheck:
             f"{ended.producer_id}'s transaction was aborted at offset {ended.offset:,}; by the "
             f"log it was all below {expected:,}."
         )
-        code = "transaction-index-stable-offset"
-        self._add(segment, slot, ended, code, expected, actual, message, expected)
+        self._add(
+            "transaction-index-stable-offset", segment, slot, ended, expected,
+            expected=expected, actual=actual, message=message,
+        )  # fmt: skip
 
     def _add(
         self,
+        code: str,
         segment: SegmentScan,
         slot: _Slot,
         ended: Ended,
-        code: str,
-        expected: int | None,
-        actual: int,
-        message: str,
         rests_on: int,
+        **about: Unpack[About],
     ) -> None:
         """Note a wrong entry, which rests on the log from `rests_on` to the marker."""
         if len(self._wrong) >= _KEPT:
             return
-        told = self._finding(
-            code,
-            segment,
-            slot.slot,
-            offset=ended.offset,
-            expected=expected,
-            actual=actual,
-            message=message + self._doubt,
-        )
+        about["offset"], about["message"] = ended.offset, f"{about['message']}{self._doubt}"
+        told = self._finding(code, segment, slot.slot, **about)
         low = ended.offset if rests_on < 0 else min(rests_on, ended.offset)
         touches = RestsOn(segment.base_offset, ended.position, None, low, ended.offset + 1)
         self._wrong.append(Conditional(told, touches))
@@ -376,29 +372,12 @@ class TransactionIndexCheck:
         code: str,
         segment: SegmentScan,
         slot: int | None,
-        *,
-        offset: int | None = None,
-        size_bytes: int | None = _SIZE,
-        expected: object = None,
-        actual: object = None,
-        message: str | None = None,
-        consequences: tuple[str, ...] = (),
+        **about: Unpack[About],
     ) -> Finding:
-        place = segment.place
-        return finding(
-            code,
-            path=self._path_of(segment),
-            topic=place.topic,
-            partition=place.partition,
-            segment=place.segment,
-            position=None if slot is None else slot * _SIZE,
-            size_bytes=None if slot is None else size_bytes,
-            offset=offset,
-            expected=expected,
-            actual=actual,
-            message=message,
-            consequences=consequences,
-        )
+        if slot is not None:
+            about["position"] = slot * _SIZE
+            about.setdefault("size_bytes", _SIZE)
+        return at_place(code, segment.place, path=self._path_of(segment), **about)
 
 
 def _was_replaced(segment: SegmentScan) -> bool:

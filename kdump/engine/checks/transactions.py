@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import read_control
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
 from kdump.record import control
 
@@ -55,18 +55,10 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
         message = f"A transaction marker's batch holds {actual} records; only the first counts."
     else:
         return None
-    position, size = batches.position(row), batches.size_bytes(row)
-    told = at_place(
-        code,
-        segment.place,
-        position=position,
-        size_bytes=size,
-        offset=batches.base_offset(row),
-        expected=expected,
-        actual=actual,
-        message=message,
-    )
-    return Conditional(told, RestsOn(segment.place.segment, position, position + size))
+    batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)
+    told = batch.finding(code, offset=offset, expected=expected, actual=actual, message=message)
+    touches = RestsOn(segment.place.segment, batches.position(row), batches.end_position(row))
+    return Conditional(told, touches)
 
 
 _PROBLEMS = {

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from kdump.broker.partition import Step
-from kdump.engine.find.damage import FIELDS
 from kdump.engine.find.lookup_row import finished
+from kdump.engine.find.way_past import FIELDS
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
 from kdump.storage.source import Source

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.partition import BrokerError, PartitionView
 from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
-from kdump.engine.find.damage import way_past
+from kdump.engine.find.way_past import way_past
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         }
         row |= way_past(view, offset, found, record, error, options)
         if found is not None:
-            from kdump.engine.find.served import served_damage
+            from kdump.engine.find.consumer_check import served_damage
 
             yield from served_damage(view, found, record)
         checked: Iterable[Finding] = ()

@@ -5,11 +5,15 @@ The scan (`engine/reading/scan.py`) walks each segment once and hands every chec
     begin(segment)          a segment's log is about to be read
     run(segment, run)       sound batches as columns; flags tell which break a shallow rule
     oversize(segment, one)  one sound batch that is too large to be held
+    headers(segment, batches)  either of them, without the bytes
     gap(segment, gap)       bytes that hold no usable batch
     finish(segment)         the segment's log has been read to its end
     skip(segment)           the segment was not read (--state, --subset, --max-duration): what a
                             check carried over from earlier segments is not known any more
     end()                   all segments are done
+
+A hook that has nothing to report returns nothing. Most checks need `headers` alone, to which both
+kinds of batches come where a check has no `run` or `oversize` of its own.
 
 A check yields findings, or suspects: findings with what of the log they rest on. Where that lies
 in a range that another finding has already declared bad, the suspect only follows from it, and
@@ -18,6 +22,7 @@ in a range that another finding has already declared bad, the suspect only follo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +30,7 @@ from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
 
 
@@ -54,6 +60,8 @@ class Conditional(NamedTuple):
 
 
 Reported = Finding | Conditional
+#: What a hook gives.
+Reports = Iterable[Reported] | None
 
 
 class Check:
@@ -72,35 +80,39 @@ class Check:
 
     def __init__(self, partition: PartitionScan) -> None:
         self.partition = partition
-        self.not_checked: dict[str, int] = {}
+        self.not_checked: Counter[str] = Counter()
 
-    def begin(self, segment: SegmentScan) -> Iterable[Reported]:
+    def begin(self, segment: SegmentScan) -> Reports:
         """Take up a segment."""
-        return ()
+        return None
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> Reports:
         """Look at consecutive sound batches; `segment.last_offset` is that of the one before."""
-        return ()
+        return None
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+    def run(self, segment: SegmentScan, run: Run) -> Reports:
+        """Look at sound batches and their bytes."""
+        return self.headers(segment, run.batches)
+
+    def oversize(self, segment: SegmentScan, one: Oversize) -> Reports:
         """Look at the header of a batch whose bytes are not at hand."""
-        return ()
+        return self.headers(segment, one.batches)
 
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+    def gap(self, segment: SegmentScan, gap: Gap) -> Reports:
         """Look at bytes that hold no usable batch."""
-        return ()
+        return None
 
     def add(self, sums: Sequence[int]) -> None:
         """Take up what the records of a piece of this segment came to."""
 
-    def finish(self, segment: SegmentScan) -> Iterable[Reported]:
+    def finish(self, segment: SegmentScan) -> Reports:
         """Look back at a segment that was read to its end."""
-        return ()
+        return None
 
-    def skip(self, segment: SegmentScan) -> Iterable[Reported]:
+    def skip(self, segment: SegmentScan) -> Reports:
         """Forget what was carried over: this segment is not read."""
-        return ()
+        return None
 
-    def end(self) -> Iterable[Reported]:
+    def end(self) -> Reports:
         """Look back at the whole partition."""
-        return ()
+        return None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 from kdump.engine.reading.being_written import is_being_written
+from kdump.errors import KdumpError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
-from kdump.findings.finding import Finding, finding
+from kdump.findings.finding import About, Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
+from kdump.storage import places
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
@@ -20,20 +22,44 @@ if TYPE_CHECKING:
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
 
+ErrorType = TypeVar("ErrorType", bound=KdumpError)
+
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 RECORDS_A_BYTE = (32 << 10) // SMALLEST_RECORD + 1
 
 
-def at_place(code: str, place: Place, **members: object) -> Finding:
-    """Make a finding about a place in a segment."""
+def at_place(
+    code: str, place: Place, *, path: str | None = None, **about: Unpack[About]
+) -> Finding:
+    """Make a finding about a place; `path`: a file beside the one that the place names."""
     return finding(
         code,
-        path=place.path,
+        path=place.path if path is None else path,
         topic=place.topic,
         partition=place.partition,
         segment=place.segment,
-        **members,  # type: ignore[arg-type]
+        **about,
     )
+
+
+def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
+    """Say what came of a file that could not be read: gone since it was listed, it is a note."""
+    return error if places.lexists(place.path) else at_place("file-vanished", place)
+
+
+class BatchAt(NamedTuple):
+    """One batch among others, and the log it lies in."""
+
+    place: Place
+    batches: RecordBatches
+    row: int
+
+    def finding(self, code: str, **about: Unpack[About]) -> Finding:
+        """Make a finding about it; where nothing else is said, its last offset names it."""
+        about.setdefault("offset", self.batches.last_offset(self.row))
+        about["position"] = self.batches.position(self.row)
+        about["size_bytes"] = self.batches.size_bytes(self.row)
+        return at_place(code, self.place, **about)
 
 
 def first_offset(run: Run, row: int, limit: int) -> int:
@@ -93,7 +119,7 @@ def counted_gap(code: str, released: Released, place: Place) -> Finding:
     return _at_gap(code, released, place, lost_at_least=0, lost_at_most=most)
 
 
-def _at_gap(code: str, released: Released, place: Place, **members: object) -> Finding:
+def _at_gap(code: str, released: Released, place: Place, **about: Unpack[About]) -> Finding:
     gap = released.gap
     return at_place(
         code,
@@ -102,7 +128,7 @@ def _at_gap(code: str, released: Released, place: Place, **members: object) -> F
         size_bytes=gap.size_bytes,
         offset=released.last_offset + 1,
         next_offset=released.next_offset,
-        **members,
+        **about,  # type: ignore[misc]
     )
 
 
@@ -239,26 +265,13 @@ def flag_findings(
             (past_end, past_code(next_base), last_offset + 1, first),
             (flags & c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
             (flags & c.DELTA_COUNT, "batch-count", last - base + 1, count),
-            (
-                flags & c.CODEC_UNKNOWN,
-                "codec-unknown",
-                None,
-                batches.attributes(row) & 7,
-            ),
+            (flags & c.CODEC_UNKNOWN, "codec-unknown", None, batches.attributes(row) & 7),
             (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.magic(row)),
         ):
             if wrong and (admitted is None or admitted[row]):
-                found.append(
-                    at_place(
-                        code,
-                        place,
-                        position=batches.position(row),
-                        size_bytes=batches.size_bytes(row),
-                        offset=last if 0 <= last < end else last_offset + 1,
-                        expected=expected,
-                        actual=actual,
-                    )
-                )
+                offset = last if 0 <= last < end else last_offset + 1
+                batch = BatchAt(place, batches, row)
+                found.append(batch.finding(code, offset=offset, expected=expected, actual=actual))
         if not past_end:
             last_offset = max(first, last)
     return found
@@ -283,13 +296,6 @@ def decode_finding(
         message = f"Decoding stops after {decoded:,} records: {detail or word}."
     elif detail:
         message = detail
-    return at_place(
-        code,
-        place,
-        position=batches.position(row),
-        size_bytes=batches.size_bytes(row),
-        offset=batches.last_offset(row),
-        expected=count if count >= 0 else None,  # a wrapper's header does not say
-        actual=word,
-        message=message,
-    )
+    expected = count if count >= 0 else None  # a wrapper's header does not say
+    batch = BatchAt(place, batches, row)
+    return batch.finding(code, expected=expected, actual=word, message=message)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.reading.damage import unread
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.record.frames import Gap
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import with_next_base
@@ -72,6 +73,7 @@ class SegmentScan:
         self.wrappers = 0  # that were not opened
         self.compressed = 0  # batches, wrappers among them
         self.max_timestamp_ms = -1  # of the headers
+        self.first: BatchHeader | None = None  # that of the first batch
         self.gaps: list[Gap] = []
         self.complete = False
         self.tail_read = False
@@ -89,6 +91,16 @@ class SegmentScan:
         """Take up some batches' offsets."""
         for _ in self._offsets.take(batches):
             pass
+
+    @property
+    def next_offset(self) -> int | None:
+        """The offset behind the last batch; None where the log was not read to its end."""
+        return self.last_offset + 1 if self.complete else None
+
+    @property
+    def tail(self) -> Gap | None:
+        """What the log ends in, where that is no batch: it has a finding of its own."""
+        return self.gaps[-1] if self.gaps and self.gaps[-1].to_end else None
 
     @property
     def is_snapshot(self) -> bool:
@@ -111,6 +123,8 @@ class SegmentScan:
 
     def count(self, batches: c.RecordBatches) -> None:
         """Add what these headers say to the sums."""
+        if self.first is None:
+            self.first = batches.header(0)
         records, wrappers, compressed, newest = kernels.tally(batches)
         self.batches += batches.count
         self.records_count += records
@@ -175,6 +189,19 @@ class PartitionScan:
             for name, path in self.log.others
             if name.kind is Kind.METADATA_SNAPSHOT
         ]
+
+    @property
+    def place(self) -> Place:
+        """The partition, in its directory."""
+        return Place(self.target.topic, self.target.partition, None, self.log.path)
+
+    def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
+        """Keep an error; a file that is gone since it was listed is a note instead."""
+        told = unread(error, place or self.place._replace(path=error.path))
+        if isinstance(told, Finding):
+            return (told,)
+        self.errors.append(told)
+        return ()
 
     def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:
         """Give the findings known of a segment that is left out, None for one to be read."""

@@ -14,12 +14,11 @@ from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
-from kdump.storage import places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.check import Check, Reported
+    from kdump.engine.reading.check import Check, Reported, Reports
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.record.frames import Oversize
     from kdump.storage.source import Source
@@ -43,7 +42,7 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
     for snapshot in partition.snapshots:
         yield from map(_of_snapshot, _scan_segment(partition, snapshot, of_snapshots))
     for check in checks:
-        yield from check.end()
+        yield from check.end() or ()
 
 
 def _of_snapshot(reported: Reported) -> Reported:
@@ -89,10 +88,7 @@ def _scan_segment(
                 yield from _from_all(check.finish(segment) for check in checks)
     except PathError as error:
         segment.complete = False
-        if places.lexists(segment.path):
-            partition.errors.append(error)
-        else:
-            yield at_place("file-vanished", segment.place)
+        yield from partition.unread(error, segment.place)
         yield from _from_all(check.skip(segment) for check in checks)
     finally:
         segment.source = None
@@ -195,7 +191,7 @@ def _may_be_written(source: Source) -> bool:
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:
     for check in checks:
-        yield from check.gap(segment, gap)
+        yield from check.gap(segment, gap) or ()
     segment.keep(gap)
     segment.end_position = gap.position + gap.size_bytes
 
@@ -205,9 +201,9 @@ def _batches(
 ) -> Iterator[Reported]:
     for check in checks:
         if isinstance(item, Run):
-            yield from check.run(segment, item)
+            yield from check.run(segment, item) or ()
         else:
-            yield from check.oversize(segment, item)
+            yield from check.oversize(segment, item) or ()
     batches = item.batches
     last = batches.count - 1
     segment.count(batches)
@@ -215,8 +211,8 @@ def _batches(
     segment.end_position = batches.position(last) + batches.size_bytes(last)
 
 
-def _from_all(reports: Iterable[Iterable[Reported]]) -> Iterator[Reported]:
-    return chain.from_iterable(reports)
+def _from_all(reports: Iterable[Reports]) -> Iterator[Reported]:
+    return chain.from_iterable(report or () for report in reports)
 
 
 __all__ = ["PathError", "scan"]

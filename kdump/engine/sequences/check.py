@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,9 +10,9 @@ from kdump.broker.producer_events import Unjoined
 from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
-from kdump.engine.checks.ordering import in_order, out_of_order
-from kdump.engine.reading.check import Check, Reported
-from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.checks.ordering import in_parts
+from kdump.engine.reading.check import Check
+from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import (
     COORDINATED,
@@ -28,22 +27,27 @@ from kdump.engine.reading.sequence_rules import (
     judge,
     repeated,
 )
-from kdump.findings.finding import CATALOGUE
+from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Row
 from kdump.record.batch import last_sequence
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.engine.work.pace import Pace
     from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Gap, Oversize, Run
     from kdump.storage.targets import Target
 
 _ROWS_KEPT = 10_000  # of one partition
 _EPOCHS_KEPT = 200_000
+_MEMBERS = {
+    GAP: "gaps",
+    DUPLICATE: "duplicates",
+    REMOVED: "removed",
+    EXPIRED: "expired",
+    RESTARTED: "restarted",
+}
 
 
 class SequenceSums(NamedTuple):
@@ -75,10 +79,18 @@ class SequenceSums(NamedTuple):
         return SequenceSums(*map(sum, zip(self, other, strict=True)))
 
 
+class Followed(NamedTuple):
+    """What came of one partition: rows, findings and errors met on the way, sums."""
+
+    rows: tuple[Row, ...] = ()
+    told: tuple[Finding | KdumpError, ...] = ()
+    sums: SequenceSums = SequenceSums()
+
+
 def follow(
     target: Target, settings: Settings, *, segment: int | None, explained: bool, pace: Pace
-) -> tuple[tuple[Row, ...], tuple[Finding | KdumpError, ...], SequenceSums]:
-    """Read a partition, or one segment of it; return rows, findings and errors, and sums.
+) -> Followed:
+    """Read a partition, or one segment of it.
 
     `explained`: rows also for what has an innocent explanation.
     """
@@ -91,7 +103,7 @@ def follow(
     )
     check = SequenceCheck(partition, explained=explained)
     findings = fold(scan(partition, [Framing(partition), check]))
-    return tuple(check.rows), (*findings, *partition.errors), check.sums()
+    return Followed(tuple(check.rows), (*findings, *partition.errors), check.sums())
 
 
 class SequenceCheck(Check):
@@ -106,82 +118,49 @@ class SequenceCheck(Check):
             is_repeat=partial(is_repeat, expiration_ms=self._expiration_ms)
         )
         self._followed = partition.target.topic not in COORDINATED
-        self._counts: Counter[str] = Counter()
+        self._counts: Counter[str] = Counter(partitions=1)  # by the members of the sums
         self._epochs: set[tuple[int, int]] = set()
-        self._batches = self._with_sequences = 0
-        self._missing = self._repeated = self._not_listed = 0
-        self._damaged = False
 
     def sums(self) -> SequenceSums:
         """What this partition adds to the summary."""
         states = self._states
         lost_sight = states.dropped or states.overflowed or len(self._epochs) >= _EPOCHS_KEPT
-        counts = self._counts
         return SequenceSums(
-            partitions=1,
+            **self._counts,
             producers=len({producer_id for producer_id, _ in self._epochs}),
             epochs=len(self._epochs),
-            batches=self._batches,
-            batches_with_sequences=self._with_sequences,
-            gaps=counts[GAP],
-            missing_count=self._missing,
-            duplicates=counts[DUPLICATE],
-            repeated_count=self._repeated,
-            removed=counts[REMOVED],
-            expired=counts[EXPIRED],
-            restarted=counts[RESTARTED],
-            rows_not_listed=self._not_listed,
-            partitions_damaged=int(self._damaged),
             partitions_of_coordinators=int(not self._followed),
             partitions_not_followed=int(lost_sight),
         )
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+    def run(self, segment: SegmentScan, run: Run | Oversize) -> None:
         """Follow the producers of a run; batches out of order have some other place in truth."""
-        batches = run.batches
-        self._batches += batches.count
+        self._counts["batches"] += run.batches.count
         if not self._followed:
-            return ()
-        self._count_producers(batches)
-        if in_order(segment, batches):
-            self._replay(segment, run)
-            return ()
-        start = 0
-        for first, end in out_of_order(segment, batches):
-            if start < first:
-                self._replay(segment, run._replace(batches=batches.slice(start, first)))
-            self._forget()
-            start = end
-        if start < batches.count:
-            self._replay(segment, run._replace(batches=batches.slice(start, batches.count)))
-        return ()
+            return
+        self._count_producers(run.batches)
+        for part, ordered in in_parts(segment, run):
+            if ordered:
+                self._replay(segment, part)
+            else:
+                self._forget()
 
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
+    def oversize(self, segment: SegmentScan, one: Oversize) -> None:
         """Follow a batch that is too large to be held."""
-        self._batches += 1
-        if not self._followed:
-            return ()
-        self._count_producers(one.batches)
-        if in_order(segment, one.batches):
-            self._replay(segment, one)
-        else:
-            self._forget()
-        return ()
+        self.run(segment, one)
 
-    def gap(self, segment: SegmentScan, gap: Gap) -> Iterable[Reported]:
+    def gap(self, segment: SegmentScan, gap: Gap) -> None:
         """Forget: batches were in it. What ends the log has nothing behind it."""
         if not (gap.to_end and segment.active):
             self._forget()
-        return ()
 
-    def skip(self, segment: SegmentScan) -> Iterable[Reported]:
+    def skip(self, segment: SegmentScan) -> None:
         """Forget: this segment is not read."""
         self._states.forget()
-        return ()
 
     def _forget(self) -> None:
         self._states.forget()
-        self._damaged = True
+        self._counts["partitions_damaged"] = 1
 
     def _count_producers(self, batches: RecordBatches) -> None:
         if no_producers(batches, 0, batches.count):
@@ -189,7 +168,7 @@ class SequenceCheck(Check):
         ids, epochs, numbers = (
             batches.producer_ids, batches.producer_epochs, batches.base_sequences
         )  # fmt: skip
-        self._with_sequences += sum(map((-1).__lt__, numbers))
+        self._counts["batches_with_sequences"] += sum(map((-1).__lt__, numbers))
         if len(self._epochs) < _EPOCHS_KEPT:
             pairs = zip(ids, epochs, numbers, strict=True)
             self._epochs |= {(one, epoch) for one, epoch, number in pairs if number >= 0}
@@ -201,15 +180,15 @@ class SequenceCheck(Check):
 
     def _unjoined(self, segment: SegmentScan, batches: RecordBatches, event: Unjoined) -> None:
         kind = judge(event, batches, self._expiration_ms)
-        self._counts[kind] += 1
+        self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
-            self._missing += ahead(event)
+            self._counts["missing_count"] += ahead(event)
         elif kind == DUPLICATE:
-            self._repeated += repeated(event, batches)
+            self._counts["repeated_count"] += repeated(event, batches)
         elif not self._explained:
             return
         if len(self.rows) >= _ROWS_KEPT:
-            self._not_listed += 1
+            self._counts["rows_not_listed"] += 1
             return
         self.rows.append(_row(segment, batches, event, kind))
 
@@ -272,6 +251,3 @@ def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
             "takes any number."
         )
     return "began at 0 again: clients before 2.5 do when the broker has forgotten them."
-
-
-__all__ = ["SequenceCheck", "SequenceSums", "follow"]

@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.settings import Settings, read_settings
-from kdump.engine.sequences.check import SequenceSums, follow
+from kdump.engine.reading.damage import unread
+from kdump.engine.sequences.check import Followed, SequenceSums, follow
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError
-from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import Row
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place, Row
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Selection, Target, resolve
@@ -44,14 +45,6 @@ class Item(NamedTuple):
     partition: int | None
     segment: int | None
     bytes: int
-
-
-class Followed(NamedTuple):
-    """What came of one partition: rows, findings and errors met on the way, sums."""
-
-    rows: tuple[Row, ...]
-    told: tuple[Finding | KdumpError, ...]
-    sums: SequenceSums
 
 
 def sequences(
@@ -102,16 +95,11 @@ def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | Kdum
             yield target
             continue
         log = target.log
-        if log is None:
+        name = None if target.whole else target.files[0].name
+        if log is None or (name and (name.kind not in names.SEGMENT_KINDS or name.retired)):
             yield PathError(target.path, "is no partition and no segment of one")
             continue
-        segment = None
-        if not target.whole:
-            name = target.files[0].name
-            if name.kind not in names.SEGMENT_KINDS or name.retired:
-                yield PathError(target.path, "is no partition and no segment of one")
-                continue
-            segment = name.base_offset
+        segment = name and name.base_offset
         logs = [one for one in log.logs if segment in (None, one.base_offset)]
         size = sum(places.planned_size(str(one.log)) for one in logs)
         yield Item(log.path, target.topic, target.partition, segment, size)
@@ -124,15 +112,7 @@ def follow_item(
     try:
         log = LocalLog.open(item.path)
     except PathError as error:
-        if places.lexists(item.path):
-            return Followed((), (error,), SequenceSums())
-        gone = finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
-        return Followed((), (gone,), SequenceSums())
+        place = Place(item.topic, item.partition, None, item.path)
+        return Followed(told=(unread(error, place),))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
-    rows, told, sums = follow(
-        target, settings, segment=item.segment, explained=options.explained, pace=pace
-    )
-    return Followed(rows, told, sums)
-
-
-__all__ = ["Followed", "Item", "SequenceOptions", "follow_item", "plan", "sequences"]
+    return follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)

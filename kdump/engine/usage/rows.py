@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from kdump.engine.usage.step import LongKey
+from kdump.engine.usage.step import Counted, LongKey, UsageOptions
 from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from kdump.engine.usage.step import Counted, UsageOptions
     from kdump.engine.usage.totals import Totals
 
     Tables = Mapping[tuple[object, ...], Totals]

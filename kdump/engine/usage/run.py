@@ -17,7 +17,7 @@ from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import in_process
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError
 
@@ -36,17 +36,6 @@ _RECORDS_SPLIT_BYTES = 256 << 20
 GROUPS_KEPT = 500_000
 _GROUPS_SENT = 4_000_000
 _LEAST_GROUPS = 1_000
-
-
-def in_process(jobs: int) -> Driver:
-    """Return the driver that keeps worker processes at it."""
-
-    def driver(
-        splits: Sequence[Split], step: Step, progress: Progress
-    ) -> Iterator[tuple[Split, Counted | KdumpError]]:
-        return run(splits, step, jobs=jobs, progress=progress)
-
-    return driver
 
 
 def usage(

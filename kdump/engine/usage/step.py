@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -16,7 +17,6 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
 from kdump.kernels import columns as c
 from kdump.record.batch import codec_name
-from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -32,20 +32,14 @@ _BROKEN = c.CRC_BAD | c.TOO_SMALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UsageOptions:
-    """What is asked for; `top` 0 means all rows.
+class UsageOptions(DumpOptions):
+    """What is asked for, and how logs are read for it; `top` 0 means all rows.
 
     `by` holds topic, partition, producer, codec, key, as many as are asked for, in that order.
     """
 
     by: tuple[str, ...] = ("topic",)
     top: int = 0
-    deep: bool = False
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
-    server_properties: str | None = None
-    decompress_limit: int = DEFAULT_LIMIT
 
     @property
     def wants_records(self) -> bool:
@@ -55,15 +49,7 @@ class UsageOptions:
     @property
     def of_dump(self) -> DumpOptions:
         """How the logs are read."""
-        return DumpOptions(
-            mode="records" if self.wants_records else "batches",
-            topic=self.topic,
-            partition=self.partition,
-            retired=self.retired,
-            server_properties=self.server_properties,
-            deep=self.deep,
-            decompress_limit=self.decompress_limit,
-        )
+        return changed(self, mode="records" if self.wants_records else "batches")
 
     def place_of(self, topic: str | None, partition: int | None) -> tuple[object, ...]:
         """Give what of a group is the same for all of a partition."""
@@ -159,8 +145,7 @@ class _Going:
                 self._position = 0
             self._path = chunk.place.path
         batches = chunk.batches
-        last = batches.count - 1
-        position = batches.position(last) + batches.size_bytes(last)
+        position = batches.end_position(batches.count - 1)
         done = min(max(position - self._position, 0), self._left)
         if done:
             self._position = position

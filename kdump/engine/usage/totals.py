@@ -69,10 +69,9 @@ class Totals:
         slot = self.slots.get(key)
         if slot is None:
             self.make_room()
-            slot = self.slots[key] = len(self.slots)
-            at = slot * WIDTH
-            self.sums[at : at + WIDTH] = _NEW
+            at = self._append(key)
             self.sums[at + c.T_ERROR] = self.floor
+            slot = at // WIDTH
         return slot
 
     def make_room(self) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.findings.finding import Severity
+from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.findings.rows import Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
     from kdump.engine.verify.items import Item
-    from kdump.engine.verify.results import Result
     from kdump.findings.finding import Finding
     from kdump.storage.about import DirectoryFacts
 
 WORDS = ("broker", "topic")
-_COUNTS = ("segments", "batches", "records_count", "bytes")
 
 
 class Groups:
@@ -34,10 +30,9 @@ class Groups:
         partition = item.path if item.whole else places.parent(item.path)
         group = self._group(places.parent(partition), item.topic)
         group.partitions += 1
-        for name in _COUNTS:
-            group.counts[name] += getattr(result.counts, name)
+        group.counts = group.counts.plus(result.counts)
         for found in result.findings:
-            group.found(found)
+            group.findings.add(found)
 
     def found(self, finding: Finding) -> None:
         """Add a finding about a data directory, or about several of its partitions."""
@@ -45,7 +40,7 @@ class Groups:
         if path not in self._nodes and places.parent(path) not in self._nodes:
             path = places.parent(path)
         broker = path if path in self._nodes else places.parent(path)
-        self._group(broker, finding.topic).found(finding)
+        self._group(broker, finding.topic).findings.add(finding)
 
     def _group(self, broker: str, topic: str | None) -> _Group:
         values = {"broker": broker, "topic": topic}
@@ -58,21 +53,16 @@ class Groups:
             group = self._groups[key]
             names: dict[str, object] = dict(zip(self._by, key, strict=True))
             if "broker" in names:
-                broker = names["broker"]
-                named: dict[str, object] = {"broker": broker}
-                named["node_id"] = self._nodes.get(os.fspath(str(broker)))
-                names = named | names
+                broker = names.pop("broker")
+                names = {"broker": broker, "node_id": self._nodes.get(str(broker)), **names}
             yield Row(
                 "summary-by",
                 {
                     "by": ",".join(self._by),
                     **names,
                     "partitions": group.partitions,
-                    **{name: group.counts[name] for name in _COUNTS},
-                    "findings": {
-                        word.value: group.severities[word.value] for word in reversed(Severity)
-                    },
-                    "codes": dict(sorted(group.codes.items())),
+                    **group.counts.members(),
+                    **group.findings.members(),
                 },
             )
 
@@ -82,10 +72,5 @@ class _Group:
 
     def __init__(self) -> None:
         self.partitions = 0
-        self.counts: Counter[str] = Counter()
-        self.severities: Counter[str] = Counter()
-        self.codes: Counter[str] = Counter()
-
-    def found(self, finding: Finding) -> None:
-        self.severities[finding.severity.value] += 1 + finding.more
-        self.codes[finding.code] += 1 + finding.more
+        self.counts = Counts()
+        self.findings = FindingCounts()

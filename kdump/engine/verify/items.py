@@ -12,17 +12,9 @@ if TYPE_CHECKING:
 
 # Why a segment's log is not read.
 NOT_NAMED = "not-named"  # another file of the partition was
-
-
 VERIFIED_BEFORE = "segments_verified_before"
-
-
 OUTSIDE_SUBSET = "segments_outside_subset"
-
-
 OUT_OF_TIME = "segments_out_of_time"
-
-
 OUT_OF_TIME_BYTES = "bytes_out_of_time"
 
 

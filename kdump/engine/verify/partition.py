@@ -8,8 +8,8 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import advised
@@ -25,9 +25,11 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.reading.partition_scan import PartitionScan
+from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
+from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.recheck import Listing, listing_of, settled
+from kdump.engine.verify.results import Counts, Result
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
@@ -35,13 +37,10 @@ if TYPE_CHECKING:
     from kdump.engine.reading.background_source import Pace
     from kdump.engine.reading.check import Check, Reported
     from kdump.engine.reading.header_columns import PackedHeaders
-    from kdump.engine.reading.partition_scan import LeaveOut
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
-from kdump.engine.verify.options import VerifyOptions
-from kdump.engine.verify.results import Counts, Result
 
 
 def verify_partition(
@@ -83,25 +82,18 @@ def verify_partition(
 
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
-        leave = partial(_unless, bases - kept)
-        return look(listing_of(path), leave).findings
+        wanted = bases - kept
+        return look(listing_of(path), lambda base, _: None if base in wanted else ()).findings
 
     before = listing_of(path)
     result = look(before, leave_out, walked)
-    result = result._replace(findings=settled(target, path, before, result.findings, look_again))
-    findings = advised(
-        target, result.findings, options.broker_version, options.limit, settings=settings
-    )
-    result = result._replace(findings=findings)
+    findings = settled(target, path, before, result.findings, look_again)
+    findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
+    counts = result.counts
     if leave_out is not None:
-        not_checked = (*result.counts.not_checked, *leave_out.counts.items())
-        result = result._replace(counts=result.counts._replace(not_checked=not_checked))
-    return result
-
-
-def _unless(bases: frozenset[int], base_offset: int, path: str) -> tuple[Finding, ...] | None:
-    """Leave out every segment but some."""
-    return None if base_offset in bases else ()
+        not_checked = (*counts.not_checked, *leave_out.counts.items())
+        counts = counts._replace(not_checked=not_checked)
+    return result._replace(findings=findings, counts=counts)
 
 
 def _once(partition: PartitionScan) -> Result:
@@ -146,15 +138,14 @@ def checks_of(partition: PartitionScan) -> list[Check]:
 def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
     logs = [*partition.segments, *partition.snapshots]
     compressed = old.wrappers + sum(log.compressed for log in logs)
-    not_checked = {
-        "compressed_batches": 0 if partition.deep else compressed,
-        "segments_not_read": sum(
+    not_checked = Counter(
+        compressed_batches=0 if partition.deep else compressed,
+        segments_not_read=sum(
             not log.complete and log.base_offset not in partition.left_out for log in logs
         ),
-    }
+    )
     for check in checks:
-        for what, count in check.not_checked.items():
-            not_checked[what] = not_checked.get(what, 0) + count
+        not_checked.update(check.not_checked)
     return Counts(
         old.segments + sum(log.complete for log in partition.segments),
         old.batches + sum(log.batches for log in logs),
@@ -163,6 +154,3 @@ def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> 
         tuple((what, count) for what, count in not_checked.items() if count),
         sum(log.tail_read for log in partition.segments),
     )
-
-
-__all__ = ["checks_of", "verify_partition"]

@@ -12,6 +12,14 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from kdump.engine.verify.items import (
+    NOT_NAMED,
+    OUT_OF_TIME,
+    OUT_OF_TIME_BYTES,
+    OUTSIDE_SUBSET,
+    Item,
+    Skip,
+)
 from kdump.errors import KdumpError, PathError
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
@@ -21,14 +29,6 @@ if TYPE_CHECKING:
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.state import VerifyState
     from kdump.findings.finding import Finding
-from kdump.engine.verify.items import (
-    NOT_NAMED,
-    OUT_OF_TIME,
-    OUT_OF_TIME_BYTES,
-    OUTSIDE_SUBSET,
-    Item,
-    Skip,
-)
 
 #: Log bytes of a piece, at least and at most: some tenths of a second of work, and some seconds.
 _LEAST_SPLIT_BYTES = 256 << 20

@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.findings.finding import Finding, Severity, finding
+from kdump.engine.reading.damage import at_place
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Place
 from kdump.storage import lock, names, places
 
 if TYPE_CHECKING:
@@ -118,11 +120,9 @@ def settled(
     doubted = [found for found in doubted if _place(found) in fresh]
     if doubted:
         believed.append(
-            finding(
+            at_place(
                 "partition-changing",
-                path=target.path,
-                topic=target.topic,
-                partition=target.partition,
+                Place(target.topic, target.partition, None, target.path),
                 actual=len(doubted),
             )
         )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding, Severity
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-    from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 
@@ -22,12 +23,49 @@ class Counts(NamedTuple):
     not_checked: tuple[tuple[str, int], ...] = ()
     tails: int = 0  # segments of which only indexes and tail were looked at
 
+    def plus(self, other: Counts) -> Counts:
+        """Add two of them, but for what was not checked."""
+        sums = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in self._fields
+            if name != "not_checked"
+        }
+        return Counts(**sums)
+
+    def members(self) -> dict[str, int]:
+        """Give the members of a row that say how much was read."""
+        return {name: getattr(self, name) for name in _READ}
+
+
+_READ = ("segments", "batches", "records_count", "bytes")
+
+
+class FindingCounts:
+    """Counts findings by severity and by code."""
+
+    def __init__(self) -> None:
+        self._severities: Counter[str] = Counter()
+        self._codes: Counter[str] = Counter()
+
+    def add(self, finding: Finding) -> None:
+        """Count a finding, and those that it stands for."""
+        self._severities[finding.severity.value] += 1 + finding.more
+        self._codes[finding.code] += 1 + finding.more
+
+    def by_severity(self) -> dict[str, int]:
+        """Give the counts, the worst first."""
+        return {word.value: self._severities[word.value] for word in reversed(Severity)}
+
+    def members(self) -> dict[str, object]:
+        """Give the members of a row that say what was found."""
+        return {"findings": self.by_severity(), "codes": dict(sorted(self._codes.items()))}
+
 
 class Result(NamedTuple):
     """What one partition came to."""
 
-    findings: tuple[Finding, ...]
-    counts: Counts
+    findings: tuple[Finding, ...] = ()
+    counts: Counts = Counts()
     errors: tuple[KdumpError, ...] = ()
     verified: frozenset[int] = frozenset()  # base offsets of logs that were read to their end
     facts: PartitionFacts | None = None  # for what is looked at when all results are in

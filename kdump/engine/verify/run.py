@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.broker.settings import read_settings
+from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
-from kdump.engine.verify.results import Counts, Result
-from kdump.engine.work.pace import Progress
+from kdump.engine.verify.results import Counts, FindingCounts, Result
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import Finding, Severity, finding
-from kdump.findings.rows import Row
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.about import facts_of
@@ -29,12 +30,10 @@ from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, data_directories
 
 if TYPE_CHECKING:
-    from kdump.broker.settings import Settings
     from kdump.engine.checks.survey import PartitionFacts
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
-    from kdump.engine.work.pace import Pace
 
 
 def verify(
@@ -180,16 +179,14 @@ def verify_item(
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
     if isinstance(target, KdumpError):
-        if places.lexists(item.path):
-            return Result((), Counts(), (target,))
-        gone = finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
-        return Result((gone,), Counts())
+        told = unread(target, Place(item.topic, item.partition, None, item.path))
+        return Result((told,)) if isinstance(told, Finding) else Result(errors=(told,))
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
-        return Result((), Counts(), (PathError(item.path, reason),))
+        return Result(errors=(PathError(item.path, reason),))
     if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
         reason = "is no file of Kafka's, going by its name: nothing was checked"
-        return Result((), Counts(), (PathError(item.path, reason),))
+        return Result(errors=(PathError(item.path, reason),))
     result = verify_partition(
         target,
         options,
@@ -216,8 +213,7 @@ class _Sums:
     def __init__(self) -> None:
         self._paths = 0
         self._counts = Counts()
-        self._findings: Counter[str] = Counter()
-        self._codes: Counter[str] = Counter()
+        self._findings = FindingCounts()
         self._not_checked: Counter[str] = Counter()
         self._errors = 0
 
@@ -228,43 +224,32 @@ class _Sums:
 
     def add(self, result: Result) -> None:
         """Add what one partition came to."""
-        counts, more = self._counts, result.counts
         self._paths += result.was_looked_at
-        self._counts = Counts(
-            counts.segments + more.segments,
-            counts.batches + more.batches,
-            counts.records_count + more.records_count,
-            counts.bytes + more.bytes,
-            tails=counts.tails + more.tails,
-        )
-        self._not_checked.update(dict(more.not_checked))
+        self._counts = self._counts.plus(result.counts)
+        self._not_checked.update(dict(result.counts.not_checked))
         for found in result.findings:
             self.found(found)
 
     def found(self, finding: Finding) -> Finding:
         """Count a finding, and those that it stands for."""
-        self._findings[finding.severity.value] += 1 + finding.more
-        self._codes[finding.code] += 1 + finding.more
+        self._findings.add(finding)
         return finding
 
     def by_severity(self) -> dict[str, int]:
         """Give the counts, the worst first."""
-        return {word.value: self._findings[word.value] for word in reversed(Severity)}
+        return self._findings.by_severity()
 
     def row(self, options: VerifyOptions, seconds: float) -> Row:
         """Make the summary row."""
-        counts = self._counts
+        read = self._counts.members()
         return Row(
             "summary",
             {
                 "paths": self._paths,
-                "segments": counts.segments,
-                **({"tails": counts.tails} if options.quick else {}),
-                "batches": counts.batches,
-                "records_count": counts.records_count,
-                "bytes": counts.bytes,
-                "findings": self.by_severity(),
-                "codes": dict(sorted(self._codes.items())),
+                "segments": read.pop("segments"),
+                **({"tails": self._counts.tails} if options.quick else {}),
+                **read,
+                **self._findings.members(),
                 "not_checked": dict(sorted(self._not_checked.items())),
                 "paths_unfinished": self._errors,
                 "finished": not self._errors and not self._not_checked[OUT_OF_TIME],

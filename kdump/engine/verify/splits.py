@@ -20,24 +20,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.header_columns import fits
+from kdump.engine.reading.header_columns import PackedHeaders, fits
 from kdump.engine.verify.plan import target_of
 from kdump.engine.verify.split_walk import Piece, walk_piece
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.splits import may_be_cut, parts
+from kdump.engine.work.splits import Split, may_be_cut, parts
 from kdump.errors import KdumpError
 from kdump.storage import names
-from kdump.storage.local_log import with_next_base
-from kdump.storage.targets import LogFile
+from kdump.storage.local_log import LocalLog, with_next_base
+from kdump.storage.targets import LogFile, Target
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.items import Item
     from kdump.engine.verify.options import VerifyOptions
-    from kdump.engine.work.splits import Split
-    from kdump.storage.local_log import LocalLog
-    from kdump.storage.targets import Target
 
 #: What all pieces together may leave in the memory of the one who collects them, unless a driver
 #: says otherwise by an attribute of its own, `packed_bytes`.
@@ -164,6 +160,3 @@ class _Kept:
             if pieces is not None and fits(pieces):
                 found.setdefault(item, []).append(tuple(pieces))
         return found
-
-
-__all__ = ["Piece", "read_in_splits", "walk_piece"]

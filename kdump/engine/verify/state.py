@@ -21,14 +21,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
-from kdump.engine.verify.items import VERIFIED_BEFORE, Skip
+from kdump.engine.verify.items import VERIFIED_BEFORE, Item, Skip
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.storage import places
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.items import Item
     from kdump.engine.verify.results import Result
     from kdump.storage.local_log import LocalLog
 

@@ -59,6 +59,17 @@ def run(
     return _run_workers(items, step, jobs, bytes_per_second, progress)
 
 
+def in_process(jobs: int) -> Callable[..., Iterator[tuple[Any, Any]]]:
+    """Return the driver of splits that keeps so many processes at it."""
+
+    def driver(
+        splits: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
+    ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+        return run(splits, step, jobs=jobs, progress=progress)
+
+    return driver
+
+
 def _run_here(
     items: Sequence[ItemType],
     step: Step[ItemType, ResultType],

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 from directories import DataDirectory, codes, findings, write_checkpoint
 
+from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.findings.finding import Finding
+from kdump.storage.log_dir import LogDir
 
 CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
 
@@ -99,6 +101,13 @@ def test_after_an_unclean_stop_it_proves_nothing(data: DataDirectory, name: str)
     data.checkpoint(name, orders=25)
     told = one(data)
     assert (told.code, told.severity.value, told.actual) == ("checkpoint-beyond-end", "note", 25)
+
+
+def test_a_mark_that_a_broker_took_away_since_it_was_listed(data: DataDirectory) -> None:
+    listed = LogDir.open(str(data.path))
+    assert was_stopped_cleanly(listed)
+    unclean(data)
+    assert not was_stopped_cleanly(listed)
 
 
 def test_old_brokers_leave_the_recovery_point_beyond_the_end(data: DataDirectory) -> None:

@@ -230,7 +230,8 @@ def test_a_log_cut_between_batches_is_known_by_both_its_indexes(sound: Path) -> 
     log = read(sound, SEALED, "log")
     third = entries(log)[-9]
     write(sound, SEALED, "log", log[: third.position])
-    found = only(sound)
+    apart, found = checked(sound)
+    assert apart.code == "segments-apart"
     assert (found.code, found.position) == ("log-too-short", third.position)
     assert (found.offset, found.next_offset) == (third.first, ACTIVE)
     assert found.severity is Severity.DAMAGE

@@ -40,7 +40,12 @@ def way_past(
     is made only where the lookup fails, or answers with another offset than was asked for.
     """
     fields: dict[str, object] = dict.fromkeys(FIELDS)
-    if error is None and record is not None and record[0] == offset and _is_sound(view, found):
+    if (
+        error is None
+        and record is not None
+        and record[0] == offset
+        and _has_right_checksum(view, found)
+    ):
         return fields
     place = _sound_place(view, offset)
     if place is None:
@@ -49,7 +54,7 @@ def way_past(
     assert view.target.log is not None
     log = view.target.log.logs[number]
     lands = error is None and found is not None and found.position == position
-    if lands and _path(view, found) == log.log and _is_sound(view, found):
+    if lands and _path(view, found) == log.log and _has_right_checksum(view, found):
         return fields  # nothing was damaged: records are missing there, or not handed out
     served = Served(view.target, view.broker, running=options.as_is, limit=options.decompress_limit)
     try:
@@ -79,7 +84,7 @@ def _path(view: PartitionView, found: Found | None) -> str | None:
     return None if found is None else view.segment_at(found.segment).path
 
 
-def _is_sound(view: PartitionView, found: Found | None) -> bool:
+def _has_right_checksum(view: PartitionView, found: Found | None) -> bool:
     """Whether the checksum of the batch found is right."""
     if found is None:
         return False

@@ -33,7 +33,7 @@ def served_damage(
     reached = found.last_offset if record is None else max(record[0], 0)
     position, last = found.position, (found.base_offset or 0) - 1
     segments = [one for one in view.segments if one.base_offset >= found.segment]
-    if reached <= found.last_offset and _is_sound(view, segments[0], found, last):
+    if reached <= found.last_offset and _is_flawless(view, segments[0], found, last):
         return
     for segment, following in with_next_base(segments):
         told, last = _in_segment(view, segment, following, (position, last, reached))
@@ -43,7 +43,7 @@ def served_damage(
         position = 0
 
 
-def _is_sound(view: PartitionView, segment: Segment, found: Found, last: int) -> bool:
+def _is_flawless(view: PartitionView, segment: Segment, found: Found, last: int) -> bool:
     """Whether one entry has nothing wrong; for most lookups no more need be read."""
     end = found.position + found.size_bytes
     items = list(FileRecords(segment.log(), limit=view.limit).walk(found.position, end, last))
