@@ -147,7 +147,7 @@ class Replica:
         self, source: BackgroundSource, place: Place, last: int, following: int | None
     ) -> Iterator[Block | UnusableRange]:
         records = FileRecords(source, limit=self.limit, next_base=following)
-        walked = (_in_short(item) for item in records.walk(last_offset=last))
+        walked = map(_in_short, records.walk(last_offset=last))
         items = joined(walked, lambda _: True)  # the bytes are read again where they are wanted
         held = next(items, None)
         while held is not None:

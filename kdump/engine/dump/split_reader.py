@@ -99,56 +99,34 @@ class PieceReader(SegmentReader):
     seam = SplitEdges(sound=False)
 
     def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
-        """Yield what is asked for of the batches that start in [start, end)."""
+        """Yield what is asked for of the batches in [start, end)."""
         self._source.advise_sequential()
         stop, first = start, None
         records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-        for item in records.walk(start, last_offset=self._offsets.last):
+        for item in records.walk(start, end, self._offsets.last):
             if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
                 return
             batches = item.batches
-            if batches.last_offset(batches.count - 1) >= self._offsets.end:
+            row = batches.count - 1
+            if batches.last_offset(row) >= self._offsets.end:
                 return
-            count = _starting_before(batches, end)
-            if not count:
-                break
             if first is None:
                 first = _lowest(batches)
             if isinstance(item, Run):
                 if self._past(item):
                     return
-                run = item if count == batches.count else item._replace(batches=_cut(item, count))
-                yield from self._run(run)
-                if self._reached_end(run) and self._next_base != self._filters.to_offset:
+                yield from self._run(item)
+                if self._reached_end(item) and self._next_base != self._filters.to_offset:
                     return
             else:
                 yield from self._oversize(item)
-            stop = batches.position(count - 1) + batches.size_bytes(count - 1)
-            if count < batches.count:
-                break
+            stop = batches.end_position(row)
         if self._source.shrank or self._source.unreadable:
             return
         if first is not None:
             self.seam = SplitEdges(start, stop, first, self._offsets.last)
 
 
-def _starting_before(batches: c.RecordBatches, end: int) -> int:
-    """How many of the batches start before a position; they lie in order."""
-    from bisect import bisect_left
-
-    return bisect_left(batches.positions, end)
-
-
 def _lowest(batches: c.RecordBatches) -> int:
     """The offset below which the entry before must lie for the first of these to rise."""
     return batches.last_offset(0) if batches.is_legacy(0) else batches.base_offset(0)
-
-
-def _cut(run: Run, count: int) -> c.RecordBatches:
-    """Return the first of a run's batches, with the flags of these alone."""
-    part = run.batches.slice(0, count)
-    flags = 0
-    for value in part.row_flags:
-        flags |= value
-    part.flags = flags
-    return part

@@ -20,7 +20,6 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.joining import FEW, PLAIN
 from kdump.engine.reading.split_edges import edges_meet
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -137,8 +136,6 @@ class _Rows:
         self.columns = [array("q") for _ in range(c.BATCH_WIDTH)]
         self.control = bytearray()
         self._same: int | None = 0  # the flags of all, where they are the same
-        self._block = 0  # where the block starts of the range that was yielded last
-        self._first: int | None = None  # and that of the first row, if that is not its first
 
     def add(self, chunk: _Chunk) -> None:
         """Take up more rows."""
@@ -175,32 +172,14 @@ class _Rows:
         ends = starts[1:]
         if count:
             ends.append(starts[-1] + sizes[-1])
-        first, base = 0, self._first
+        first = 0
         while first < count:
-            self._block, base = starts[first] if base is None else base, None
-            end = max(bisect_right(ends, self._block + BLOCK_BYTES, first), first + 1)
+            end = max(bisect_right(ends, starts[first] + BLOCK_BYTES, first), first + 1)
             if end == count and not last:
                 return
             for start in range(first, end, BATCHES_A_RUN):
                 yield start, min(start + BATCHES_A_RUN, end)
             first = end
-
-    def joined(self, *, last: bool) -> Iterator[tuple[int, int]]:
-        """Yield ranges of rows as `scan` joins them: blocks of which no bytes are looked at."""
-        start, done, block = -1, 0, 0
-        for first, end in self.blocks(last=last):
-            plain = end - first <= FEW and not self.flags(first, end) & ~PLAIN
-            if start >= 0 and (not plain or first - start + FEW > BATCHES_A_RUN):
-                yield start, first
-                start = -1
-            if not plain:
-                yield first, end
-            elif start < 0:
-                start, block = first, self._block
-            done = end
-        if start >= 0 and last:
-            yield start, done
-        self._first = None if start < 0 else block
 
     def run(self, first: int, end: int) -> Run:
         """Make a run with the bytes of its control batches, which must be the first there are."""
@@ -220,19 +199,17 @@ class _Rows:
         return Run(data, base, batches)
 
 
-def replayed(pieces: Iterable[PackedHeaders], *, joined: bool = False) -> Iterator[Run]:
+def replayed(pieces: Iterable[PackedHeaders]) -> Iterator[Run]:
     """Yield the runs of a walk over the whole log, of which these are all pieces, in order.
 
-    Their data holds the bytes of control batches alone, at their places. `joined`: those are
-    joined that `scan` joins.
+    Their data holds the bytes of control batches alone, at their places.
     """
     rows = _Rows()
     for packed in (chunk for piece in pieces for chunk in piece.chunks):
         rows.add(_Chunk(packed))
-        ranges = rows.joined(last=False) if joined else rows.blocks(last=False)
         done = 0
-        for first, done in ranges:
+        for first, done in rows.blocks(last=False):
             yield rows.run(first, done)
         rows.forget(done)
-    for first, end in rows.joined(last=True) if joined else rows.blocks(last=True):
+    for first, end in rows.blocks(last=True):
         yield rows.run(first, end)

@@ -10,19 +10,18 @@ from kdump import kernels
 from kdump.engine.reading.damage import (
     at_place,
     decode_finding,
-    first_offset,
     flag_findings,
     gap_finding,
 )
 from kdump.engine.reading.epoch_watch import EpochWatch
 from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.storage.file_records import FileRecords
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
 
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 RECORDS_A_CHUNK = 8192
 _GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
-_FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
 
 
 class SegmentReader:
@@ -75,39 +73,25 @@ class SegmentReader:
         self._gaps = 0
         first = 0 if place.segment is None else place.segment
         self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
+        self._log = SegmentPass(
+            source, self._offsets, limit=limit, next_base=next_base, active=active
+        )
         self._reserved_told = False
         self._epochs = EpochWatch(place)
 
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
-        self._source.advise_sequential()
-        for turn in range(_FOLLOW_TIMES):
-            tail = None
-            records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-            for item in records.walk(position, last_offset=self._offsets.last):
-                if isinstance(item, Gap):
-                    torn = item.reason in ("cut-short", "short-tail")
-                    if item.to_end and (torn or self._source.shrank):
-                        tail = item
-                        break
-                    yield from self._gap(item)
-                elif isinstance(item, Run):
-                    if self._past(item):
-                        return
-                    yield from self._run(item)
-                    if self._reached_end(item):
-                        return
-                else:
-                    yield from self._oversize(item)
-            if tail is None or self._source.shrank:
-                break
-            last_turn = turn == _FOLLOW_TIMES - 1
-            if last_turn or not self._active or not self._source.is_growing():
-                yield from self._gap(tail)
-                break
-            # The size was taken in the midst of a broker's write; what it wrote since is read too.
-            position = tail.position
-            self._source.refresh()
+        for item in self._log.items(position):
+            if isinstance(item, Gap):
+                yield from self._gap(item)
+            elif isinstance(item, Oversize):
+                yield from self._oversize(item)
+            elif self._past(item):
+                return
+            else:
+                yield from self._run(item)
+                if self._reached_end(item):
+                    return
         yield from self._told(self._offsets.release(self._next_base))
         if self._source.shrank:
             yield at_place("file-shrank", self._place, position=self._source.status().st_size)
@@ -142,7 +126,7 @@ class SegmentReader:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
         if gap.header is not None and self._shows_gap(gap.header):
             yield BatchChunk(self._place, gap.header)
-        yield from self._told(self._offsets.hold(gap))
+        yield from self._told(self._log.take(gap))
 
     def _shows_gap(self, header: RecordBatches) -> bool:
         """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
@@ -169,9 +153,7 @@ class SegmentReader:
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches
         before = self._offsets.last
-        yield from self._told(
-            self._offsets.take(batches, lambda row: first_offset(run, row, self._limit))
-        )
+        yield from self._told(self._log.take(run))
         admitted = self._admitted(run)
         yield from flag_findings(batches, self._place, before, self._next_base, admitted)
         yield from self._reserved(batches, admitted)
@@ -321,7 +303,7 @@ class SegmentReader:
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
         before = self._offsets.last
-        yield from self._told(self._offsets.take(batches))
+        yield from self._told(self._log.take(item))
         yield from flag_findings(batches, self._place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self._place, batches)

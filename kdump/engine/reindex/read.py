@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import IndexBuilder
 from kdump.broker.producer_state import ProducerStates
-from kdump.engine.reading.damage import first_offset, gap_finding
+from kdump.engine.reading.damage import gap_finding
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.engine.reindex.judge import Judge
 from kdump.errors import PathError
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
@@ -19,13 +20,10 @@ from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.broker.index_builder import Rules, Stop
     from kdump.engine.reindex.epochs import EpochBuilder
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
-    from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.segment import LogSegment
 
@@ -95,21 +93,20 @@ def read_segment(
     active = next_base is None
     judge = Judge(base, segment.files, active=active)
     with Source(segment.files[Kind.LOG]) as source:
-        source.advise_sequential()
         builder = IndexBuilder(base, rules, states)
         reading = Reading(builder, judge, source.size, live=live)
-        records = FileRecords(source, limit=rules.limit, next_base=next_base)
         going = True
         offsets = Offsets(base - 1, end_of(base, next_base))
+        log = SegmentPass(source, offsets, limit=rules.limit, next_base=next_base)
         released: list[Released] = []  # of the gap at which it stops
-        for item in records.walk(last_offset=base - 1):
+        for item in log.items():
             if isinstance(item, Gap):
                 if going:
                     going = builder.take(item)
                     if builder.stop is not None:
-                        released += offsets.hold(item)
+                        released += log.take(item)
                 continue
-            released += offsets.take(item.batches, _first_of(item, rules.limit))
+            released += log.take(item)
             if going:
                 going = builder.take(item)
                 reading.lost_batches = builder.lost
@@ -125,12 +122,6 @@ def read_segment(
         if released:
             reading.finding = gap_finding(released[0], place, source, active=active)
     return reading
-
-
-def _first_of(item: Run | Oversize, limit: int) -> Callable[[int], int] | None:
-    if isinstance(item, Run):
-        return lambda row: first_offset(item, row, limit)
-    return None
 
 
 def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:
