@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import BackgroundSource
-from kdump.engine.reading.damage import at_place, gap_finding, past_code
+from kdump.engine.reading.damage import at_batch, at_place, gap_finding, past_code
 from kdump.engine.reading.joining import joined
 from kdump.errors import PathError
 from kdump.findings.rows import Place
@@ -279,11 +279,11 @@ def _believed(
 
 def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> UnusableRange:
     of_magic = code == "magic-unknown"
-    told = at_place(
+    told = at_batch(
         code,
         place,
-        position=one.position(0),
-        size_bytes=one.size_bytes(0),
+        one,
+        0,
         offset=last + 1,
         expected=None if of_magic else last + 1,
         actual=one.magic(0) if of_magic else one.last_offset(0),

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage import places
@@ -20,8 +20,7 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.dump.run import Item
-    from kdump.engine.reading.options import DumpOptions
+    from kdump.engine.reading.options import DumpOptions, Item
     from kdump.engine.work.splits import Split
 
 
@@ -55,14 +54,14 @@ class SplitReader:
             except OSError:
                 continue  # said already
             if size < planned and file.path not in told:
-                place = Place(file.topic, file.partition, file.name.base_offset, file.path)
-                yield at_place("file-shrank", place, position=size, expected=planned, actual=size)
+                yield at_place(
+                    "file-shrank", place_of(file), position=size, expected=planned, actual=size
+                )
 
     def _piece(self) -> Iterator[Item | Finding]:
         """Read a piece; anything but sound batches ends it, and the seam says so."""
         self.seam = SplitEdges(sound=False)
         file = self._split.target.files[0]
-        place = Place(file.topic, file.partition, file.name.base_offset, file.path)
         try:
             with Source(file.path) as source:
                 if source.size != self._split.sizes[0]:
@@ -80,7 +79,7 @@ class SplitReader:
                     return
                 reader = PieceReader(
                     source,
-                    place,
+                    place_of(file),
                     filters=options.filters,
                     want_records=options.mode == "records",
                     limit=options.decompress_limit,

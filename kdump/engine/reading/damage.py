@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.engine.reading.being_written import is_being_written
+from kdump.errors import KdumpError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
+from kdump.storage import places
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from kdump.record.frames import Gap, Run
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
+
+ErrorType = TypeVar("ErrorType", bound=KdumpError)
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
 RECORDS_A_BYTE = (32 << 10) // SMALLEST_RECORD + 1
@@ -34,6 +38,25 @@ def at_place(code: str, place: Place, **members: object) -> Finding:
         segment=place.segment,
         **members,  # type: ignore[arg-type]
     )
+
+
+def at_batch(
+    code: str, place: Place, batches: RecordBatches, row: int, **members: object
+) -> Finding:
+    """Make a finding about a batch; where nothing else is said, its last offset names it."""
+    members.setdefault("offset", batches.last_offset(row))
+    return at_place(
+        code,
+        place,
+        position=batches.position(row),
+        size_bytes=batches.size_bytes(row),
+        **members,
+    )
+
+
+def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
+    """Say what came of a file that could not be read: gone since it was listed, it is a note."""
+    return error if places.lexists(place.path) else at_place("file-vanished", place)
 
 
 def first_offset(run: Run, row: int, limit: int) -> int:
@@ -239,24 +262,14 @@ def flag_findings(
             (past_end, past_code(next_base), last_offset + 1, first),
             (flags & c.OFFSET_NOT_RISING, "offset-not-rising", last_offset + 1, first),
             (flags & c.DELTA_COUNT, "batch-count", last - base + 1, count),
-            (
-                flags & c.CODEC_UNKNOWN,
-                "codec-unknown",
-                None,
-                batches.attributes(row) & 7,
-            ),
+            (flags & c.CODEC_UNKNOWN, "codec-unknown", None, batches.attributes(row) & 7),
             (flags & c.MAGIC_UNKNOWN, "magic-unknown", None, batches.magic(row)),
         ):
             if wrong and (admitted is None or admitted[row]):
+                offset = last if 0 <= last < end else last_offset + 1
                 found.append(
-                    at_place(
-                        code,
-                        place,
-                        position=batches.position(row),
-                        size_bytes=batches.size_bytes(row),
-                        offset=last if 0 <= last < end else last_offset + 1,
-                        expected=expected,
-                        actual=actual,
+                    at_batch(
+                        code, place, batches, row, offset=offset, expected=expected, actual=actual
                     )
                 )
         if not past_end:
@@ -283,13 +296,5 @@ def decode_finding(
         message = f"Decoding stops after {decoded:,} records: {detail or word}."
     elif detail:
         message = detail
-    return at_place(
-        code,
-        place,
-        position=batches.position(row),
-        size_bytes=batches.size_bytes(row),
-        offset=batches.last_offset(row),
-        expected=count if count >= 0 else None,  # a wrapper's header does not say
-        actual=word,
-        message=message,
-    )
+    expected = count if count >= 0 else None  # a wrapper's header does not say
+    return at_batch(code, place, batches, row, expected=expected, actual=word, message=message)

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.broker.sound_start import sound_start
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import at_place, unread
 from kdump.engine.reading.joining import joined, looked_past
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.segment_pass import SegmentPass
@@ -15,7 +15,6 @@ from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
-from kdump.storage import places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 
@@ -85,10 +84,11 @@ def _scan_segment(
                 yield from _from_all(check.finish(segment) for check in checks)
     except PathError as error:
         segment.complete = False
-        if places.lexists(segment.path):
-            partition.errors.append(error)
+        told = unread(error, segment.place)
+        if isinstance(told, Finding):
+            yield told
         else:
-            yield at_place("file-vanished", segment.place)
+            partition.errors.append(told)
         yield from _from_all(check.skip(segment) for check in checks)
     finally:
         segment.source = None
@@ -192,10 +192,9 @@ def _batches(
         else:
             yield from check.oversize(segment, item)
     batches = item.batches
-    last = batches.count - 1
     segment.count(batches)
     segment.follow(batches)
-    segment.end_position = batches.position(last) + batches.size_bytes(last)
+    segment.end_position = batches.end_position(batches.count - 1)
 
 
 def _from_all(reports: Iterable[Iterable[Reported]]) -> Iterator[Reported]:

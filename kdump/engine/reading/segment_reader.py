@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.damage import (
+    at_batch,
     at_place,
     decode_finding,
     flag_findings,
@@ -278,27 +279,16 @@ class SegmentReader:
         """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
         for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
-                yield at_place(
-                    "inner-crc-mismatch",
-                    self._place,
-                    position=batches.position(row),
-                    size_bytes=batches.size_bytes(row),
-                    offset=piece.records.offset(number),
-                )
+                offset = piece.records.offset(number)
+                yield at_batch("inner-crc-mismatch", self._place, batches, row, offset=offset)
 
     def _controls(
         self, controls: list[dict[str, object] | None], batches: RecordBatches, row: int
     ) -> Iterator[Finding]:
         for said in controls:
             if said is not None and "malformed" in said:
-                yield at_place(
-                    "control-record",
-                    self._place,
-                    position=batches.position(row),
-                    size_bytes=batches.size_bytes(row),
-                    offset=batches.last_offset(row),
-                    actual=said["malformed"],
-                )
+                malformed = said["malformed"]
+                yield at_batch("control-record", self._place, batches, row, actual=malformed)
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, identity_of
+from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
-from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import FileRecords
@@ -182,5 +182,4 @@ def _segment_of(file: LogFile) -> SegmentScan:
     assert file.name.base_offset is not None
     segment = LogSegment(file.name.base_offset)
     segment.files[Kind.LOG] = file.path
-    place = Place(file.topic, file.partition, segment.base_offset, file.path)
-    return SegmentScan(segment, place, next_base=file.next_base, active=False)
+    return SegmentScan(segment, place_of(file), next_base=file.next_base, active=False)
