@@ -192,10 +192,7 @@ def _crc_words(gap: Pre08Gap, entry: Entry) -> str:
     flip = bitflip.find_flip(entry.crc, entry.computed_crc, size, bitflip.CRC32_POLYNOMIAL)
     if flip is None:
         return words
-    if flip.position is None:  # in the stored checksum, whose lowest byte comes last
-        byte, bit = payload - 1 - flip.bit // 8, flip.bit % 8
-    else:
-        byte, bit = payload + flip.position, flip.bit
+    byte, bit = flip.place(payload, payload - 4)  # which follows the checksum
     return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
 
 

@@ -223,12 +223,7 @@ def _crc_words(gap: Gap) -> str:
     flip = bitflip.find_flip(stored, computed, max(size - start, 0), polynomial)
     if flip is None:
         return words
-    if flip.position is None:
-        # The stored checksum is big-endian: its lowest byte comes last.
-        at = gap.position + read.crc_position
-        byte, bit = at + 3 - flip.bit // 8, flip.bit % 8
-    else:
-        byte, bit = gap.position + start + flip.position, flip.bit
+    byte, bit = flip.place(gap.position + start, gap.position + read.crc_position)
     return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
 
 
