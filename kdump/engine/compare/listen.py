@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Cleaning
+from kdump.engine.compare.cursor import INSIDE, Absence, Cursor, Entry
 from kdump.engine.compare.epochs import records_in
 from kdump.engine.compare.records import Record, Stream, differing_fields, side_by_side
+from kdump.engine.compare.replica import first_offset
 from kdump.engine.compare.report import Report
-from kdump.engine.compare.walk import INSIDE, Absence, Cursor, Entry
-from kdump.kernels import columns as c
 
 
 class Listener(Report):
-    """Takes what `compare_walk.walk` finds."""
+    """Takes what a walk (`walk.py`) finds, in the order of the offsets."""
 
     def __init__(self, cursors: Sequence[Cursor], limit: int) -> None:
         super().__init__(cursors, limit)
         self.cleaning = {cursor.replica.number: Cleaning(cursor.replica) for cursor in cursors}
 
     def equal(self) -> None:
-        """Note that here nothing differs."""
+        """Note that some batches are the same in all replicas."""
         self.collected.step += 1
 
     def only(self, present: Sequence[Cursor], count: int, absences: Sequence[Absence]) -> None:
-        """Account for batches that some replicas have and others have not."""
+        """Account for the next `count` batches, which these replicas have and the others not."""
         cursor = present[0]
         batches, row = cursor.at_hand
         entry = cursor.entry()
@@ -46,7 +46,10 @@ class Listener(Report):
     def cluster(
         self, present: Sequence[tuple[Cursor, list[Entry]]], absences: Sequence[Absence]
     ) -> None:
-        """Compare batches record by record, if they differ in more than their leader epochs."""
+        """Compare batches that overlap each other and are not the same.
+
+        They are compared record by record, if they differ in more than their leader epochs.
+        """
         if not absences and self._epochs_alone(present):
             return
         collected = self.collected
@@ -208,9 +211,7 @@ def _entries(cursor: Cursor, count: int) -> list[Entry]:
     batches, row = cursor.at_hand
     found, last = [head], head.last
     for number in range(row + 1, row + count):
-        wrapper = batches.flags_of(number) & c.WRAPPER
-        first = last + 1 if wrapper else batches.base_offset(number)
-        found.append(Entry(head.place, batches, number, first))
+        found.append(Entry(head.place, batches, number, first_offset(batches, number, last)))
         last = found[-1].last
     return found
 
