@@ -7,13 +7,15 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.errors import PathError
-from kdump.storage import names, places
+from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kdump.storage.checkpoints import EpochStart
     from kdump.storage.names import DirectoryName, FileName
 
 
@@ -73,13 +75,24 @@ class LocalLog:
         """The segments that have a log file, rising by base offset."""
         return [segment for segment in self.segments if segment.log is not None]
 
-    def snapshots(self) -> list[tuple[int, str]]:
-        """The producer snapshots as (offset, path), rising."""
+    def snapshots(self, kind: Kind = Kind.PRODUCER_SNAPSHOT) -> list[tuple[int, str]]:
+        """The snapshots of producers, or of another kind, as (offset, path), rising."""
         return sorted(
             (name.base_offset, path)
             for name, path in self.others
-            if name.kind is Kind.PRODUCER_SNAPSHOT and name.base_offset is not None
+            if name.kind is kind and name.base_offset is not None
         )
+
+    def epoch_starts(self) -> list[EpochStart]:
+        """What the leader epoch checkpoint says; nothing where it cannot be read or believed."""
+        for name, path in self.others:
+            if name.kind is Kind.LEADER_EPOCHS:
+                try:
+                    read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
+                except PathError:
+                    return []
+                return [] if read.problems else read.entries
+        return []
 
 
 class _Based(Protocol):

@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
+from kdump.errors import PathError
 from kdump.storage.layout import SNAPSHOT_CRC_START, SNAPSHOT_ENTRY, SNAPSHOT_HEADER
 from kdump.storage.problems import Problem
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,3 +88,12 @@ class ProducerSnapshot:
         if self.crc != self.computed_crc:
             return [Problem("snapshot-crc", 2, 4, self.computed_crc, self.crc)]
         return []
+
+
+def sound_snapshot(path: str) -> ProducerSnapshot | None:
+    """Read a snapshot; None where it cannot be read, or something is wrong with it."""
+    try:
+        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+    except PathError:
+        return None
+    return None if snapshot.problems() else snapshot

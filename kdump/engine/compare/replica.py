@@ -20,14 +20,15 @@ from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.storage import checkpoints, names, places
+from kdump.storage import names, places
 from kdump.storage.about import owner_of
+from kdump.storage.checkpoints import loaded
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.background_source import Pace
@@ -77,7 +78,7 @@ class Replica:
         bases = [segment.base_offset for segment in self.segments]
         first = bases[0] if bases else 0
         self.start = log_start(first, directory, target.topic, target.partition)
-        self.high_watermark = self._offset(directory, _HIGH_WATERMARK)
+        self.high_watermark = self._offset(directory, names.REPLICATION_CHECKPOINT)
         self.cleaned_to = self._cleaned_to(directory)
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
@@ -206,19 +207,9 @@ class Replica:
     def _written_epochs(self) -> list[tuple[int, int]]:
         """Read the epochs of the checkpoint, as a broker takes them up; none where it cannot."""
         assert self._target.log is not None
-        for name, path in self._target.log.others:
-            if name.kind is Kind.LEADER_EPOCHS:
-                try:
-                    read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
-                except PathError:
-                    return []
-                if read.problems:
-                    return []
-                return [(epoch, start) for epoch, start in checkpoints.loaded(read.entries)]
-        return []
+        return [(epoch, start) for epoch, start in loaded(self._target.log.epoch_starts())]
 
 
-_HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
 #: Bytes of a damaged batch that are searched for the one flipped bit.
 _KEPT_OF_GAP = 4 << 20
 

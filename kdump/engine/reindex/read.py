@@ -9,15 +9,14 @@ from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reading.damage import gap_finding
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.engine.reindex.judge import Judge
-from kdump.errors import PathError
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords
+from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.storage.segment_range import end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.broker.index_builder import Rules, Stop
@@ -126,27 +125,19 @@ def read_segment(
 
 def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:
     """What the producer snapshot at a segment's base offset says; None without a sound one."""
-    for offset, path in log.snapshots():
-        if offset == base_offset:
-            try:
-                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-            except PathError:
-                return None
-            if not snapshot.problems():
-                return ProducerStates.from_snapshot(snapshot)
-    return None
+    path = dict(log.snapshots()).get(base_offset)
+    snapshot = None if path is None else sound_snapshot(path)
+    return None if snapshot is None else ProducerStates.from_snapshot(snapshot)
 
 
 def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
     """What replaying these segments from their first on says; None where one of them is damaged."""
     states = ProducerStates()
     for segment, following in with_next_base(logs):
-        with Source(segment.files[Kind.LOG]) as source:
-            source.advise_sequential()
-            records = FileRecords(source, limit=rules.limit, next_base=following)
-            for item in records.walk(last_offset=segment.base_offset - 1):
-                if not isinstance(item, Gap):
-                    states.replay(item)
-                elif item.reason != "zeros":
-                    return None
+        path, before = segment.files[Kind.LOG], segment.base_offset - 1
+        for item in walk(path, limit=rules.limit, next_base=following, last_offset=before):
+            if not isinstance(item, Gap):
+                states.replay(item)
+            elif item.reason != "zeros":
+                return None
     return states
