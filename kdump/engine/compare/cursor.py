@@ -94,8 +94,7 @@ class Cursor:
     @property
     def first(self) -> int:
         """The first offset of the batch at hand."""
-        assert self._batches is not None
-        return first_offset(self._batches, self._row, self.last_offset)
+        return first_offset(*self.at_hand, self.last_offset)
 
     @property
     def at_hand(self) -> tuple[RecordBatches, int]:
@@ -105,25 +104,22 @@ class Cursor:
 
     def entry(self) -> Entry:
         """Return the batch at hand."""
-        assert self._batches is not None
         assert self._place is not None
-        return Entry(self._place, self._batches, self._row, self.first, tuple(self.holes))
+        return Entry(self._place, *self.at_hand, self.first, tuple(self.holes))
 
     def below(self, bound: int | None) -> int:
         """Count the batches of this block that end below an offset."""
-        assert self._batches is not None
-        if bound is None:
-            return self._batches.count - self._row
-        lasts = self._batches.last_offsets
-        return bisect_left(lasts, bound, self._row) - self._row
+        batches, row = self.at_hand
+        end = batches.count if bound is None else bisect_left(batches.last_offsets, bound, row)
+        return end - row
 
     def take(self, count: int) -> None:
         """Go past some batches of this block."""
-        assert self._batches is not None
-        self._row += count
-        self.last_offset = self._batches.last_offset(self._row - 1)
+        batches, row = self.at_hand
+        self._row = row + count
+        self.last_offset = batches.last_offset(self._row - 1)
         self.holes, self.told = [], False
-        if self._row == self._batches.count:
+        if self._row == batches.count:
             self._batches = None
 
     def absent(self, first: int) -> Absence:

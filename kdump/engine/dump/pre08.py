@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import at_place
-from kdump.findings.catalogue import GAPS, UNDECODED
+from kdump.engine.reading.damage import at_place, undecoded
+from kdump.findings.catalogue import GAPS
 from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.kernels import reasons
 from kdump.record import bitflip
@@ -114,13 +114,9 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
 
 
 def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:
-    word = reasons.NAMES[reason]
-    code = UNDECODED.get(word, "records-undecodable")
+    code, word, message = undecoded(reason, detail, count)
     if reason == reasons.CODEC_UNKNOWN:  # no walk has looked at the codec before
-        code = "codec-unknown"
-    message = detail or None
-    if code == "records-undecodable":
-        message = f"Decoding stops after {count:,} records: {detail or word}."
+        code, message = "codec-unknown", detail or None
     return _about(code, place, found, actual=word, message=message)
 
 

@@ -20,7 +20,7 @@ from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.broker.visibility import View
+    from kdump.broker.visibility import AbortFilter, View
     from kdump.engine.reading.options import Item
 
 
@@ -131,15 +131,18 @@ def _within(filters: Filters, view: View) -> Filters:
 
 
 def _log(
-    source: Source, file: LogFile, filters: Filters, options: DumpOptions, aborted: object
+    source: Source,
+    file: LogFile,
+    filters: Filters,
+    options: DumpOptions,
+    aborted: AbortFilter | None,
 ) -> Iterator[Item | Finding]:
-    place = place_of(file)
     if file.name.kind is Kind.PRE08_LOG:
         from kdump.engine.dump.pre08 import pre08_items
 
         for item in pre08_items(
             source,
-            place,
+            place_of(file),
             mode=options.mode,
             limit=options.decompress_limit,
             from_offset=filters.from_offset,
@@ -150,9 +153,6 @@ def _log(
         return
     from kdump.engine.reading.segment_reader import SegmentReader
 
-    if file.name.kind is Kind.METADATA_SNAPSHOT:
-        # Its records have offsets of their own, unrelated to the number in its name.
-        place = place._replace(segment=None)
     if (
         aborted is None
         and options.mode != "hex"
@@ -169,20 +169,11 @@ def _log(
 
         # From the batch before on: it tells whether the first one's leader epoch can be right.
         position = start_position(source, file, filters.from_offset - 1)
-    reader = SegmentReader(
-        source,
-        place,
-        filters=filters,
-        want_records=options.mode == "records",
-        limit=options.decompress_limit,
-        next_base=file.next_base,
-        active=file.active and not file.name.retired,
-        deep=options.deep,
-        aborted=aborted,  # type: ignore[arg-type]
-    )
+    reader = SegmentReader(source, file, options, filters, aborted)
+    items = reader.items(position)
     if options.mode == "hex":
         from kdump.engine.hex.items import hex_items
 
-        yield from hex_items(source, place, reader.items(position), options.decompress_limit)
-        return
-    yield from reader.items(position)
+        yield from hex_items(source, reader.place, items, options.decompress_limit)
+    else:
+        yield from items

@@ -77,15 +77,7 @@ class SplitReader:
                 if reach is None:
                     self.seam = SplitEdges()
                     return
-                reader = PieceReader(
-                    source,
-                    place_of(file),
-                    filters=options.filters,
-                    want_records=options.mode == "records",
-                    limit=options.decompress_limit,
-                    next_base=file.next_base,
-                    deep=options.deep,
-                )
+                reader = PieceReader(source, file, options, options.filters)
                 yield from reader.piece(*reach)
                 self.seam = reader.seam
         except PathError:

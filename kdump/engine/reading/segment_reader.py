@@ -15,6 +15,7 @@ from kdump.engine.reading.damage import (
     gap_finding,
 )
 from kdump.engine.reading.epoch_watch import EpochWatch
+from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import BatchChunk, RecordChunk
@@ -23,18 +24,20 @@ from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
+from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
     from kdump.engine.reading.filters import Filters
+    from kdump.engine.reading.options import DumpOptions
     from kdump.findings.finding import Finding
-    from kdump.findings.rows import Place
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
+    from kdump.storage.targets import LogFile
 
     Item = RecordChunk | BatchChunk | Finding
 
@@ -43,39 +46,36 @@ _GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
 
 
 class SegmentReader:
-    """Reads one file. `want_records` False gives headers only; `deep` opens wrappers to do so.
+    """Reads one file as the options say; what is asked for of it may be less (`filters`).
 
-    `base_offset` is that of the file's name (None: a snapshot), `next_base` the next segment's;
-    `limit` bounds the uncompressed bytes of a batch.
+    `aborted` names the batches that a consumer skips. `place` is where rows come from: its segment
+    is None for a metadata snapshot, whose records' offsets have nothing to do with its name.
     """
 
     def __init__(
         self,
         source: Source,
-        place: Place,
-        *,
+        file: LogFile,
+        options: DumpOptions,
         filters: Filters,
-        want_records: bool,
-        limit: int,
-        next_base: int | None = None,
-        active: bool = False,
-        deep: bool = False,
         aborted: AbortFilter | None = None,
     ) -> None:
+        self.place = place = place_of(file)
+        if file.name.kind is Kind.METADATA_SNAPSHOT:
+            self.place = place = place._replace(segment=None)
         self._source = source
-        self._place = place
         self._filters = filters
-        self._want_records = want_records
-        self._limit = limit
-        self._next_base = next_base
-        self._active = active
-        self._deep = deep
+        self._want_records = options.mode == "records"
+        self._limit = options.decompress_limit
+        self._next_base = next_base = file.next_base
+        self._active = active = file.active and not file.name.retired
+        self._deep = options.deep
         self._aborted = aborted
         self._gaps = 0
         first = 0 if place.segment is None else place.segment
         self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
         self._log = SegmentPass(
-            source, self._offsets, limit=limit, next_base=next_base, active=active
+            source, self._offsets, limit=self._limit, next_base=next_base, active=active
         )
         self._reserved_told = False
         self._epochs = EpochWatch(place)
@@ -95,7 +95,7 @@ class SegmentReader:
                     return
         yield from self._told(self._offsets.release(self._next_base))
         if self._source.shrank:
-            yield at_place("file-shrank", self._place, position=self._source.status().st_size)
+            yield at_place("file-shrank", self.place, position=self._source.status().st_size)
 
     def _past(self, run: Run) -> bool:
         """Whether this run and all behind it lie above the range; offsets rise from run to run.
@@ -126,7 +126,7 @@ class SegmentReader:
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
         if gap.header is not None and self._shows_gap(gap.header):
-            yield BatchChunk(self._place, gap.header)
+            yield BatchChunk(self.place, gap.header)
         yield from self._told(self._log.take(gap))
 
     def _shows_gap(self, header: RecordBatches) -> bool:
@@ -145,7 +145,7 @@ class SegmentReader:
                 continue  # what is lost lies before the range
             yield gap_finding(
                 one,
-                self._place,
+                self.place,
                 self._source,
                 active=self._active,
                 brief=self._gaps > _GAPS_IN_FULL,
@@ -156,7 +156,7 @@ class SegmentReader:
         before = self._offsets.last
         yield from self._told(self._log.take(run))
         admitted = self._admitted(run)
-        yield from flag_findings(batches, self._place, before, self._next_base, admitted)
+        yield from flag_findings(batches, self.place, before, self._next_base, admitted)
         yield from self._reserved(batches, admitted)
         yield from self._epochs.run(batches, admitted)
         if self._want_records:
@@ -169,7 +169,7 @@ class SegmentReader:
         for row in () if self._reserved_told else reserved_rows(batches):
             if admitted is None or admitted[row]:
                 self._reserved_told = True
-                yield reserved_finding(batches, row, self._place)
+                yield reserved_finding(batches, row, self.place)
                 return
 
     def _admitted(self, run: Run) -> bytearray | None:
@@ -188,12 +188,11 @@ class SegmentReader:
         if self._deep and batches.flags & c.WRAPPER:
             yield from self._open_wrappers(run)
         rows = self._filters.shown_headers(batches)
-        if admitted is not None and rows is not None:
-            rows = array("q", (row for row in rows if admitted[row]))
-        elif admitted is not None:
-            rows = array("q", (row for row in range(batches.count) if admitted[row]))
+        if admitted is not None:
+            every = range(batches.count) if rows is None else rows
+            rows = array("q", (row for row in every if admitted[row]))
         if rows is None or rows:
-            yield BatchChunk(self._place, batches, rows)
+            yield BatchChunk(self.place, batches, rows)
 
     def _open_wrappers(self, run: Run) -> Iterator[Finding]:
         """Fill in what only the inside of a wrapper tells: first offset and number of messages."""
@@ -206,7 +205,7 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                told = decode_finding(piece.reason, piece.detail, self._place, batches, row, count)
+                told = decode_finding(piece.reason, piece.detail, self.place, batches, row, count)
                 if told is not None:
                     yield told
             if first is not None:
@@ -229,7 +228,7 @@ class SegmentReader:
             if reason >= reasons.COUNT_NEGATIVE:
                 inside = _count_of(records, following)
                 if admitted is None or admitted[following]:
-                    told = decode_finding(reason, "", self._place, batches, following, inside)
+                    told = decode_finding(reason, "", self.place, batches, following, inside)
                     if told is not None:
                         yield told
                 following += 1
@@ -256,7 +255,7 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            told = decode_finding(piece.reason, piece.detail, self._place, batches, row, decoded)
+            told = decode_finding(piece.reason, piece.detail, self.place, batches, row, decoded)
             if told is not None:
                 yield told
 
@@ -270,7 +269,7 @@ class SegmentReader:
     ) -> Iterator[RecordChunk]:
         rows = self._filters.shown_records(memoryview(data), records, admitted)
         if rows is None or rows:
-            chunk = RecordChunk(self._place, data, batches, records, rows, controls)
+            chunk = RecordChunk(self.place, data, batches, records, rows, controls)
             yield chunk
             # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
             chunk.data = b""
@@ -280,7 +279,7 @@ class SegmentReader:
         for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
                 offset = piece.records.offset(number)
-                yield at_batch("inner-crc-mismatch", self._place, batches, row, offset=offset)
+                yield at_batch("inner-crc-mismatch", self.place, batches, row, offset=offset)
 
     def _controls(
         self, controls: list[dict[str, object] | None], batches: RecordBatches, row: int
@@ -288,17 +287,17 @@ class SegmentReader:
         for said in controls:
             if said is not None and "malformed" in said:
                 malformed = said["malformed"]
-                yield at_batch("control-record", self._place, batches, row, actual=malformed)
+                yield at_batch("control-record", self.place, batches, row, actual=malformed)
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
         before = self._offsets.last
         yield from self._told(self._log.take(item))
-        yield from flag_findings(batches, self._place, before, self._next_base)
+        yield from flag_findings(batches, self.place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
-            yield BatchChunk(self._place, batches)
+            yield BatchChunk(self.place, batches)
             if self._want_records:
-                told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
+                told = decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
                 if told is not None:
                     yield told
 
