@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.kafka_text.pairs import Pairs
-    from kdump.engine.reading.filters import Filters
+    from kdump.engine.reading.options import DumpOptions
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.storage.source import Source
@@ -64,26 +64,19 @@ LogItem = ToolChunk | InvalidTail | BrokenMessage | Finding
 
 
 class ToolLog:
-    """A walk over one `.log` or `.checkpoint` file; `limit` bounds what is held in memory.
+    """A walk over one `.log` or `.checkpoint` file, as the options say.
 
     Where the next record's offset is not the last one's plus one, both are added to `gaps`.
     """
 
     def __init__(
-        self,
-        source: Source,
-        segment: int | None,
-        *,
-        deep: bool,
-        limit: int,
-        filters: Filters,
-        gaps: Pairs,
+        self, source: Source, segment: int | None, options: DumpOptions, gaps: Pairs
     ) -> None:
         self._source = source
-        self._filters = filters
+        self._filters = options.filters
         self._place = Place(None, None, segment, source.path)
-        self._deep = deep
-        self._limit = limit
+        self._deep = options.mode == "records"
+        self._limit = options.decompress_limit
         self._gaps_in_offsets = OffsetGaps(gaps)
 
     def walk(self) -> Iterator[LogItem]:
