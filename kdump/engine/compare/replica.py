@@ -14,7 +14,7 @@ from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import at_batch, at_place, gap_finding, past_code
-from kdump.engine.reading.joining import joined
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
@@ -23,7 +23,6 @@ from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import loaded
-from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
@@ -133,7 +132,6 @@ class Replica:
             try:
                 source = BackgroundSource(path, pace)
                 with source:
-                    source.advise_sequential()
                     for item in self._segment(source, place, last, following):
                         if isinstance(item, Block):
                             last = item.batches.last_offset(item.batches.count - 1)
@@ -147,9 +145,10 @@ class Replica:
     def _segment(
         self, source: BackgroundSource, place: Place, last: int, following: int | None
     ) -> Iterator[Block | UnusableRange]:
-        records = FileRecords(source, limit=self.limit, next_base=following)
-        walked = map(_in_short, records.walk(last_offset=last))
-        items = joined(walked, lambda _: True)  # the bytes are read again where they are wanted
+        offsets = Offsets(last, end_of(place.segment, following))
+        log = SegmentPass(source, offsets, limit=self.limit, next_base=following)
+        # The bytes are read again where they are wanted.
+        items = map(_in_short, log.items(joins=lambda _: True))
         held = next(items, None)
         while held is not None:
             after = next(items, None)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.log_files import place_of
+from kdump.engine.reading.segment_pass import SplitPass
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
-from kdump.kernels import columns as c
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Run
 from kdump.storage import places
-from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -91,18 +90,10 @@ class PieceReader(SegmentReader):
 
     def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
         """Yield what is asked for of the batches in [start, end)."""
-        self._source.advise_sequential()
-        stop, first = start, None
-        records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-        for item in records.walk(start, end, self._offsets.last):
-            if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
+        log = SplitPass(self._source, limit=self._limit, next_base=self._next_base)
+        for item in log.items(start, end, self._offsets.last):
+            if item.batches.last_offset(item.batches.count - 1) >= self._offsets.end:
                 return
-            batches = item.batches
-            row = batches.count - 1
-            if batches.last_offset(row) >= self._offsets.end:
-                return
-            if first is None:
-                first = _lowest(batches)
             if isinstance(item, Run):
                 if self._past(item):
                     return
@@ -111,13 +102,4 @@ class PieceReader(SegmentReader):
                     return
             else:
                 yield from self._oversize(item)
-            stop = batches.end_position(row)
-        if self._source.shrank or self._source.unreadable:
-            return
-        if first is not None:
-            self.seam = SplitEdges(start, stop, first, self._offsets.last)
-
-
-def _lowest(batches: c.RecordBatches) -> int:
-    """The offset below which the entry before must lie for the first of these to rise."""
-    return batches.last_offset(0) if batches.is_legacy(0) else batches.base_offset(0)
+        self.seam = log.edges

@@ -3,7 +3,8 @@
 `FileRecords` says what lies at each position, for one size of the file. Whoever reads a log from
 front to back also has to take up again what a broker was writing, to pass over what was cut off
 meanwhile, and to follow which offsets are to be believed: only what lies behind a gap tells which
-are lost in it. Here that is done once, for all of them.
+are lost in it. Here that is done once, for all of them (`SegmentPass`), and for workers that read
+a part of a log (`SplitPass`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING
 from kdump.engine.reading.being_written import was_just_written
 from kdump.engine.reading.damage import first_offset
 from kdump.engine.reading.joining import joined
+from kdump.engine.reading.split_edges import SplitEdges
+from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 
@@ -89,6 +92,37 @@ class SegmentPass:
         if isinstance(item, Run):
             return self.offsets.take(item.batches, lambda row: first_offset(item, row, self._limit))
         return self.offsets.take(item.batches)
+
+
+class SplitPass:
+    """Reads sound entries of one log from a position to another.
+
+    `edges` says then how that went. Anything else ends it, for only who reads the whole log can
+    judge it: what is found behind damage depends on what was read before.
+    """
+
+    def __init__(self, source: Source, *, limit: int, next_base: int | None) -> None:
+        self.edges = SplitEdges(sound=False)
+        self._source = source
+        self._limit = limit
+        self._next_base = next_base
+
+    def items(self, start: int, end: int, last_offset: int) -> Iterator[Run | Oversize]:
+        """Yield what lies in [start, end), in order; `last_offset` is that of the entry before."""
+        source = self._source
+        source.advise_sequential()
+        stop, first, last = start, None, last_offset
+        records = FileRecords(source, limit=self._limit, next_base=self._next_base)
+        for item in records.walk(start, end, last_offset):
+            if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
+                return
+            batches, row = item.batches, item.batches.count - 1
+            if first is None:
+                first = batches.last_offset(0) if batches.is_legacy(0) else batches.base_offset(0)
+            last, stop = batches.last_offset(row), batches.end_position(row)
+            yield item
+        if first is not None and not (source.shrank or source.unreadable):
+            self.edges = SplitEdges(start, stop, first, last)
 
 
 def _may_go_on(gap: Gap, source: Source) -> bool:
