@@ -85,20 +85,10 @@ class Listener(Report):
                 groups.setdefault(entry.leader_epoch, []).append((cursor, entry))
             most = max(groups.values(), key=len)
             for group in groups.values():
-                if group is most:
-                    continue
-                (cursor, mine), (other, theirs) = most[0], group[0]
-                self.note_minority(
-                    [each.replica for each, _ in most], [one.replica for one, _ in group]
-                )
-                difference = self.add(
-                    kinds.EPOCH,
-                    (mine.first, mine.last, records_of_entries([mine])),
-                    (cursor, mine, None),
-                    (other, theirs, None),
-                    also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
-                )
-                difference.fields = difference.fields or ("leader_epoch",)
+                if group is not most:
+                    mine = most[0][1]
+                    span = (mine.first, mine.last, records_of_entries([mine]))
+                    self._differ(("leader_epoch",), span, most, group)
         return True
 
     def _offset(
@@ -126,7 +116,13 @@ class Listener(Report):
             return
         for group in groups:
             if group is not most:
-                self._differs(offset, most, group)
+                self._differ(
+                    differing_fields(most[0][1], group[0][1]),
+                    (offset, offset, 1),
+                    [(cursor, record.entry) for cursor, record in most],
+                    [(cursor, record.entry) for cursor, record in group],
+                    most[0][1].key,
+                )
         present = [cursor for cursor, _ in most]
         record = most[0][1]
         lacking = [
@@ -144,26 +140,24 @@ class Listener(Report):
                 hole = holes[0] if holes else None
                 self.absent(absence, offset, offset, 1, record.entry, present, hole, record.key)
 
-    def _differs(
+    def _differ(
         self,
-        offset: int,
-        most: Sequence[tuple[Cursor, Record]],
-        group: Sequence[tuple[Cursor, Record]],
+        fields: Sequence[str],
+        span: tuple[int, int, int],
+        most: Sequence[tuple[Cursor, Entry]],
+        group: Sequence[tuple[Cursor, Entry]],
+        key: bytes | None = None,
     ) -> None:
-        (cursor, mine), (other, theirs) = most[0], group[0]
-        fields = differing_fields(mine, theirs)
-        kind = kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD
-        if len(self.cursors) > 2:
-            self.note_minority(
-                [each.replica for each, _ in most], [each.replica for each, _ in group]
-            )
+        """Account for fields in which some replicas differ from the most."""
+        sides = [each for each, _ in most], [each for each, _ in group]
+        self.note_minority(*([cursor.replica for cursor in side] for side in sides))
         difference = self.add(
-            kind,
-            (offset, offset, 1),
-            (cursor, mine.entry, None),
-            (other, theirs.entry, None),
-            also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
-            key=mine.key,
+            kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD,
+            span,
+            (*most[0], None),
+            (*group[0], None),
+            also=(sides[0][1:], sides[1][1:]),
+            key=key,
         )
         if not set(difference.fields).issuperset(fields):
             difference.fields = tuple(dict.fromkeys((*difference.fields, *fields)))
