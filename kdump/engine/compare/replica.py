@@ -130,8 +130,7 @@ class Replica:
             path = segment.files[Kind.LOG]
             place = Place(self._target.topic, self._target.partition, segment.base_offset, path)
             try:
-                source = BackgroundSource(path, pace)
-                with source:
+                with BackgroundSource(path, pace) as source:
                     for item in self._segment(source, place, last, following):
                         if isinstance(item, Block):
                             last = item.batches.last_offset(item.batches.count - 1)
@@ -143,7 +142,7 @@ class Replica:
                 self.start = max(self.start, self.end if following is None else following)
 
     def _segment(
-        self, source: BackgroundSource, place: Place, last: int, following: int | None
+        self, source: Source, place: Place, last: int, following: int | None
     ) -> Iterator[Block | UnusableRange]:
         offsets = Offsets(last, end_of(place.segment, following))
         log = SegmentPass(source, offsets, limit=self.limit, next_base=following)
@@ -153,7 +152,7 @@ class Replica:
         while held is not None:
             after = next(items, None)
             if isinstance(held, Gap):
-                offsets = Offsets(last, end_of(place.segment, following))
+                offsets = Offsets(last, offsets.end)
                 released = list(offsets.hold(held))
                 if after is not None and not isinstance(after, Gap):
                     released += offsets.take(after.batches)

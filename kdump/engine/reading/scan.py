@@ -199,6 +199,3 @@ def _batches(
 
 def _from_all(reports: Iterable[Iterable[Reported]]) -> Iterator[Reported]:
     return chain.from_iterable(reports)
-
-
-__all__ = ["PathError", "scan"]
