@@ -15,11 +15,11 @@ from kdump.kernels import columns as c
 from kdump.record import control
 from kdump.record.frames import Gap
 from kdump.storage import names, places
-from kdump.storage.file_records import FileRecords
+from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
-from kdump.storage.source import Source, whole
+from kdump.storage.producer_snapshot import sound_snapshot
+from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
@@ -153,15 +153,10 @@ def last_stable_offset(
         if not any(segment.base_offset == offset for segment in log.logs):
             # Only one taken at a segment's base is proved to be no later than the log's end.
             continue
-        try:
-            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-        except PathError:
-            continue
-        if snapshot.problems():
-            continue
-        states.load(snapshot)
-        start = offset
-        break
+        if (snapshot := sound_snapshot(path)) is not None:
+            states.load(snapshot)
+            start = offset
+            break
     bounds = [] if high_watermark is None else [high_watermark]
     for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
@@ -181,13 +176,12 @@ def _ended(
 ) -> Iterator[Ended]:
     """Replay a segment from offset `start` on, and yield the transactions that end in it."""
     try:
-        with Source(path) as source:
-            for item in FileRecords(source, limit=limit, next_base=next_base).walk():
-                if isinstance(item, Gap) or not item.batches.flags & c.TRANSACTIONAL:
-                    continue
-                for event in states.replay(item, start):
-                    if isinstance(event, Ended) and event.first_offset >= 0:
-                        yield event
+        for item in walk(path, limit=limit, next_base=next_base):
+            if isinstance(item, Gap) or not item.batches.flags & c.TRANSACTIONAL:
+                continue
+            for event in states.replay(item, start):
+                if isinstance(event, Ended) and event.first_offset >= 0:
+                    yield event
     except PathError:
         return
 

@@ -32,6 +32,12 @@ class Flip(NamedTuple):
     position: int | None
     bit: int
 
+    def place(self, covered: int, crc: int) -> tuple[int, int]:
+        """Say which byte and which bit of it, from where the covered range and the checksum lie."""
+        if self.position is None:  # big-endian: the checksum's lowest byte comes last
+            return crc + 3 - self.bit // 8, self.bit % 8
+        return covered + self.position, self.bit
+
 
 def _step(register: int, polynomial: int) -> int:
     return register >> 1 ^ (polynomial if register & 1 else 0)

@@ -14,7 +14,7 @@ from kdump.output.jsonl import json_text
 from kdump.spark.schema import MADE_OF
 
 if TYPE_CHECKING:
-    from kdump.engine.dump.run import Item
+    from kdump.engine.reading.options import Item
 
 #: Rows of a batch that are made one by one.
 _ROWS_A_BATCH = 8192

@@ -24,10 +24,10 @@ from kdump.storage.after_damage import BROKEN, AfterDamage, Window, header_at
 from kdump.storage.believed import Believed
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.storage.source import Source
 
 # Small enough to stay in the cache between reading and checking; measured against 1 MiB.
 BLOCK_BYTES = 1 << 18
@@ -234,6 +234,15 @@ class FileRecords:
         if header.flags & BROKEN:
             return behind.entry(header, 0, window, limit)
         return Oversize(header), position + size if size > self.limit else position
+
+
+def walk(
+    path: str, *, limit: int = DEFAULT_LIMIT, next_base: int | None = None, last_offset: int = -1
+) -> Iterator[Run | Oversize | Gap]:
+    """Open a log and yield what lies in it from end to end."""
+    with Source(path) as source:
+        source.advise_sequential()
+        yield from FileRecords(source, limit=limit, next_base=next_base).walk(0, None, last_offset)
 
 
 def first_broken(batches: RecordBatches, start: int = 0) -> int:

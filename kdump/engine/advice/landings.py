@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kdump.engine.advice.sound import Sound
 
@@ -27,16 +27,6 @@ class Way(NamedTuple):
     skipped: int
 
 
-class Asked(Protocol):
-    """What is asked of a partition's lookups; logs go by number."""
-
-    def lands(self, number: int, offset: int) -> int | None:
-        """Say where in a log a fetch lands; None: in another, or it fails."""
-
-    def starts(self, number: int) -> Sequence[int]:
-        """Give the offsets, in order, at which lookups in a log begin to start elsewhere."""
-
-
 class _Point(NamedTuple):
     """An offset to be asked for: the index entry its lookup starts at, the row that holds it."""
 
@@ -48,18 +38,25 @@ class _Point(NamedTuple):
 class Landings:
     """The lookups for one segment's sound batches, as these come.
 
+    `lands` says where in its log a fetch of an offset lands, None: in another, or it fails;
+    `starts` are the offsets, in order, at which lookups in it begin to start elsewhere.
     `served` is the way found, as long as no later lookup belies it; `count` is how many sound
     records came so far.
     """
 
-    def __init__(self, asked: Asked, number: int, count: int, lowest: int) -> None:
+    def __init__(
+        self,
+        lands: Callable[[int], int | None],
+        starts: Sequence[int],
+        count: int,
+        lowest: int,
+    ) -> None:
         self.served: Way | None = None
         self.count = count
-        self._asked = asked
-        self._number = number
+        self._fetch_lands = lands
         self._lowest = lowest
         self._left = _ASKED_OF_ONE
-        self._starts = asked.starts(number)
+        self._starts = starts
         self._fails: int | None = None  # the start from which no lookup gets anywhere
         self._gets_past: int | None = None  # the start from which the last one did
         self._borne_out = 0
@@ -120,7 +117,7 @@ class Landings:
         if not self._left:
             return False
         self._left -= 1
-        position = self._asked.lands(self._number, point.offset)
+        position = self._fetch_lands(point.offset)
         if position is None:
             self._fails = point.start
         return position == sound.positions[point.row]

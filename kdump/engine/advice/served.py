@@ -11,6 +11,7 @@ past the damage at one offset gets past it at all higher ones: a few questions a
 from __future__ import annotations
 
 from bisect import bisect_left
+from functools import partial
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
@@ -129,7 +130,7 @@ class Served:
         for at in range(number, len(self._logs)):
             if at > number:
                 position, lowest = 0, max(lowest, self._logs[at][0])
-            lookups = Landings(self, at, count, lowest)
+            lookups = Landings(partial(self._lands, at), self._starts(at), count, lowest)
             for item in self._sound(at, position, lowest):
                 if isinstance(item, Sound):
                     self._scanned += len(item.positions)
@@ -145,7 +146,7 @@ class Served:
             count = lookups.count
         return Way(None, count)
 
-    def lands(self, number: int, offset: int) -> int | None:
+    def _lands(self, number: int, offset: int) -> int | None:
         """Say where in a log a fetch lands; None: in another, or it fails."""
         if self._gone is not None and offset >= self._gone:
             return None
@@ -170,7 +171,7 @@ class Served:
             return 0  # the broker does not start
         return end if end is not None and offset >= end else None
 
-    def starts(self, number: int) -> Sequence[int]:
+    def _starts(self, number: int) -> Sequence[int]:
         """Give the offsets, in order, at which lookups in a log begin to start elsewhere."""
         if self._keys[0] != number:
             self._keys = number, self._read_starts(self._logs[number][0])

@@ -24,10 +24,9 @@ from kdump.record.metadata_records import (
     TransactionRecord,
     UnregisterBrokerRecord,
 )
-from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.file_records import DEFAULT_LIMIT, walk
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.source import Source
 
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 3, 4
 
@@ -144,16 +143,15 @@ def replay_snapshot(
     """
     header = footer = False
     whole = first = True
-    with Source(path) as source:
-        for item in FileRecords(source, limit=limit).walk():
-            if not isinstance(item, Run):
-                whole = False
-                continue
-            for row in range(item.batches.count):
-                kinds = _replay_batch(item, row, state, limit, from_offset=None)
-                header |= first and SNAPSHOT_HEADER in kinds
-                footer = SNAPSHOT_FOOTER in kinds
-                first = False
+    for item in walk(path, limit=limit):
+        if not isinstance(item, Run):
+            whole = False
+            continue
+        for row in range(item.batches.count):
+            kinds = _replay_batch(item, row, state, limit, from_offset=None)
+            header |= first and SNAPSHOT_HEADER in kinds
+            footer = SNAPSHOT_FOOTER in kinds
+            first = False
     return SnapshotEnds(header, footer, whole and (state is None or state.complete))
 
 
@@ -165,12 +163,11 @@ def _replay_log(log: LocalLog, state: ClusterMetadata, limit: int) -> None:
     for segment, following in with_next_base(logs):
         if following is not None and following <= state.next_offset:
             continue
-        with Source(str(segment.log)) as source:
-            for item in FileRecords(source, limit=limit, next_base=following).walk():
-                if isinstance(item, Run):
-                    _replay_run(item, state, limit)
-                elif not isinstance(item, Gap) or not item.to_end or following is not None:
-                    state.complete = False
+        for item in walk(str(segment.log), limit=limit, next_base=following):
+            if isinstance(item, Run):
+                _replay_run(item, state, limit)
+            elif not isinstance(item, Gap) or not item.to_end or following is not None:
+                state.complete = False
 
 
 def _replay_run(run: Run, state: ClusterMetadata, limit: int) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Oversize, Run
     from kdump.storage.checkpoints import EpochStart
-from kdump.engine.reading.epoch_spans import _NONE, Span, lies_apart, odd_finding
+from kdump.engine.reading.epoch_spans import NONE, Span, lies_apart, odd_finding
 
 _SPANS_KEPT = 50_000  # a log of more changes than this is not checked
 
@@ -44,7 +44,7 @@ class LeaderEpochs(Check):
         self._too_many = False
         self._read = False
         self._doubtful = False  # the run in hand
-        self._newest = _NONE  # the epoch of the last batch
+        self._newest = NONE  # the epoch of the last batch
         self._same = array("q")  # that epoch, as often as a run has batches
 
     def begin(self, segment: SegmentScan) -> Iterable[Reported]:
@@ -69,7 +69,7 @@ class LeaderEpochs(Check):
             return
         self._doubtful = not in_order(segment, batches)
         if count <= len(self._same) and epochs == memoryview(self._same)[:count]:
-            if self._newest != _NONE:
+            if self._newest != NONE:
                 self._extend(batches, count - 1, count)
             return
         start = 0
@@ -82,12 +82,12 @@ class LeaderEpochs(Check):
         self, segment: SegmentScan, batches: RecordBatches, start: int, stop: int, epoch: int
     ) -> None:
         """Take up the rows of [start, stop), all of one epoch."""
-        if self._spans and epoch == self._newest != _NONE:
+        if self._spans and epoch == self._newest != NONE:
             self._extend(batches, stop - 1, stop - start)
             return
         self._newest = epoch
         self._same = array("q", [epoch]) * BATCHES_A_RUN
-        if epoch == _NONE:
+        if epoch == NONE:
             return
         if len(self._spans) >= _SPANS_KEPT:
             self._too_many = True
@@ -152,7 +152,7 @@ class LeaderEpochs(Check):
             return
         if not checkpoint.entries:
             # With an old format in use there is none, nor beside a log that was copied away alone.
-            if self._newest != _NONE and (checkpoint.path or _broker_keeps(self.partition)):
+            if self._newest != NONE and (checkpoint.path or _broker_keeps(self.partition)):
                 there = "has no entry" if checkpoint.path else "is not there"
                 span = spans[-1]
                 none = _Wrong("leader-epochs-missing", span, span.first_offset, "none", there)
@@ -254,7 +254,7 @@ class _Checkpoint:
 def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint) -> bool:
     """Whether one batch's epoch cannot be its own: its neighbours, or the checkpoint, say so."""
     epoch = span.epoch
-    if epoch < _NONE:
+    if epoch < NONE:
         return True
     if span.batches != 1:
         return False

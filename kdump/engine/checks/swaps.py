@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.missing_segments import Covered
 from kdump.engine.reading.damage import at_place, gap_finding
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.record.frames import Gap
 from kdump.storage import names, places
-from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
@@ -66,13 +66,10 @@ def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Fi
         return _Swap(place, base_offset, behind, legacy=False)
     offsets, legacy = Offsets(base_offset - 1, end_of(base_offset, None)), False
     with partition.open(path) as source:
-        for item in FileRecords(source, limit=partition.limit).walk(last_offset=base_offset - 1):
-            if isinstance(item, Gap):
-                released = offsets.hold(item)
-            else:
-                released = offsets.take(item.batches)
-                legacy |= item.batches.is_legacy(0)
-            for gap in released:
+        log = SegmentPass(source, offsets, limit=partition.limit, next_base=None)
+        for item in log.items():
+            legacy |= not isinstance(item, Gap) and item.batches.is_legacy(0)
+            for gap in log.take(item):
                 yield gap_finding(gap, place, source, active=False)
         for gap in offsets.release(None):
             yield gap_finding(gap, place, source, active=False)

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.compare.cursor import Entry
 from kdump.engine.compare.records import Record, Unopened, records_of
 from kdump.engine.compare.replica import Block
-from kdump.engine.compare.walk import Entry
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica

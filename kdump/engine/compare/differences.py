@@ -12,8 +12,8 @@ from kdump.findings.code import Severity
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
+    from kdump.engine.compare.cursor import Entry
     from kdump.engine.compare.replica import Replica, UnusableRange
-    from kdump.engine.compare.walk import Entry
     from kdump.findings.rows import Row
 
 _SHOWN_KEY = 256  # bytes

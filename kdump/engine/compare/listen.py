@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Cleaning
+from kdump.engine.compare.cursor import INSIDE, Absence, Cursor, Entry
 from kdump.engine.compare.epochs import records_in
 from kdump.engine.compare.records import Record, Stream, differing_fields, side_by_side
+from kdump.engine.compare.replica import first_offset
 from kdump.engine.compare.report import Report
-from kdump.engine.compare.walk import INSIDE, Absence, Cursor, Entry
-from kdump.kernels import columns as c
 
 
 class Listener(Report):
-    """Takes what `compare_walk.walk` finds."""
+    """Takes what a walk (`walk.py`) finds, in the order of the offsets."""
 
     def __init__(self, cursors: Sequence[Cursor], limit: int) -> None:
         super().__init__(cursors, limit)
         self.cleaning = {cursor.replica.number: Cleaning(cursor.replica) for cursor in cursors}
 
     def equal(self) -> None:
-        """Note that here nothing differs."""
+        """Note that some batches are the same in all replicas."""
         self.collected.step += 1
 
     def only(self, present: Sequence[Cursor], count: int, absences: Sequence[Absence]) -> None:
-        """Account for batches that some replicas have and others have not."""
+        """Account for the next `count` batches, which these replicas have and the others not."""
         cursor = present[0]
         batches, row = cursor.at_hand
         entry = cursor.entry()
@@ -46,7 +46,10 @@ class Listener(Report):
     def cluster(
         self, present: Sequence[tuple[Cursor, list[Entry]]], absences: Sequence[Absence]
     ) -> None:
-        """Compare batches record by record, if they differ in more than their leader epochs."""
+        """Compare batches that overlap each other and are not the same.
+
+        They are compared record by record, if they differ in more than their leader epochs.
+        """
         if not absences and self._epochs_alone(present):
             return
         collected = self.collected
@@ -82,20 +85,10 @@ class Listener(Report):
                 groups.setdefault(entry.leader_epoch, []).append((cursor, entry))
             most = max(groups.values(), key=len)
             for group in groups.values():
-                if group is most:
-                    continue
-                (cursor, mine), (other, theirs) = most[0], group[0]
-                self.note_minority(
-                    [each.replica for each, _ in most], [one.replica for one, _ in group]
-                )
-                difference = self.add(
-                    kinds.EPOCH,
-                    (mine.first, mine.last, records_of_entries([mine])),
-                    (cursor, mine, None),
-                    (other, theirs, None),
-                    also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
-                )
-                difference.fields = difference.fields or ("leader_epoch",)
+                if group is not most:
+                    mine = most[0][1]
+                    span = (mine.first, mine.last, records_of_entries([mine]))
+                    self._differ(("leader_epoch",), span, most, group)
         return True
 
     def _offset(
@@ -123,7 +116,13 @@ class Listener(Report):
             return
         for group in groups:
             if group is not most:
-                self._differs(offset, most, group)
+                self._differ(
+                    differing_fields(most[0][1], group[0][1]),
+                    (offset, offset, 1),
+                    [(cursor, record.entry) for cursor, record in most],
+                    [(cursor, record.entry) for cursor, record in group],
+                    most[0][1].key,
+                )
         present = [cursor for cursor, _ in most]
         record = most[0][1]
         lacking = [
@@ -141,26 +140,24 @@ class Listener(Report):
                 hole = holes[0] if holes else None
                 self.absent(absence, offset, offset, 1, record.entry, present, hole, record.key)
 
-    def _differs(
+    def _differ(
         self,
-        offset: int,
-        most: Sequence[tuple[Cursor, Record]],
-        group: Sequence[tuple[Cursor, Record]],
+        fields: Sequence[str],
+        span: tuple[int, int, int],
+        most: Sequence[tuple[Cursor, Entry]],
+        group: Sequence[tuple[Cursor, Entry]],
+        key: bytes | None = None,
     ) -> None:
-        (cursor, mine), (other, theirs) = most[0], group[0]
-        fields = differing_fields(mine, theirs)
-        kind = kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD
-        if len(self.cursors) > 2:
-            self.note_minority(
-                [each.replica for each, _ in most], [each.replica for each, _ in group]
-            )
+        """Account for fields in which some replicas differ from the most."""
+        sides = [each for each, _ in most], [each for each, _ in group]
+        self.note_minority(*([cursor.replica for cursor in side] for side in sides))
         difference = self.add(
-            kind,
-            (offset, offset, 1),
-            (cursor, mine.entry, None),
-            (other, theirs.entry, None),
-            also=([each for each, _ in most[1:]], [each for each, _ in group[1:]]),
-            key=mine.key,
+            kinds.EPOCH if "leader_epoch" in fields else kinds.RECORD,
+            span,
+            (*most[0], None),
+            (*group[0], None),
+            also=(sides[0][1:], sides[1][1:]),
+            key=key,
         )
         if not set(difference.fields).issuperset(fields):
             difference.fields = tuple(dict.fromkeys((*difference.fields, *fields)))
@@ -208,9 +205,7 @@ def _entries(cursor: Cursor, count: int) -> list[Entry]:
     batches, row = cursor.at_hand
     found, last = [head], head.last
     for number in range(row + 1, row + count):
-        wrapper = batches.flags_of(number) & c.WRAPPER
-        first = last + 1 if wrapper else batches.base_offset(number)
-        found.append(Entry(head.place, batches, number, first))
+        found.append(Entry(head.place, batches, number, first_offset(batches, number, last)))
         last = found[-1].last
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.compare.walk import HOLE, INSIDE, Absence, Cursor, Entry
+from kdump.engine.compare.cursor import HOLE, INSIDE, Absence, Cursor, Entry
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import last_sequence, read_batch

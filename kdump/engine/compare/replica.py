@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import BackgroundSource
-from kdump.engine.reading.damage import at_place, gap_finding, past_code
-from kdump.engine.reading.joining import joined
+from kdump.engine.reading.damage import BatchAt, at_place, gap_finding, past_code
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.storage import checkpoints, names, places
+from kdump.storage import names, places
 from kdump.storage.about import owner_of
-from kdump.storage.file_records import FileRecords
+from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.background_source import Pace
@@ -77,7 +77,7 @@ class Replica:
         bases = [segment.base_offset for segment in self.segments]
         first = bases[0] if bases else 0
         self.start = log_start(first, directory, target.topic, target.partition)
-        self.high_watermark = self._offset(directory, _HIGH_WATERMARK)
+        self.high_watermark = self._offset(directory, names.REPLICATION_CHECKPOINT)
         self.cleaned_to = self._cleaned_to(directory)
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
@@ -130,9 +130,7 @@ class Replica:
             path = segment.files[Kind.LOG]
             place = Place(self._target.topic, self._target.partition, segment.base_offset, path)
             try:
-                source = BackgroundSource(path, pace)
-                with source:
-                    source.advise_sequential()
+                with BackgroundSource(path, pace) as source:
                     for item in self._segment(source, place, last, following):
                         if isinstance(item, Block):
                             last = item.batches.last_offset(item.batches.count - 1)
@@ -144,16 +142,17 @@ class Replica:
                 self.start = max(self.start, self.end if following is None else following)
 
     def _segment(
-        self, source: BackgroundSource, place: Place, last: int, following: int | None
+        self, source: Source, place: Place, last: int, following: int | None
     ) -> Iterator[Block | UnusableRange]:
-        records = FileRecords(source, limit=self.limit, next_base=following)
-        walked = (_in_short(item) for item in records.walk(last_offset=last))
-        items = joined(walked, lambda _: True)  # the bytes are read again where they are wanted
+        offsets = Offsets(last, end_of(place.segment, following))
+        log = SegmentPass(source, offsets, limit=self.limit, next_base=following)
+        # The bytes are read again where they are wanted.
+        items = map(_in_short, log.items(joins=lambda _: True))
         held = next(items, None)
         while held is not None:
             after = next(items, None)
             if isinstance(held, Gap):
-                offsets = Offsets(last, end_of(place.segment, following))
+                offsets = Offsets(last, offsets.end)
                 released = list(offsets.hold(held))
                 if after is not None and not isinstance(after, Gap):
                     released += offsets.take(after.batches)
@@ -206,19 +205,9 @@ class Replica:
     def _written_epochs(self) -> list[tuple[int, int]]:
         """Read the epochs of the checkpoint, as a broker takes them up; none where it cannot."""
         assert self._target.log is not None
-        for name, path in self._target.log.others:
-            if name.kind is Kind.LEADER_EPOCHS:
-                try:
-                    read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
-                except PathError:
-                    return []
-                if read.problems:
-                    return []
-                return [(epoch, start) for epoch, start in checkpoints.loaded(read.entries)]
-        return []
+        return [(epoch, start) for epoch, start in loaded(self._target.log.epoch_starts())]
 
 
-_HIGH_WATERMARK = names.REPLICATION_CHECKPOINT
 #: Bytes of a damaged batch that are searched for the one flipped bit.
 _KEPT_OF_GAP = 4 << 20
 
@@ -279,11 +268,8 @@ def _believed(
 
 def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> UnusableRange:
     of_magic = code == "magic-unknown"
-    told = at_place(
+    told = BatchAt(place, one, 0).finding(
         code,
-        place,
-        position=one.position(0),
-        size_bytes=one.size_bytes(0),
         offset=last + 1,
         expected=None if of_magic else last + 1,
         actual=one.magic(0) if of_magic else one.last_offset(0),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
+from kdump.engine.compare.cursor import END, HOLE, INSIDE, START, Absence, Cursor, Entry
 from kdump.engine.compare.differences import Collected, Difference, side
 from kdump.engine.compare.replica import UnusableRange
-from kdump.engine.compare.walk import END, HOLE, INSIDE, START, Absence, Cursor, Entry
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica
@@ -31,9 +31,8 @@ class Report:
         self.odd: Counter[int] = Counter()
         self.faulty: set[int] = set()
         self._holes: dict[int, tuple[int, int | None, UnusableRange]] = {}  # those left behind last
-        self._waiting: list[
-            tuple[int, int, Cursor, UnusableRange]
-        ] = []  # whether others have one too
+        # Of these it is not known yet whether others have one too.
+        self._waiting: list[tuple[int, int, Cursor, UnusableRange]] = []
 
     def add(
         self,
@@ -100,7 +99,7 @@ class Report:
             self.odd[replica.number] += 1
 
     def passed(self, cursor: Cursor) -> None:
-        """Account for holes in which nobody has anything either."""
+        """Account for the holes that a replica is about to leave behind, or has ended with."""
         first = cursor.last_offset + 1
         end = None if cursor.done else cursor.first - 1
         others = [other for other in self.cursors if other is not cursor]
@@ -123,7 +122,9 @@ class Report:
         empty = not ends or (high == low - 1 and all(each[0] == first for each in known))
         waiting, self._waiting = self._waiting, []
         if len(known) == len(others) and (low <= high or empty):
-            self._everywhere(low, high, cursor, hole, others[0], known[0][2])
+            span = (low, high, high - low + 1)
+            theirs = (others[0], None, known[0][2])
+            self._of_nobody(kinds.EVERYWHERE, span, (cursor, None, hole), theirs)
             return
         self._waiting = waiting
         self.left_alone()
@@ -144,18 +145,6 @@ class Report:
         if kind != kinds.TORN_TAIL:
             self.faulty.add(cursor.replica.number)
         self._of_nobody(kind, (first, last, 0), (cursor, None, hole), (other, None, None))
-
-    def _everywhere(
-        self,
-        low: int,
-        high: int,
-        cursor: Cursor,
-        hole: UnusableRange,
-        other: Cursor,
-        others: UnusableRange,
-    ) -> None:
-        sides = ((cursor, None, hole), (other, None, others))
-        self._of_nobody(kinds.EVERYWHERE, (low, high, high - low + 1), *sides)
 
     def _of_nobody(self, kind: str, span: tuple[int, int, int], *sides: Side) -> None:
         left, right = sorted(sides, key=lambda each: each[0].replica.number)

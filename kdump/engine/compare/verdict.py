@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
+from kdump.engine.compare.cursor import Cursor
 from kdump.engine.compare.differences import Difference, side
 from kdump.engine.compare.epochs import beyond, common, lineage
 from kdump.engine.compare.explanation import explained
 from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
-from kdump.engine.compare.walk import Cursor, walk
+from kdump.engine.compare.walk import walk
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
 from kdump.storage.log_dir import LOG_DIRS

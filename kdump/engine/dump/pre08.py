@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import at_place
-from kdump.findings.catalogue import GAPS, UNDECODED
+from kdump.engine.reading.damage import at_place, undecoded
+from kdump.findings.catalogue import GAPS
 from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
 from kdump.kernels import reasons
 from kdump.record import bitflip
@@ -114,13 +114,9 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
 
 
 def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:
-    word = reasons.NAMES[reason]
-    code = UNDECODED.get(word, "records-undecodable")
+    code, word, message = undecoded(reason, detail, count)
     if reason == reasons.CODEC_UNKNOWN:  # no walk has looked at the codec before
-        code = "codec-unknown"
-    message = detail or None
-    if code == "records-undecodable":
-        message = f"Decoding stops after {count:,} records: {detail or word}."
+        code, message = "codec-unknown", detail or None
     return _about(code, place, found, actual=word, message=message)
 
 
@@ -192,10 +188,7 @@ def _crc_words(gap: Pre08Gap, entry: Entry) -> str:
     flip = bitflip.find_flip(entry.crc, entry.computed_crc, size, bitflip.CRC32_POLYNOMIAL)
     if flip is None:
         return words
-    if flip.position is None:  # in the stored checksum, whose lowest byte comes last
-        byte, bit = payload - 1 - flip.bit // 8, flip.bit % 8
-    else:
-        byte, bit = payload + flip.position, flip.bit
+    byte, bit = flip.place(payload, payload - 4)  # which follows the checksum
     return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
 
 

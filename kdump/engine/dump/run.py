@@ -8,22 +8,20 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.engine.advice.advisor import Advisor
+from kdump.engine.reading.damage import unread
 from kdump.engine.reading.filters import Filters
+from kdump.engine.reading.log_files import is_outside, logs_of, place_of
+from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import Finding, finding
-from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, Row
-from kdump.storage import places
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, HexText, RecordChunk
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.broker.visibility import View
-    from kdump.findings.rows import BatchRow, Pre08Row
-
-    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
-from kdump.engine.reading.log_files import is_outside, logs_of
-from kdump.engine.reading.options import DumpOptions
+    from kdump.broker.visibility import AbortFilter, View
+    from kdump.engine.reading.options import Item
 
 
 def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
@@ -78,23 +76,9 @@ def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:
         try:
             yield from entries(file.path)
         except PathError as error:
-            yield from unread(file, error)
+            yield unread(error, place_of(file))
         except StoreError as error:
             yield error
-
-
-def unread(file: LogFile, error: PathError) -> Iterator[Finding | KdumpError]:
-    """A file that is gone since the directory was listed is a note, any other an error."""
-    if places.lexists(file.path):
-        yield error
-        return
-    yield finding(
-        "file-vanished",
-        path=file.path,
-        topic=file.topic,
-        partition=file.partition,
-        segment=file.name.base_offset,
-    )
 
 
 def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
@@ -128,7 +112,7 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
                     for item in _log(source, file, filters, options, aborted):
                         yield advisor.told(item) if isinstance(item, Finding) else item
             except PathError as error:
-                yield from unread(file, error)
+                yield unread(error, place_of(file))
             except StoreError as error:
                 yield error
     finally:
@@ -147,15 +131,18 @@ def _within(filters: Filters, view: View) -> Filters:
 
 
 def _log(
-    source: Source, file: LogFile, filters: Filters, options: DumpOptions, aborted: object
+    source: Source,
+    file: LogFile,
+    filters: Filters,
+    options: DumpOptions,
+    aborted: AbortFilter | None,
 ) -> Iterator[Item | Finding]:
-    place = Place(file.topic, file.partition, file.name.base_offset, file.path)
     if file.name.kind is Kind.PRE08_LOG:
         from kdump.engine.dump.pre08 import pre08_items
 
         for item in pre08_items(
             source,
-            place,
+            place_of(file),
             mode=options.mode,
             limit=options.decompress_limit,
             from_offset=filters.from_offset,
@@ -166,8 +153,6 @@ def _log(
         return
     from kdump.engine.reading.segment_reader import SegmentReader
 
-    if file.name.kind is Kind.METADATA_SNAPSHOT:
-        place = _unplaced(place)
     if (
         aborted is None
         and options.mode != "hex"
@@ -184,25 +169,11 @@ def _log(
 
         # From the batch before on: it tells whether the first one's leader epoch can be right.
         position = start_position(source, file, filters.from_offset - 1)
-    reader = SegmentReader(
-        source,
-        place,
-        filters=filters,
-        want_records=options.mode == "records",
-        limit=options.decompress_limit,
-        next_base=file.next_base,
-        active=file.active and not file.name.retired,
-        deep=options.deep,
-        aborted=aborted,  # type: ignore[arg-type]
-    )
+    reader = SegmentReader(source, file, options, filters, aborted)
+    items = reader.items(position)
     if options.mode == "hex":
         from kdump.engine.hex.items import hex_items
 
-        yield from hex_items(source, place, reader.items(position), options.decompress_limit)
-        return
-    yield from reader.items(position)
-
-
-def _unplaced(place: Place) -> Place:
-    """A snapshot's records have offsets of their own, unrelated to the number in its name."""
-    return place._replace(segment=None)
+        yield from hex_items(source, reader.place, items, options.decompress_limit)
+    else:
+        yield from items

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.log_files import place_of
+from kdump.engine.reading.segment_pass import SplitPass
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Place
-from kdump.kernels import columns as c
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Run
 from kdump.storage import places
-from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.dump.run import Item
-    from kdump.engine.reading.options import DumpOptions
+    from kdump.engine.reading.options import DumpOptions, Item
     from kdump.engine.work.splits import Split
 
 
@@ -55,14 +53,14 @@ class SplitReader:
             except OSError:
                 continue  # said already
             if size < planned and file.path not in told:
-                place = Place(file.topic, file.partition, file.name.base_offset, file.path)
-                yield at_place("file-shrank", place, position=size, expected=planned, actual=size)
+                yield at_place(
+                    "file-shrank", place_of(file), position=size, expected=planned, actual=size
+                )
 
     def _piece(self) -> Iterator[Item | Finding]:
         """Read a piece; anything but sound batches ends it, and the seam says so."""
         self.seam = SplitEdges(sound=False)
         file = self._split.target.files[0]
-        place = Place(file.topic, file.partition, file.name.base_offset, file.path)
         try:
             with Source(file.path) as source:
                 if source.size != self._split.sizes[0]:
@@ -78,15 +76,7 @@ class SplitReader:
                 if reach is None:
                     self.seam = SplitEdges()
                     return
-                reader = PieceReader(
-                    source,
-                    place,
-                    filters=options.filters,
-                    want_records=options.mode == "records",
-                    limit=options.decompress_limit,
-                    next_base=file.next_base,
-                    deep=options.deep,
-                )
+                reader = PieceReader(source, file, options, options.filters)
                 yield from reader.piece(*reach)
                 self.seam = reader.seam
         except PathError:
@@ -99,56 +89,17 @@ class PieceReader(SegmentReader):
     seam = SplitEdges(sound=False)
 
     def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
-        """Yield what is asked for of the batches that start in [start, end)."""
-        self._source.advise_sequential()
-        stop, first = start, None
-        records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-        for item in records.walk(start, last_offset=self._offsets.last):
-            if isinstance(item, Gap) or item.batches.flags & c.OFFSET_NOT_RISING:
+        """Yield what is asked for of the batches in [start, end)."""
+        log = SplitPass(self._source, limit=self._limit, next_base=self._next_base)
+        for item in log.items(start, end, self._offsets.last):
+            if item.batches.last_offset(item.batches.count - 1) >= self._offsets.end:
                 return
-            batches = item.batches
-            if batches.last_offset(batches.count - 1) >= self._offsets.end:
-                return
-            count = _starting_before(batches, end)
-            if not count:
-                break
-            if first is None:
-                first = _lowest(batches)
             if isinstance(item, Run):
                 if self._past(item):
                     return
-                run = item if count == batches.count else item._replace(batches=_cut(item, count))
-                yield from self._run(run)
-                if self._reached_end(run) and self._next_base != self._filters.to_offset:
+                yield from self._run(item)
+                if self._reached_end(item) and self._next_base != self._filters.to_offset:
                     return
             else:
                 yield from self._oversize(item)
-            stop = batches.position(count - 1) + batches.size_bytes(count - 1)
-            if count < batches.count:
-                break
-        if self._source.shrank or self._source.unreadable:
-            return
-        if first is not None:
-            self.seam = SplitEdges(start, stop, first, self._offsets.last)
-
-
-def _starting_before(batches: c.RecordBatches, end: int) -> int:
-    """How many of the batches start before a position; they lie in order."""
-    from bisect import bisect_left
-
-    return bisect_left(batches.positions, end)
-
-
-def _lowest(batches: c.RecordBatches) -> int:
-    """The offset below which the entry before must lie for the first of these to rise."""
-    return batches.last_offset(0) if batches.is_legacy(0) else batches.base_offset(0)
-
-
-def _cut(run: Run, count: int) -> c.RecordBatches:
-    """Return the first of a run's batches, with the flags of these alone."""
-    part = run.batches.slice(0, count)
-    flags = 0
-    for value in part.row_flags:
-        flags |= value
-    part.flags = flags
-    return part
+        self.seam = log.edges

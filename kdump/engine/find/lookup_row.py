@@ -1,4 +1,4 @@
-"""Make members that all lookup rows share: index entry, error, steps."""
+"""Make the members of lookup rows, for logs with indexes and for those of 0.7."""
 
 from __future__ import annotations
 
@@ -8,12 +8,50 @@ from typing import TYPE_CHECKING
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
+    from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
+    from kdump.engine.find.options import FindOptions
     from kdump.storage.offset_index import OffsetPosition
-from kdump.engine.find.options import FindOptions
+    from kdump.storage.targets import Target
+    from kdump.storage.time_index import TimestampOffset
 
 
-def entry_fields(entry: OffsetPosition | None) -> dict[str, int] | None:
+def offset_fields(target: Target, offset: int) -> dict[str, object]:
+    """The members of an `offset-lookup` row of which nothing is known yet."""
+    return {
+        "topic": target.topic,
+        "partition": target.partition,
+        "target": offset,
+        "segment": None,
+        "index_entry": None,
+        "position": None,
+        "size_bytes": None,
+        "base_offset": None,
+        "last_offset": None,
+        "offset": None,
+        "timestamp_ms": None,
+        "batches_scanned": 0,
+    }
+
+
+def time_fields(target: Target, target_ms: int, answer: TimeAnswer) -> dict[str, object]:
+    """The members of a `time-lookup` row."""
+    return {
+        "topic": target.topic,
+        "partition": target.partition,
+        "target_ms": target_ms,
+        "segment": answer.segment,
+        "time_index_entry": entry_fields(answer.time_index_entry),
+        "index_entry": entry_fields(answer.index_entry),
+        "position": answer.position,
+        "offset": answer.offset if answer.offset >= 0 else None,
+        "timestamp_ms": answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
+        "leader_epoch": answer.leader_epoch,
+        "batches_scanned": answer.batches_scanned,
+    }
+
+
+def entry_fields(entry: OffsetPosition | TimestampOffset | None) -> dict[str, int] | None:
     """An index entry as a member of a row."""
     return None if entry is None else entry._asdict()
 

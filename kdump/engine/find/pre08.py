@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from kdump.broker.list_offsets import NONE
 from kdump.broker.partition import Step
-from kdump.engine.find.lookup_row import finished
+from kdump.engine.find.lookup_row import finished, offset_fields, time_fields
 from kdump.engine.find.way_past import FIELDS
 from kdump.storage.names import Kind
 from kdump.storage.pre08_records import Found, Pre08Records
@@ -28,18 +29,7 @@ def _segments(target: Target) -> list[tuple[int, str]]:
 def offset_row(target: Target, offset: int, options: FindOptions) -> Row:
     """Find the entry that holds the byte an offset names; there is no index, so from the start."""
     steps: list[Step] = []
-    row: dict[str, object] = {
-        "topic": target.topic,
-        "partition": target.partition,
-        "target": offset,
-        **dict.fromkeys(
-            ("segment", "index_entry", "position", "size_bytes", "base_offset", "last_offset")
-        ),
-        "offset": None,
-        "timestamp_ms": None,
-        "batches_scanned": 0,
-        **dict.fromkeys(FIELDS),
-    }
+    row = offset_fields(target, offset) | dict.fromkeys(FIELDS)
     error = _find(target, offset, options.decompress_limit, row, steps)
     if error:
         steps.append(Step("error", target.path, error, {}))
@@ -110,16 +100,7 @@ def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
     offsets = [offset for offset, _ in pairs[: start + 1]][::-1][: options.max_offsets]
     words = f"0.7 compares the target with the modification times of {len(pairs):,} segments"
     steps = [Step("segments", target.path, words, {})]
-    row: dict[str, object] = {
-        "topic": target.topic,
-        "partition": target.partition,
-        "target_ms": target_ms,
-        **dict.fromkeys(("segment", "time_index_entry", "index_entry", "position")),
-        "offset": offsets[0] if offsets else None,
-        "timestamp_ms": None,
-        "leader_epoch": None,
-        "batches_scanned": 0,
-    }
+    row = time_fields(target, target_ms, NONE._replace(offset=offsets[0] if offsets else -1))
     if options.list_offsets_version == 0:
         row["offsets"] = offsets
     elif options.check:

@@ -7,11 +7,13 @@ scan of the log stands beside what the indexes led to.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from kdump.broker.partition import BrokerError, PartitionView
 from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
+from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
+from kdump.engine.find.options import FindOptions
 from kdump.engine.find.way_past import way_past
 from kdump.findings.rows import Row
 
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
     from kdump.broker.partition import Found
     from kdump.findings.finding import Finding
     from kdump.storage.targets import Target
-from kdump.engine.find.lookup_row import entry_fields, finished
-from kdump.engine.find.options import FindOptions
 
 _LATEST, _LOWEST_SPECIAL = -1, -5
 
@@ -38,9 +38,9 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
 
         yield offset_row(target, offset, options)
         return
-    view = options.view(target)
-    try:
+    with closing(options.view(target)) as view:
         yield from view.findings
+        row = offset_fields(target, offset)
         found: Found | None = None
         record: tuple[int, int] | None = None
         error = None
@@ -52,22 +52,12 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
                 record = view.record_at(found, offset)
                 _explain_record(view, found, offset, record)
         except BrokerError as failed:
-            error = str(failed)
-            view.note("error", target.path, f"the broker answers with an error: {error}")
-        row: dict[str, object] = {
-            "topic": target.topic,
-            "partition": target.partition,
-            "target": offset,
-            "segment": found.segment if found else None,
-            "index_entry": entry_fields(found.index_entry) if found else None,
-            "position": found.position if found else None,
-            "size_bytes": found.size_bytes if found else None,
-            "base_offset": found.base_offset if found else None,
-            "last_offset": found.last_offset if found else None,
-            "offset": record[0] if record else None,
-            "timestamp_ms": _timestamp(view, found, record) if record else None,
-            "batches_scanned": found.batches_scanned if found else 0,
-        }
+            error = _failed(view, failed)
+        if found is not None:
+            row.update((name, value) for name, value in found._asdict().items() if name in row)
+            row["index_entry"] = entry_fields(found.index_entry)
+        if record is not None:
+            row["offset"], row["timestamp_ms"] = record[0], _timestamp(view, found, record)
         row |= way_past(view, offset, found, record, error, options)
         if found is not None:
             from kdump.engine.find.consumer_check import served_damage
@@ -86,8 +76,12 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
         yield finished("offset-lookup", row, error, view.steps, options)
-    finally:
-        view.close()
+
+
+def _failed(view: PartitionView, error: BrokerError) -> str:
+    """Note with what error the broker answers."""
+    view.note("error", view.target.path, f"the broker answers with an error: {error}")
+    return str(error)
 
 
 def _explain_record(
@@ -128,8 +122,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         return
     from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
 
-    view = options.view(target)
-    try:
+    with closing(options.view(target)) as view:
         yield from view.findings
         answer, error = NONE, None
         offsets: list[int] = []
@@ -161,22 +154,8 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
                 elif answer.offset >= 0 and target_ms < 0:
                     view.note("end", target.path, _special_words(view, target_ms, answer.offset))
         except BrokerError as failed:
-            error = str(failed)
-            view.note("error", target.path, f"the broker answers with an error: {error}")
-        time_entry = answer.time_index_entry
-        row: dict[str, object] = {
-            "topic": target.topic,
-            "partition": target.partition,
-            "target_ms": target_ms,
-            "segment": answer.segment,
-            "time_index_entry": time_entry._asdict() if time_entry else None,
-            "index_entry": entry_fields(answer.index_entry),
-            "position": answer.position,
-            "offset": answer.offset if answer.offset >= 0 else None,
-            "timestamp_ms": answer.timestamp_ms if answer.timestamp_ms >= 0 else None,
-            "leader_epoch": answer.leader_epoch,
-            "batches_scanned": answer.batches_scanned,
-        }
+            error = _failed(view, failed)
+        row = time_fields(target, target_ms, answer)
         checked: Iterable[Finding] = ()
         if options.list_offsets_version == 0:
             row["offsets"] = offsets
@@ -191,8 +170,6 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         if ends and view.view.held is not None:
             yield view.view.held
         yield finished("time-lookup", row, error, view.steps, options)
-    finally:
-        view.close()
 
 
 def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
+from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import Finding, finding
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LOG_DIRS, LogDir
@@ -118,7 +120,7 @@ def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[T
     except StoreError:
         raise  # a later attempt may have an answer
     except PathError as error:
-        yield error if places.lexists(item.path) else _vanished(item)
+        yield unread(error, Place(item.topic, item.partition, None, item.path))
 
 
 class _Partition(Target):
@@ -128,10 +130,6 @@ class _Partition(Target):
         """The data directory around it, if it can be listed."""
         assert self.log is not None
         return LOG_DIRS.around(self.log.path)
-
-
-def _vanished(item: Item) -> Finding:
-    return finding("file-vanished", path=item.path, topic=item.topic, partition=item.partition)
 
 
 def _run(

@@ -115,8 +115,7 @@ def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None
     values: dict[str, int] = {}
     for name, size in _HEADER_V2:
         if at + size > len(view):
-            lines.stop(at, "the bytes end inside the header")
-            lines.rest(at, view[at:])
+            lines.stop(at, "the bytes end inside the header", view[at:])
             return
         raw = view[at : at + size]
         value = values[name] = int.from_bytes(raw, "big", signed=name != "crc")
@@ -206,13 +205,9 @@ def _flipped(lines: Lines, row: BatchHeader) -> None:
         return
     polynomial = bitflip.POLYNOMIALS[row.format.crc_kind]
     flip = bitflip.find_flip(row.crc, row.computed_crc, covered, polynomial)
-    if flip is None:
-        return
-    if flip.position is None:  # the stored checksum's lowest byte comes last
-        at, bit = row.format.crc_position + 3 - flip.bit // 8, flip.bit % 8
-    else:
-        at, bit = start + flip.position, flip.bit
-    lines.text(f"✗ one flipped bit explains it: {lines.at(at)} bit {bit}")
+    if flip is not None:
+        at, bit = flip.place(start, row.format.crc_position)
+        lines.text(f"✗ one flipped bit explains it: {lines.at(at)} bit {bit}")
 
 
 def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None:
@@ -232,8 +227,7 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
         return
     codec = row.attributes & CODEC_MASK
     if codec == compression.ZSTD:
-        lines.stop(value[0], reasons.NAMES[reasons.ZSTD_IN_LEGACY])
-        lines.rest(value[0], view[value[0] : value[1]])
+        lines.stop(value[0], reasons.NAMES[reasons.ZSTD_IN_LEGACY], view[slice(*value)])
         return
     text = open_packed(
         lines,

@@ -109,9 +109,11 @@ class Lines:
         for line in wrap(plain(words), WIDTH - 2) or [""]:
             self._add("  " + line)
 
-    def stop(self, position: int, words: str) -> None:
-        """Say where decoding ends, and why."""
+    def stop(self, position: int, words: str, rest: memoryview | None = None) -> None:
+        """Say where decoding ends, and why, and write what it did not come to."""
         self.text(f"✗ decoding stops at {self.at(position)}: {words}")
+        if rest is not None:
+            self.rest(position, rest)
 
     @property
     def _column(self) -> int:

@@ -111,8 +111,8 @@ def message(
         packed = attributes & CODEC_MASK != 0
         found, at = _sized(lines, view, at, end, "value", reasons.VALUE_LENGTH, hidden=packed)
     except Stopped as stopped:
-        lines.stop(stopped.position, reasons.NAMES[stopped.reason])
-        lines.rest(stopped.position, view[stopped.position : end])
+        at = stopped.position
+        lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
         return None
     if at < end:
         lines.text("Bytes behind the value, which brokers do not look at:")
@@ -176,8 +176,7 @@ def messages(lines: Lines, view: memoryview, wrapper_offset: int, wrapper_layout
         elif size > left - LOG_OVERHEAD:
             reason = reasons.INNER_CUT_SHORT
         if reason:
-            lines.stop(at, reasons.NAMES[reason])
-            lines.rest(at, view[at:end])
+            lines.stop(at, reasons.NAMES[reason], view[at:end])
             return
         behind = at + LOG_OVERHEAD + size
         lines.text(f"message {number:,} of {count:,}")
@@ -201,8 +200,7 @@ def _inner(lines: Lines, view: memoryview, at: int, behind: int, base: int) -> N
         magic_remark="" if read.magic == view[at + 16] else "✗ no message has it",
     )
     if found is not None:
-        lines.stop(found[0], reasons.NAMES[reasons.INNER_COMPRESSED])
-        lines.rest(found[0], view[found[0] : found[1]])
+        lines.stop(found[0], reasons.NAMES[reasons.INNER_COMPRESSED], view[slice(*found)])
 
 
 def pre08_entry(
@@ -215,8 +213,7 @@ def pre08_entry(
     entry, reason = pre08.read_entry(view, at, end)
     if entry is None:
         if reason != reasons.END:
-            lines.stop(at, reasons.NAMES[reason])
-            lines.rest(at, view[at:end])
+            lines.stop(at, reasons.NAMES[reason], view[at:end])
         return -1
     behind = at + entry.size_bytes
     lines.field(at, view[at : at + 4], "length", f"{entry.size_bytes - 4:,}")
@@ -248,8 +245,7 @@ def _pre08_inside(
     unknown = name.startswith("unknown")
     if unknown or depth >= pre08.MAX_DEPTH:
         reason = reasons.CODEC_UNKNOWN if unknown else reasons.INNER_COMPRESSED
-        lines.stop(span[0], reasons.NAMES[reason])
-        lines.rest(span[0], view[slice(*span)])
+        lines.stop(span[0], reasons.NAMES[reason], view[slice(*span)])
         return
     text = open_packed(lines, name, entry.codec, view, span, left[0])
     if text is None:

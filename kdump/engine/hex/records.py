@@ -46,8 +46,8 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
             raise Stopped(at, reasons.RECORDS_REMAINING)
     except Stopped as stopped:
         lines.muted = False
-        lines.stop(stopped.position, reasons.NAMES[stopped.reason])
-        lines.rest(stopped.position, view[stopped.position : end])
+        at = stopped.position
+        lines.stop(at, reasons.NAMES[stopped.reason], view[at:end])
         return
     if at < end:
         lines.text("Bytes behind an empty batch's header, which brokers do not look at:")

@@ -72,11 +72,8 @@ class KafkaDump:
     """One run of the tool over some files; its reports are gathered until the end."""
 
     def __init__(self, options: DumpOptions) -> None:
-        self._deep = options.mode == "records"
-        self._entries = options.mode == "entries"
-        self._decompress_limit = options.decompress_limit
+        self._options = options
         self._left = options.limit
-        self._filters = options.filters
         self._mismatches: dict[str, Mismatches] = {}
         self._gaps: dict[str, Pairs] = {}
         self._room = Room(options.decompress_limit)
@@ -87,7 +84,7 @@ class KafkaDump:
             if isinstance(target, KdumpError):
                 yield target
                 continue
-            wanted = ENTRY_KINDS if self._entries else _PARTITION_LOG_KINDS
+            wanted = ENTRY_KINDS if self._options.mode == "entries" else _PARTITION_LOG_KINDS
             for file in target.files:
                 if self._left == 0:
                     break
@@ -110,20 +107,12 @@ class KafkaDump:
         if name.kind not in LOG_KINDS or name.suffix:
             yield FileStart(path, "")
             found = self._mismatches.setdefault(absolute, Mismatches(self._room))
-            yield from _entries(path, name, self._decompress_limit, found)
+            yield from _entries(path, name, self._options.decompress_limit, found)
             return
         gaps = Pairs(self._room)
         with Source(path) as source:
             yield FileStart(path, _heading(name))
-            log = ToolLog(
-                source,
-                name.base_offset,
-                deep=self._deep,
-                limit=self._decompress_limit,
-                filters=self._filters,
-                gaps=gaps,
-            )
-            yield from log.walk()
+            yield from ToolLog(source, name.base_offset, self._options, gaps).walk()
         if gaps.left_out or len(gaps):
             if absolute in self._gaps:
                 self._gaps[absolute].extend(gaps)

@@ -9,15 +9,13 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2, int64
-from kdump.storage.file_records import BLOCK_BYTES, FileRecords
+from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES, FileRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.kernels.columns import RecordBatches
     from kdump.storage.source import Source
-
-_BATCHES_A_RUN = 4096
 
 
 def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Oversize | Gap]:
@@ -35,7 +33,7 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
         start, reason = 0, reasons.FULL
         while reason == reasons.FULL:
             batches, start, reason = kernels.walk(
-                buffer, start, filled, position, -1, True, _BATCHES_A_RUN
+                buffer, start, filled, position, -1, True, BATCHES_A_RUN
             )
             if batches.count:
                 yield Run(buffer, position, batches)

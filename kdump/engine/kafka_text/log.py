@@ -8,32 +8,29 @@ behind: at the next record batch, or at the next valid entry where a length lead
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump import kernels
 from kdump.engine.kafka_text.frames import framed, see_as_batch
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import BatchAt, at_place
+from kdump.engine.reading.segment_reader import RECORDS_A_CHUNK, controls_of
+from kdump.findings.finding import About, Finding
 from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.record.layout import (
-    BATCH_HEADER_V2,
-    SMALLEST_MESSAGE,
-)
+from kdump.record.layout import BATCH_HEADER_V2, SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kdump.engine.kafka_text.pairs import Pairs
-    from kdump.engine.reading.filters import Filters
+    from kdump.engine.reading.options import DumpOptions
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.storage.source import Source
 
-_RECORDS_A_CHUNK = 8192
 _DOUBTFUL = c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN
 
 
@@ -67,26 +64,19 @@ LogItem = ToolChunk | InvalidTail | BrokenMessage | Finding
 
 
 class ToolLog:
-    """A walk over one `.log` or `.checkpoint` file; `limit` bounds what is held in memory.
+    """A walk over one `.log` or `.checkpoint` file, as the options say.
 
     Where the next record's offset is not the last one's plus one, both are added to `gaps`.
     """
 
     def __init__(
-        self,
-        source: Source,
-        segment: int | None,
-        *,
-        deep: bool,
-        limit: int,
-        filters: Filters,
-        gaps: Pairs,
+        self, source: Source, segment: int | None, options: DumpOptions, gaps: Pairs
     ) -> None:
         self._source = source
-        self._filters = filters
+        self._filters = options.filters
         self._place = Place(None, None, segment, source.path)
-        self._deep = deep
-        self._limit = limit
+        self._deep = options.mode == "records"
+        self._limit = options.decompress_limit
         self._gaps_in_offsets = OffsetGaps(gaps)
 
     def walk(self) -> Iterator[LogItem]:
@@ -115,7 +105,7 @@ class ToolLog:
         first = 0
         while first < batches.count:
             records, behind, _, reason = kernels.decode_run(
-                run.data, run.base, batches, first, _RECORDS_A_CHUNK
+                run.data, run.base, batches, first, RECORDS_A_CHUNK
             )
             failed = reason >= reasons.COUNT_NEGATIVE
             behind += failed
@@ -166,7 +156,7 @@ class ToolLog:
         is_control = bool(batches.flags_of(row) & c.CONTROL)
         behind = row + 1
         for piece in self._pieces(run, row):
-            controls = _controls(piece) if is_control else None
+            controls = controls_of(piece) if is_control else None
             self._gaps_in_offsets.note(piece.records)
             chunk = self._chunk(batches, row, behind, piece.data, piece.records, controls)
             yield chunk
@@ -186,7 +176,7 @@ class ToolLog:
             batches = batches.slice(0, batches.count)
             batches.put(row, flags=flags & ~c.CRC_BAD)
         yield from read_batch(
-            run.data, run.base, batches, row, limit=self._limit, max_records=_RECORDS_A_CHUNK
+            run.data, run.base, batches, row, limit=self._limit, max_records=RECORDS_A_CHUNK
         )
 
     def _broken(self, run: Run, row: int, reason: int) -> Iterator[BrokenMessage]:
@@ -219,10 +209,9 @@ class ToolLog:
 
     def _dies(self, gap: Gap) -> Finding:
         code = "preallocated-tail" if gap.reason == "zeros" else "batch-length"
-        return finding(
+        return at_place(
             code,
-            path=self._source.path,
-            segment=self._place.segment,
+            self._place,
             position=gap.position,
             size_bytes=gap.size_bytes,
             expected=SMALLEST_MESSAGE,
@@ -258,26 +247,9 @@ class ToolLog:
         )
 
     def _found(
-        self,
-        code: str,
-        batches: RecordBatches,
-        row: int,
-        *,
-        expected: object = None,
-        actual: object = None,
-        message: str | None = None,
+        self, code: str, batches: RecordBatches, row: int, **about: Unpack[About]
     ) -> Finding:
-        return finding(
-            code,
-            path=self._source.path,
-            segment=self._place.segment,
-            position=batches.position(row),
-            size_bytes=batches.size_bytes(row),
-            offset=batches.last_offset(row),
-            expected=expected,
-            actual=actual,
-            message=message,
-        )
+        return BatchAt(self._place, batches, row).finding(code, **about)
 
 
 class OffsetGaps:
@@ -300,12 +272,3 @@ class OffsetGaps:
             if last != -1 and offset != last + 1:
                 self._pairs.append(last, offset)
             last = offset
-
-
-def _controls(piece: Decoded) -> list[dict[str, object] | None]:
-    data = memoryview(piece.data)
-    records = piece.records
-    return [
-        control.parse(records.key(data, row), records.payload(data, row))
-        for row in range(records.count)
-    ]

@@ -226,12 +226,7 @@ def _crc_words(gap: Gap) -> str:
     flip = bitflip.find_flip(stored, computed, max(size - start, 0), polynomial)
     if flip is None:
         return words
-    if flip.position is None:
-        # The stored checksum is big-endian: its lowest byte comes last.
-        at = gap.position + read.crc_position
-        byte, bit = at + 3 - flip.bit // 8, flip.bit % 8
-    else:
-        byte, bit = gap.position + start + flip.position, flip.bit
+    byte, bit = flip.place(gap.position + start, gap.position + read.crc_position)
     return f"{words} One flipped bit explains it: byte {byte:,} bit {bit}."
 
 
@@ -282,20 +277,23 @@ def past_code(next_base: int | None) -> str:
     return "offset-past-range" if next_base is None else "offset-past-next"
 
 
+def undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str, str | None]:
+    """Give code, word and message for records that end before they should."""
+    word = reasons.NAMES.get(reason, str(reason))
+    code = UNDECODED.get(word, "records-undecodable")
+    if code == "records-undecodable":
+        return code, word, f"Decoding stops after {decoded:,} records: {detail or word}."
+    return code, word, detail or None
+
+
 def decode_finding(
     reason: int, detail: str, place: Place, batches: RecordBatches, row: int, decoded: int
 ) -> Finding | None:
     """Say why the records of a batch with a right checksum end before they should; None if not."""
     if reason in (reasons.END, reasons.FULL):
         return None
-    word = reasons.NAMES.get(reason, str(reason))
-    code = UNDECODED.get(word, "records-undecodable")
-    message = None
+    code, word, message = undecoded(reason, detail, decoded)
     count = batches.records_count(row)
-    if code == "records-undecodable":
-        message = f"Decoding stops after {decoded:,} records: {detail or word}."
-    elif detail:
-        message = detail
     expected = count if count >= 0 else None  # a wrapper's header does not say
     batch = BatchAt(place, batches, row)
     return batch.finding(code, expected=expected, actual=word, message=message)

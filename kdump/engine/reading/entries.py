@@ -11,9 +11,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, finding
-from kdump.findings.rows import Row
+from kdump.findings.finding import CATALOGUE, Finding
+from kdump.findings.rows import Place, Row
 from kdump.storage import checkpoints, places, producer_snapshot, properties
 from kdump.storage.names import DirectoryName, FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
@@ -23,13 +24,9 @@ from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.storage.index import Extent, Index
     from kdump.storage.problems import Problem
 
 TEXT_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
-
-# Members of an index row before what the slot holds: topic, partition, segment, slot.
-PLACE_MEMBERS = 4
 
 Item = Row | Finding
 
@@ -66,13 +63,10 @@ class _File(NamedTuple):
     ) -> Finding:
         """Make a finding of a problem's members."""
         sentence = CATALOGUE[code].sentence
-        return finding(
+        return at_place(
             code,
-            path=self.path,
+            Place(self.topic, self.partition, self.name.base_offset, self.path),
             message=None if places == 1 else f"{sentence.rstrip('.')}, in {places} places.",
-            topic=self.topic,
-            partition=self.partition,
-            segment=self.name.base_offset,
             position=position,
             size_bytes=size_bytes,
             offset=offset,
@@ -118,87 +112,48 @@ def _directory_of(path: str) -> DirectoryName | None:
 
 
 def _offset_index(file: _File) -> Iterator[Item]:
-    index = OffsetIndex(file.source, file.base_offset)
-
-    def rows(start: int, end: int) -> Iterator[Row]:
-        for slot, (offset, position) in index.slots(start, end):
-            yield file.slot("offset-index-entry", slot, offset=offset, position=position)
-
-    return _index(file, index, index.extent(), rows, "offset-index")
+    return _index(file, OffsetIndex(file.source, file.base_offset), "offset-index")
 
 
 def _time_index(file: _File) -> Iterator[Item]:
-    index = TimeIndex(file.source, file.base_offset)
+    return _index(file, TimeIndex(file.source, file.base_offset), "time-index")
 
+
+def _index(file: _File, index: OffsetIndex | TimeIndex, code: str) -> Iterator[Item]:
     def rows(start: int, end: int) -> Iterator[Row]:
-        for slot, (timestamp_ms, offset) in index.slots(start, end):
-            yield file.slot("time-index-entry", slot, timestamp_ms=timestamp_ms, offset=offset)
+        for slot, entry in index.slots(start, end):
+            yield file.slot(f"{code}-entry", slot, **entry._asdict())
 
-    return _index(file, index, index.extent(), rows, "time-index")
-
-
-def _index(
-    file: _File,
-    index: Index,
-    extent: Extent,
-    rows: Callable[[int, int], Iterator[Row]],
-    code: str,
-) -> Iterator[Item]:
+    extent, size = index.extent(), index.layout.size
     yield from rows(0, extent.end)
     if extent.is_stale:
-        yield _stale(file, index, extent, f"{code}-stale")
+        stale = (extent.used - extent.end) * size
+        yield file.find(f"{code}-stale", extent.end * size, stale, extent.end, extent.used)
     elif not extent.is_sound:
-        yield _out_of_order(file, index, rows, extent, f"{code}-order")
+        # The first slot out of order is shown beside the one before it.
+        before = index.entry(extent.end - 1)._asdict() if extent.end else None
+        entry = index.entry(extent.end)
+        yield file.find(
+            f"{code}-order",
+            extent.end * size,
+            size,
+            {"above": before},
+            entry._asdict(),
+            places=max(1, extent.breaking),
+            offset=entry.offset,
+        )
         yield from rows(extent.end, extent.used)
     if index.trailing_bytes:
         whole = index.size_bytes - index.trailing_bytes
         yield file.find(f"{code}-size", whole, index.trailing_bytes, whole, index.size_bytes)
 
 
-def _stale(file: _File, index: Index, extent: Extent, code: str) -> Finding:
-    size = index.layout.size
-    stale = (extent.used - extent.end) * size
-    return file.find(code, extent.end * size, stale, extent.end, extent.used)
-
-
-def _out_of_order(
-    file: _File,
-    index: Index,
-    rows: Callable[[int, int], Iterator[Row]],
-    extent: Extent,
-    code: str,
-) -> Finding:
-    """Show the first slot out of order beside the one before it."""
-
-    def shown(slot: int) -> dict[str, object] | None:
-        row = next(rows(slot, slot + 1), None) if slot >= 0 else None
-        return None if row is None else dict(list(row.fields.items())[PLACE_MEMBERS:])
-
-    size = index.layout.size
-    expected, actual = {"above": shown(extent.end - 1)}, shown(extent.end)
-    offset = actual["offset"] if actual else None
-    return file.find(
-        code,
-        extent.end * size,
-        size,
-        expected,
-        actual,
-        places=max(1, extent.breaking),
-        offset=offset if isinstance(offset, int) else None,
-    )
-
-
 def _transaction_index(file: _File) -> Iterator[Item]:
     index = TransactionIndex(file.source, file.base_offset)
     for slot, transaction in index.slots():
-        yield file.slot(
-            "aborted-transaction",
-            slot,
-            producer_id=transaction.producer_id,
-            first_offset=transaction.first_offset,
-            last_offset=transaction.last_offset,
-            last_stable_offset=transaction.last_stable_offset,
-        )
+        members = transaction._asdict()
+        del members["version"]
+        yield file.slot("aborted-transaction", slot, **members)
     yield from file.report(index.problems())
 
 

@@ -10,8 +10,7 @@ from kdump.findings.finding import Finding
 if TYPE_CHECKING:
     from kdump.findings.rows import Place
 
-
-_NONE = -1
+NONE = -1
 
 
 class Span(NamedTuple):
@@ -25,6 +24,7 @@ class Span(NamedTuple):
     position: int
     size_bytes: int
     doubtful: bool = False  # among batches whose offsets are not in order
+    shown: bool = True  # not left out of a dump
 
 
 def lies_apart(epoch: int, before: int, after: int) -> bool:

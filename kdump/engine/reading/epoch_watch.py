@@ -6,7 +6,9 @@ also knows the whole partition and its checkpoint, and reports more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from kdump.engine.reading.epoch_spans import NONE, Span, lies_apart, odd_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,25 +17,15 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
 
-_NONE = -1
-
-
-class _Batch(NamedTuple):
-    epoch: int
-    offset: int
-    position: int
-    size_bytes: int
-    shown: bool
-
 
 class EpochWatch:
     """Follows the epochs of one segment's batches; a change waits for the batch behind it."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._before: _Batch | None = None
-        self._held: _Batch | None = None  # the first of its epoch, until there is a second
-        self._first: _Batch | None = None  # that of the log, where its epoch is above the next
+        self._before: Span | None = None
+        self._held: Span | None = None  # the first of its epoch, until there is a second
+        self._first: Span | None = None  # that of the log, where its epoch is above the next
 
     def run(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Look at the epochs of some batches; most have the same."""
@@ -41,20 +33,21 @@ class EpochWatch:
         if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
             return
         for row, epoch in enumerate(epochs):
-            if epoch == _NONE or not batches.has_leader_epoch(row):
+            if epoch == NONE or not batches.has_leader_epoch(row):
                 continue
-            batch = _Batch(
+            batch = Span(
                 epoch,
                 batches.base_offset(row),
+                batches.last_offset(row),
+                1,
+                self._place,
                 batches.position(row),
                 batches.size_bytes(row),
-                admitted is None or bool(admitted[row]),
+                shown=admitted is None or bool(admitted[row]),
             )
             yield from self._next(batch)
 
-    def _next(self, batch: _Batch) -> Iterator[Finding]:
-        from kdump.engine.reading.epoch_spans import lies_apart
-
+    def _next(self, batch: Span) -> Iterator[Finding]:
         before, held = self._before, self._held
         if held is None:
             if before is None or batch.epoch != before.epoch:
@@ -64,24 +57,15 @@ class EpochWatch:
         first, self._first = self._first, None
         if batch.epoch == held.epoch:
             if first is not None and first.shown:
-                yield self._odd(first, None, held)
+                yield odd_finding(first, None, held)
             self._before = held
             return
         if before is not None and lies_apart(held.epoch, before.epoch, batch.epoch):
             if held.shown:
-                yield self._odd(held, before, batch)
+                yield odd_finding(held, before, batch)
         else:
             if before is None and held.epoch > batch.epoch:
                 self._first = held
             self._before = before = held
-        if batch.epoch != (before.epoch if before is not None else _NONE):
+        if batch.epoch != (before.epoch if before is not None else NONE):
             self._held = batch
-
-    def _odd(self, batch: _Batch, before: _Batch | None, after: _Batch) -> Finding:
-        from kdump.engine.reading.epoch_spans import Span, odd_finding
-
-        def span(one: _Batch) -> Span:
-            place = self._place
-            return Span(one.epoch, one.offset, one.offset, 1, place, one.position, one.size_bytes)
-
-        return odd_finding(span(batch), None if before is None else span(before), span(after))

@@ -20,7 +20,6 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.joining import FEW, PLAIN
 from kdump.engine.reading.split_edges import edges_meet
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -117,122 +116,68 @@ def _pack(batches: RecordBatches, control: bytes) -> bytes:
     return _HEAD.pack(batches.count) + zlib.compress(columns + control, 1)
 
 
-class _Chunk:
-    """Reads what `_pack` wrote."""
-
-    def __init__(self, packed: bytes) -> None:
-        (rows,) = _HEAD.unpack_from(packed)
-        data = memoryview(zlib.decompress(packed[_HEAD.size :]))
-        self.columns = [array("q") for _ in range(c.BATCH_WIDTH)]
-        for number, k in enumerate(_PACKED):
-            self.columns[k].frombytes(data[8 * rows * number : 8 * rows * (number + 1)])
-        self.columns[c.B_COMPUTED_CRC] = self.columns[c.B_CRC]
-        self.control = data[8 * rows * len(_PACKED) :]
+def _unpack(packed: bytes) -> tuple[RecordBatches, memoryview]:
+    """Read what `_pack` wrote: the rows, and the bytes of control batches one behind the other."""
+    (rows,) = _HEAD.unpack_from(packed)
+    data = memoryview(zlib.decompress(packed[_HEAD.size :]))
+    block = array("q")
+    for k in range(c.BATCH_WIDTH):
+        number = _PACKED.index(c.B_CRC if k == c.B_COMPUTED_CRC else k)
+        block.frombytes(data[8 * rows * number : 8 * rows * (number + 1)])
+    return RecordBatches(block, rows, rows), data[8 * rows * len(_PACKED) :]
 
 
-class _Rows:
-    """The rows at hand, as columns; the bytes of their control batches lie one behind the other."""
-
-    def __init__(self) -> None:
-        self.columns = [array("q") for _ in range(c.BATCH_WIDTH)]
-        self.control = bytearray()
-        self._same: int | None = 0  # the flags of all, where they are the same
-        self._block = 0  # where the block starts of the range that was yielded last
-        self._first: int | None = None  # and that of the first row, if that is not its first
-
-    def add(self, chunk: _Chunk) -> None:
-        """Take up more rows."""
-        self.control += chunk.control
-        for held, more in zip(self.columns, chunk.columns, strict=True):
-            held += more
-        every = set(self.columns[c.B_FLAGS])
-        self._same = every.pop() if len(every) == 1 else None
-
-    def forget(self, count: int) -> None:
-        """Let go of the first rows."""
-        self.columns = [held[count:] for held in self.columns]
-
-    def flags(self, first: int, end: int) -> int:
-        """Give all flags of some rows."""
-        if self._same is not None:
-            return self._same
-        return reduce(or_, self.columns[c.B_FLAGS][first:end])
-
-    def slice(self, first: int, end: int) -> RecordBatches:
-        """Copy some rows."""
-        block = array("q")
-        for column in self.columns:
-            block += column[first:end]
-        return RecordBatches(block, end - first, end - first, self.flags(first, end))
-
-    def blocks(self, *, last: bool) -> Iterator[tuple[int, int]]:
-        """Yield ranges of rows as `FileRecords.walk` does: the whole batches of a block, or one.
-
-        Unless these are the `last` rows, others may belong to the block of the last of them.
-        """
-        starts, sizes = self.columns[c.B_POSITION], self.columns[c.B_SIZE]
-        count = len(starts)
-        ends = starts[1:]
-        if count:
-            ends.append(starts[-1] + sizes[-1])
-        first, base = 0, self._first
-        while first < count:
-            self._block, base = starts[first] if base is None else base, None
-            end = max(bisect_right(ends, self._block + BLOCK_BYTES, first), first + 1)
-            if end == count and not last:
-                return
-            for start in range(first, end, BATCHES_A_RUN):
-                yield start, min(start + BATCHES_A_RUN, end)
-            first = end
-
-    def joined(self, *, last: bool) -> Iterator[tuple[int, int]]:
-        """Yield ranges of rows as `scan` joins them: blocks of which no bytes are looked at."""
-        start, done, block = -1, 0, 0
-        for first, end in self.blocks(last=last):
-            plain = end - first <= FEW and not self.flags(first, end) & ~PLAIN
-            if start >= 0 and (not plain or first - start + FEW > BATCHES_A_RUN):
-                yield start, first
-                start = -1
-            if not plain:
-                yield first, end
-            elif start < 0:
-                start, block = first, self._block
-            done = end
-        if start >= 0 and last:
-            yield start, done
-        self._first = None if start < 0 else block
-
-    def run(self, first: int, end: int) -> Run:
-        """Make a run with the bytes of its control batches, which must be the first there are."""
-        batches = self.slice(first, end)
-        base = batches.position(0)
-        if not batches.flags & c.CONTROL:
-            return Run(bytearray(), base, batches)
-        last = batches.count - 1
-        data = bytearray(batches.position(last) + batches.size_bytes(last) - base)
-        used = 0
-        for row, flags in enumerate(batches.row_flags):
-            if flags & c.CONTROL:
-                at, size = batches.position(row) - base, batches.size_bytes(row)
-                data[at : at + size] = self.control[used : used + size]
-                used += size
-        del self.control[:used]
-        return Run(data, base, batches)
-
-
-def replayed(pieces: Iterable[PackedHeaders], *, joined: bool = False) -> Iterator[Run]:
+def replayed(pieces: Iterable[PackedHeaders]) -> Iterator[Run]:
     """Yield the runs of a walk over the whole log, of which these are all pieces, in order.
 
-    Their data holds the bytes of control batches alone, at their places. `joined`: those are
-    joined that `scan` joins.
+    Their data holds the bytes of control batches alone, at their places.
     """
-    rows = _Rows()
+    rows = RecordBatches.empty(c.BATCH_WIDTH)
+    control = bytearray()
     for packed in (chunk for piece in pieces for chunk in piece.chunks):
-        rows.add(_Chunk(packed))
-        ranges = rows.joined(last=False) if joined else rows.blocks(last=False)
+        more, bytes_of_more = _unpack(packed)
+        rows = RecordBatches.join([rows, more])
+        control += bytes_of_more
         done = 0
-        for first, done in ranges:
-            yield rows.run(first, done)
-        rows.forget(done)
-    for first, end in rows.joined(last=True) if joined else rows.blocks(last=True):
-        yield rows.run(first, end)
+        for first, done in _blocks(rows, last=False):
+            yield _run(rows, first, done, control)
+        rows = rows.slice(done, rows.count)
+    for first, end in _blocks(rows, last=True):
+        yield _run(rows, first, end, control)
+
+
+def _blocks(rows: RecordBatches, *, last: bool) -> Iterator[tuple[int, int]]:
+    """Yield ranges of rows as `FileRecords.walk` does: the whole batches of a block, or one.
+
+    Unless these are the `last` rows, others may belong to the block of the last of them.
+    """
+    starts, count = rows.positions, rows.count
+    ends = array("q", starts[1:])
+    if count:
+        ends.append(rows.end_position(count - 1))
+    first = 0
+    while first < count:
+        end = max(bisect_right(ends, starts[first] + BLOCK_BYTES, first), first + 1)
+        if end == count and not last:
+            return
+        for start in range(first, end, BATCHES_A_RUN):
+            yield start, min(start + BATCHES_A_RUN, end)
+        first = end
+
+
+def _run(rows: RecordBatches, first: int, end: int, control: bytearray) -> Run:
+    """Make a run of some rows; `control` begins with the bytes of its control batches."""
+    batches = rows.slice(first, end)
+    batches.flags = reduce(or_, batches.row_flags)
+    base = batches.position(0)
+    if not batches.flags & c.CONTROL:
+        return Run(bytearray(), base, batches)
+    data = bytearray(batches.end_position(batches.count - 1) - base)
+    used = 0
+    for row, flags in enumerate(batches.row_flags):
+        if flags & c.CONTROL:
+            at, size = batches.position(row) - base, batches.size_bytes(row)
+            data[at : at + size] = control[used : used + size]
+            used += size
+    del control[:used]
+    return Run(data, base, batches)

@@ -1,9 +1,12 @@
-"""Choose the logs of a partition that a range of offsets or times touches."""
+"""Choose the logs of a partition that a range touches, and say where each lies."""
 
 from __future__ import annotations
 
+import os
+
 from kdump.engine.reading.filters import Filters
-from kdump.storage.names import Kind
+from kdump.findings.rows import Place
+from kdump.storage.names import Kind, file_name
 from kdump.storage.targets import LogFile, Target
 
 LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG, Kind.METADATA_SNAPSHOT})
@@ -17,6 +20,17 @@ def logs_of(target: Target) -> list[LogFile]:
         if file.name.kind in LOG_KINDS
         and (not target.whole or file.name.kind is not Kind.METADATA_SNAPSHOT)
     ]
+
+
+def place_of(file: LogFile) -> Place:
+    """The place of a log, as findings and rows name it."""
+    return Place(file.topic, file.partition, file.name.base_offset, file.path)
+
+
+def beside(file: LogFile, kind: Kind) -> str:
+    """The path of the file of a kind that belongs to a log, which may not be there."""
+    assert file.name.base_offset is not None
+    return os.path.join(os.path.dirname(file.path), file_name(kind, file.name.base_offset))
 
 
 def is_outside(file: LogFile, filters: Filters) -> bool:

@@ -52,13 +52,4 @@ class DumpOptions:
     @property
     def filters(self) -> Filters:
         """What narrows a log."""
-        return Filters(
-            from_offset=self.from_offset,
-            to_offset=self.to_offset,
-            from_time_ms=self.from_time_ms,
-            to_time_ms=self.to_time_ms,
-            key=self.key,
-            grep=self.grep,
-            producer_id=self.producer_id,
-            control=self.control,
-        )
+        return Filters(*(getattr(self, name) for name in Filters._fields))

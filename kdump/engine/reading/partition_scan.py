@@ -64,7 +64,7 @@ class SegmentScan:
         self.source: Source | None = None  # open while the segment is read
         base_offset = None if place.segment is None else segment.base_offset
         self.end_offset = end_of(base_offset, next_base)
-        self._offsets = Offsets(segment.base_offset - 1, self.end_offset)
+        self.offsets = Offsets(segment.base_offset - 1, self.end_offset)
         self.start_position = 0  # where reading starts: with --quick, near the end
         self.floor_offset = segment.base_offset - 1  # no offset in what is read is as low
         self.end_position = 0  # where what was read so far ends
@@ -81,15 +81,15 @@ class SegmentScan:
     @property
     def last_offset(self) -> int:
         """The last offset so far that is believed."""
-        return self._offsets.last
+        return self.offsets.last
 
     @last_offset.setter
     def last_offset(self, offset: int) -> None:
-        self._offsets = Offsets(offset, self.end_offset)
+        self.offsets = Offsets(offset, self.end_offset)
 
     def follow(self, batches: RecordBatches) -> None:
         """Take up some batches' offsets."""
-        for _ in self._offsets.take(batches):
+        for _ in self.offsets.take(batches):
             pass
 
     @property

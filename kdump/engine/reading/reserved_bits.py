@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
@@ -16,12 +16,8 @@ if TYPE_CHECKING:
 def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:
     """Say that reserved attribute bits are set, of the first batch of `count` in a segment."""
     attributes, meant = batches.attributes(row), batches.format(row).meant_bits
-    return at_place(
+    return BatchAt(place, batches, row).finding(
         "attributes-reserved",
-        place,
-        position=batches.position(row),
-        size_bytes=batches.size_bytes(row),
-        offset=batches.last_offset(row),
         expected=attributes & meant,
         actual=attributes,
         message=f"The attributes are 0x{attributes:02x}, of which bits 0x"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.broker.sound_start import sound_start
-from kdump.engine.reading.being_written import was_just_written
 from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.joining import joined, looked_past
+from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.kernels import columns as c
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.record.frames import Oversize
     from kdump.storage.source import Source
-from kdump.engine.reading.joining import joined
-from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
-
-_WRITE_SECONDS = 0.01
-_FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
 
 
 def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported]:
@@ -119,28 +115,18 @@ def _read(
     checks: Sequence[Check],
     position: int,
 ) -> Iterator[Reported]:
-    for turn in range(_FOLLOW_TIMES):
-        tail: Gap | None = None
-        records = FileRecords(source, limit=partition.limit, next_base=segment.next_base)
-        walked = records.walk(position, last_offset=segment.last_offset)
-        for item in walked if partition.deep else joined(walked):
-            if isinstance(item, Gap):
-                if item.to_end and (item.reason != "zeros" or source.shrank):
-                    tail = item
-                else:
-                    yield from _gap(segment, item, checks)
-            else:
-                yield from _batches(segment, item, checks)
-        if tail is None or source.shrank:
-            break
-        if turn == _FOLLOW_TIMES - 1 or not (segment.active and _may_be_written(source)):
-            yield from _gap(segment, tail, checks)
-            break
-        # Read in the midst of a broker's write, which takes no time to speak of. A preallocated
-        # file does not even grow by it.
-        time.sleep(_WRITE_SECONDS)
-        position = tail.position
-        source.refresh()
+    log = SegmentPass(
+        source,
+        segment.offsets,
+        limit=partition.limit,
+        next_base=segment.next_base,
+        active=segment.active,
+    )
+    for item in log.items(position, joins=None if partition.deep else looked_past):
+        if isinstance(item, Gap):
+            yield from _gap(segment, item, checks)
+        else:
+            yield from _batches(segment, item, checks)
     segment.complete = not source.shrank
     if source.shrank:
         size = source.status().st_size
@@ -174,7 +160,9 @@ def _replay(
     from kdump.engine.reading.header_columns import replayed
 
     of_headers = [check for check in checks if not check.reads_records]
-    for run in replayed(pieces, joined=not partition.deep):
+    runs = replayed(pieces)
+    for run in runs if partition.deep else joined(runs):
+        assert not isinstance(run, Gap)
         yield from _batches(segment, run, of_headers)
     for check in checks:
         for piece in pieces:
@@ -182,11 +170,6 @@ def _replay(
                 check.add(piece.sums)
     segment.complete = True
     partition.replayed += 1
-
-
-def _may_be_written(source: Source) -> bool:
-    """Whether it is worth a moment to see if the file goes on: nobody need hold a lock for that."""
-    return not source.in_store and (source.is_growing() or was_just_written(source))
 
 
 def _gap(segment: SegmentScan, gap: Gap, checks: Sequence[Check]) -> Iterator[Reported]:
@@ -205,10 +188,9 @@ def _batches(
         else:
             yield from check.oversize(segment, item) or ()
     batches = item.batches
-    last = batches.count - 1
     segment.count(batches)
     segment.follow(batches)
-    segment.end_position = batches.position(last) + batches.size_bytes(last)
+    segment.end_position = batches.end_position(batches.count - 1)
 
 
 def _from_all(reports: Iterable[Reports]) -> Iterator[Reported]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from bisect import bisect
 from typing import TYPE_CHECKING
 
+from kdump.engine.reading.log_files import beside
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
-from kdump.storage import names
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
@@ -29,12 +28,8 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     base = file.name.base_offset
     if base is None or offset <= base:
         return 0
-    path = os.path.join(
-        os.path.dirname(file.path),
-        names.file_name(Kind.OFFSET_INDEX, base),
-    )
     try:
-        with Source(path) as index_source:
+        with Source(beside(file, Kind.OFFSET_INDEX)) as index_source:
             index = OffsetIndex(index_source, base)
             slots = range(index.logical_end(source.size))
             behind = bisect(slots, offset, key=lambda slot: index.entry(slot).offset)
@@ -69,12 +64,8 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
     base = file.name.base_offset
     if base is None or file.active or file.name.retired:
         return False
-    path = os.path.join(
-        os.path.dirname(file.path),
-        names.file_name(Kind.TIME_INDEX, base),
-    )
     try:
-        with Source(path) as index_source:
+        with Source(beside(file, Kind.TIME_INDEX)) as index_source:
             index = TimeIndex(index_source, base)
             if not index.entries or index.trailing_bytes or not index.extent().is_sound:
                 return False

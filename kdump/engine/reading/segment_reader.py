@@ -8,109 +8,94 @@ from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.damage import (
+    BatchAt,
     at_place,
     decode_finding,
-    first_offset,
     flag_findings,
     gap_finding,
 )
 from kdump.engine.reading.epoch_watch import EpochWatch
+from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.storage.file_records import FileRecords
+from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
     from kdump.engine.reading.filters import Filters
+    from kdump.engine.reading.options import DumpOptions
     from kdump.findings.finding import Finding
-    from kdump.findings.rows import Place
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.decoded import Decoded
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
+    from kdump.storage.targets import LogFile
 
     Item = RecordChunk | BatchChunk | Finding
 
 RECORDS_A_CHUNK = 8192
 _GAPS_IN_FULL = 1000  # of those behind no flipped bit is looked for
-_FOLLOW_TIMES = 3  # how often a file that grew under us is taken up again
 
 
 class SegmentReader:
-    """Reads one file. `want_records` False gives headers only; `deep` opens wrappers to do so.
+    """Reads one file as the options say; what is asked for of it may be less (`filters`).
 
-    `base_offset` is that of the file's name (None: a snapshot), `next_base` the next segment's;
-    `limit` bounds the uncompressed bytes of a batch.
+    `aborted` names the batches that a consumer skips. `place` is where rows come from: its segment
+    is None for a metadata snapshot, whose records' offsets have nothing to do with its name.
     """
 
     def __init__(
         self,
         source: Source,
-        place: Place,
-        *,
+        file: LogFile,
+        options: DumpOptions,
         filters: Filters,
-        want_records: bool,
-        limit: int,
-        next_base: int | None = None,
-        active: bool = False,
-        deep: bool = False,
         aborted: AbortFilter | None = None,
     ) -> None:
+        self.place = place = place_of(file)
+        if file.name.kind is Kind.METADATA_SNAPSHOT:
+            self.place = place = place._replace(segment=None)
         self._source = source
-        self._place = place
         self._filters = filters
-        self._want_records = want_records
-        self._limit = limit
-        self._next_base = next_base
-        self._active = active
-        self._deep = deep
+        self._want_records = options.mode == "records"
+        self._limit = options.decompress_limit
+        self._next_base = next_base = file.next_base
+        self._active = active = file.active and not file.name.retired
+        self._deep = options.deep
         self._aborted = aborted
         self._gaps = 0
         first = 0 if place.segment is None else place.segment
         self._offsets = Offsets(first - 1, end_of(place.segment, next_base))
+        self._log = SegmentPass(
+            source, self._offsets, limit=self._limit, next_base=next_base, active=active
+        )
         self._reserved_told = False
         self._epochs = EpochWatch(place)
 
     def items(self, position: int = 0) -> Iterator[Item]:
         """Yield what is asked for, from a position at which an entry is known to start."""
-        self._source.advise_sequential()
-        for turn in range(_FOLLOW_TIMES):
-            tail = None
-            records = FileRecords(self._source, limit=self._limit, next_base=self._next_base)
-            for item in records.walk(position, last_offset=self._offsets.last):
-                if isinstance(item, Gap):
-                    torn = item.reason in ("cut-short", "short-tail")
-                    if item.to_end and (torn or self._source.shrank):
-                        tail = item
-                        break
-                    yield from self._gap(item)
-                elif isinstance(item, Run):
-                    if self._past(item):
-                        return
-                    yield from self._run(item)
-                    if self._reached_end(item):
-                        return
-                else:
-                    yield from self._oversize(item)
-            if tail is None or self._source.shrank:
-                break
-            last_turn = turn == _FOLLOW_TIMES - 1
-            if last_turn or not self._active or not self._source.is_growing():
-                yield from self._gap(tail)
-                break
-            # The size was taken in the midst of a broker's write; what it wrote since is read too.
-            position = tail.position
-            self._source.refresh()
+        for item in self._log.items(position):
+            if isinstance(item, Gap):
+                yield from self._gap(item)
+            elif isinstance(item, Oversize):
+                yield from self._oversize(item)
+            elif self._past(item):
+                return
+            else:
+                yield from self._run(item)
+                if self._reached_end(item):
+                    return
         yield from self._told(self._offsets.release(self._next_base))
         if self._source.shrank:
-            yield at_place("file-shrank", self._place, position=self._source.status().st_size)
+            yield at_place("file-shrank", self.place, position=self._source.status().st_size)
 
     def _past(self, run: Run) -> bool:
         """Whether this run and all behind it lie above the range; offsets rise from run to run.
@@ -141,8 +126,8 @@ class SegmentReader:
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
         if gap.header is not None and self._shows_gap(gap.header):
-            yield BatchChunk(self._place, gap.header)
-        yield from self._told(self._offsets.hold(gap))
+            yield BatchChunk(self.place, gap.header)
+        yield from self._told(self._log.take(gap))
 
     def _shows_gap(self, header: RecordBatches) -> bool:
         """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
@@ -160,7 +145,7 @@ class SegmentReader:
                 continue  # what is lost lies before the range
             yield gap_finding(
                 one,
-                self._place,
+                self.place,
                 self._source,
                 active=self._active,
                 brief=self._gaps > _GAPS_IN_FULL,
@@ -169,11 +154,9 @@ class SegmentReader:
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches
         before = self._offsets.last
-        yield from self._told(
-            self._offsets.take(batches, lambda row: first_offset(run, row, self._limit))
-        )
+        yield from self._told(self._log.take(run))
         admitted = self._admitted(run)
-        yield from flag_findings(batches, self._place, before, self._next_base, admitted)
+        yield from flag_findings(batches, self.place, before, self._next_base, admitted)
         yield from self._reserved(batches, admitted)
         yield from self._epochs.run(batches, admitted)
         if self._want_records:
@@ -186,7 +169,7 @@ class SegmentReader:
         for row in () if self._reserved_told else reserved_rows(batches):
             if admitted is None or admitted[row]:
                 self._reserved_told = True
-                yield reserved_finding(batches, row, self._place)
+                yield reserved_finding(batches, row, self.place)
                 return
 
     def _admitted(self, run: Run) -> bytearray | None:
@@ -205,12 +188,11 @@ class SegmentReader:
         if self._deep and batches.flags & c.WRAPPER:
             yield from self._open_wrappers(run)
         rows = self._filters.shown_headers(batches)
-        if admitted is not None and rows is not None:
-            rows = array("q", (row for row in rows if admitted[row]))
-        elif admitted is not None:
-            rows = array("q", (row for row in range(batches.count) if admitted[row]))
+        if admitted is not None:
+            every = range(batches.count) if rows is None else rows
+            rows = array("q", (row for row in every if admitted[row]))
         if rows is None or rows:
-            yield BatchChunk(self._place, batches, rows)
+            yield BatchChunk(self.place, batches, rows)
 
     def _open_wrappers(self, run: Run) -> Iterator[Finding]:
         """Fill in what only the inside of a wrapper tells: first offset and number of messages."""
@@ -223,7 +205,7 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                told = decode_finding(piece.reason, piece.detail, self._place, batches, row, count)
+                told = decode_finding(piece.reason, piece.detail, self.place, batches, row, count)
                 if told is not None:
                     yield told
             if first is not None:
@@ -246,7 +228,7 @@ class SegmentReader:
             if reason >= reasons.COUNT_NEGATIVE:
                 inside = _count_of(records, following)
                 if admitted is None or admitted[following]:
-                    told = decode_finding(reason, "", self._place, batches, following, inside)
+                    told = decode_finding(reason, "", self.place, batches, following, inside)
                     if told is not None:
                         yield told
                 following += 1
@@ -273,7 +255,7 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            told = decode_finding(piece.reason, piece.detail, self._place, batches, row, decoded)
+            told = decode_finding(piece.reason, piece.detail, self.place, batches, row, decoded)
             if told is not None:
                 yield told
 
@@ -287,7 +269,7 @@ class SegmentReader:
     ) -> Iterator[RecordChunk]:
         rows = self._filters.shown_records(memoryview(data), records, admitted)
         if rows is None or rows:
-            chunk = RecordChunk(self._place, data, batches, records, rows, controls)
+            chunk = RecordChunk(self.place, data, batches, records, rows, controls)
             yield chunk
             # Whoever took it may hold it until it has the next, whose text is opened meanwhile.
             chunk.data = b""
@@ -296,37 +278,28 @@ class SegmentReader:
         """Report messages inside a wrapper whose own checksum is wrong; 0.8 and 0.9 stored them."""
         for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
-                yield at_place(
-                    "inner-crc-mismatch",
-                    self._place,
-                    position=batches.position(row),
-                    size_bytes=batches.size_bytes(row),
-                    offset=piece.records.offset(number),
-                )
+                offset = piece.records.offset(number)
+                batch = BatchAt(self.place, batches, row)
+                yield batch.finding("inner-crc-mismatch", offset=offset)
 
     def _controls(
         self, controls: list[dict[str, object] | None], batches: RecordBatches, row: int
     ) -> Iterator[Finding]:
         for said in controls:
             if said is not None and "malformed" in said:
-                yield at_place(
-                    "control-record",
-                    self._place,
-                    position=batches.position(row),
-                    size_bytes=batches.size_bytes(row),
-                    offset=batches.last_offset(row),
-                    actual=said["malformed"],
-                )
+                malformed = said["malformed"]
+                batch = BatchAt(self.place, batches, row)
+                yield batch.finding("control-record", actual=malformed)
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
         before = self._offsets.last
-        yield from self._told(self._offsets.take(batches))
-        yield from flag_findings(batches, self._place, before, self._next_base)
+        yield from self._told(self._log.take(item))
+        yield from flag_findings(batches, self.place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
-            yield BatchChunk(self._place, batches)
+            yield BatchChunk(self.place, batches)
             if self._want_records:
-                told = decode_finding(reasons.OVER_LIMIT, "", self._place, batches, 0, 0)
+                told = decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
                 if told is not None:
                     yield told
 

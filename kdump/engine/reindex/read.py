@@ -6,26 +6,23 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import IndexBuilder
 from kdump.broker.producer_state import ProducerStates
-from kdump.engine.reading.damage import first_offset, gap_finding
+from kdump.engine.reading.damage import gap_finding
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.engine.reindex.judge import Judge
-from kdump.errors import PathError
-from kdump.record.frames import Gap, Run
-from kdump.storage.file_records import FileRecords
+from kdump.record.frames import Gap
+from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
+from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.storage.segment_range import end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.broker.index_builder import Rules, Stop
     from kdump.engine.reindex.epochs import EpochBuilder
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
-    from kdump.record.frames import Oversize
     from kdump.storage.local_log import LocalLog
     from kdump.storage.segment import LogSegment
 
@@ -95,21 +92,20 @@ def read_segment(
     active = next_base is None
     judge = Judge(base, segment.files, active=active)
     with Source(segment.files[Kind.LOG]) as source:
-        source.advise_sequential()
         builder = IndexBuilder(base, rules, states)
         reading = Reading(builder, judge, source.size, live=live)
-        records = FileRecords(source, limit=rules.limit, next_base=next_base)
         going = True
         offsets = Offsets(base - 1, end_of(base, next_base))
+        log = SegmentPass(source, offsets, limit=rules.limit, next_base=next_base)
         released: list[Released] = []  # of the gap at which it stops
-        for item in records.walk(last_offset=base - 1):
+        for item in log.items():
             if isinstance(item, Gap):
                 if going:
                     going = builder.take(item)
                     if builder.stop is not None:
-                        released += offsets.hold(item)
+                        released += log.take(item)
                 continue
-            released += offsets.take(item.batches, _first_of(item, rules.limit))
+            released += log.take(item)
             if going:
                 going = builder.take(item)
                 reading.lost_batches = builder.lost
@@ -127,35 +123,21 @@ def read_segment(
     return reading
 
 
-def _first_of(item: Run | Oversize, limit: int) -> Callable[[int], int] | None:
-    if isinstance(item, Run):
-        return lambda row: first_offset(item, row, limit)
-    return None
-
-
 def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:
     """What the producer snapshot at a segment's base offset says; None without a sound one."""
-    for offset, path in log.snapshots():
-        if offset == base_offset:
-            try:
-                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-            except PathError:
-                return None
-            if not snapshot.problems():
-                return ProducerStates.from_snapshot(snapshot)
-    return None
+    path = dict(log.snapshots()).get(base_offset)
+    snapshot = None if path is None else sound_snapshot(path)
+    return None if snapshot is None else ProducerStates.from_snapshot(snapshot)
 
 
 def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:
     """What replaying these segments from their first on says; None where one of them is damaged."""
     states = ProducerStates()
     for segment, following in with_next_base(logs):
-        with Source(segment.files[Kind.LOG]) as source:
-            source.advise_sequential()
-            records = FileRecords(source, limit=rules.limit, next_base=following)
-            for item in records.walk(last_offset=segment.base_offset - 1):
-                if not isinstance(item, Gap):
-                    states.replay(item)
-                elif item.reason != "zeros":
-                    return None
+        path, before = segment.files[Kind.LOG], segment.base_offset - 1
+        for item in walk(path, limit=rules.limit, next_base=following, last_offset=before):
+            if not isinstance(item, Gap):
+                states.replay(item)
+            elif item.reason != "zeros":
+                return None
     return states

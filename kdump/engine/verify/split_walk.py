@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, identity_of
+from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+from kdump.engine.reading.segment_pass import SplitPass
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
-from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
-from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.segment import LogSegment
@@ -134,11 +134,10 @@ class _Walk:
             if reach is None:
                 return PackedHeaders(base, SplitEdges(), identity)
         with BackgroundSource(self._file.path, self._pace) as source:
-            source.advise_sequential()
             if identity_of(source) != identity:
                 return None
             seam = self._range(source, packer, *reach)
-            if seam is None or source.shrank or source.unreadable:
+            if seam is None:
                 return None
             chunks = packer.chunks()
             walked = seam.stop - reach[0]
@@ -153,34 +152,27 @@ class _Walk:
     def _range(
         self, source: Source, packer: HeaderPacker, start: int, end: int
     ) -> SplitEdges | None:
-        first: int | None = None
         last = self._segment.last_offset if not start else -1
-        stop = start
-        records = FileRecords(source, limit=self._limit, next_base=self._file.next_base)
-        for item in records.walk(start, end, last):
+        log = SplitPass(source, limit=self._limit, next_base=self._file.next_base)
+        for item in log.items(start, end, last):
             if not isinstance(item, Run) or item.batches.flags & ~_SOUND:
                 return None
             batches = item.batches
-            if first is None:
-                first = batches.base_offset(0)
             row = batches.count - 1
-            last = batches.last_offset(row)
-            stop = batches.position(row) + batches.size_bytes(row)
             if self._records is not None:
                 if any(True for _ in self._records.run(self._segment, item)):
                     return None
                 if self._records.not_checked:
                     return None
-            self._segment.last_offset = last
+            self._segment.last_offset = batches.last_offset(row)
             packer.add(item)
-            if not self._used.admits(stop - start, packer.size_bytes):
+            if not self._used.admits(batches.end_position(row) - start, packer.size_bytes):
                 return None
-        return None if first is None else SplitEdges(start, stop, first, last)
+        return log.edges if log.edges.sound else None
 
 
 def _segment_of(file: LogFile) -> SegmentScan:
     assert file.name.base_offset is not None
     segment = LogSegment(file.name.base_offset)
     segment.files[Kind.LOG] = file.path
-    place = Place(file.topic, file.partition, segment.base_offset, file.path)
-    return SegmentScan(segment, place, next_base=file.next_base, active=False)
+    return SegmentScan(segment, place_of(file), next_base=file.next_base, active=False)

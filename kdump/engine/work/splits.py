@@ -18,15 +18,14 @@ The active segment is never cut: a broker may be writing it, and its index is fu
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reading.log_files import is_outside, logs_of
+from kdump.engine.reading.log_files import beside, is_outside, logs_of
 from kdump.errors import KdumpError, PathError
-from kdump.storage import names, places
+from kdump.storage import places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
@@ -179,15 +178,9 @@ def _nominal_cuts(file: LogFile, size: int, split_bytes: int) -> Sequence[int]:
 
 def _has_index(file: LogFile) -> bool:
     try:
-        return places.getsize(_index_of(file)) > 0
+        return places.getsize(beside(file, Kind.OFFSET_INDEX)) > 0
     except OSError:
         return False
-
-
-def _index_of(file: LogFile) -> str:
-    assert file.name.base_offset is not None
-    name = names.file_name(Kind.OFFSET_INDEX, file.name.base_offset)
-    return os.path.join(os.path.dirname(file.path), name)
 
 
 def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
@@ -202,7 +195,7 @@ def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
         return nominal
     assert file.name.base_offset is not None
     try:
-        with Source(_index_of(file)) as index_source:
+        with Source(beside(file, Kind.OFFSET_INDEX)) as index_source:
             index = OffsetIndex(index_source, file.name.base_offset)
             slots = range(index.logical_end(source.size))
             first = bisect_left(slots, nominal, key=lambda slot: index.entry(slot).position)

@@ -198,6 +198,21 @@ def test_damage_in_a_swap_is_damage(data: DataDirectory) -> None:
     ]
 
 
+def test_damage_in_a_swap_ends_at_the_first_message_of_a_wrapper(tmp_path: Path) -> None:
+    """What is lost is what dump says of the same bytes: the wrapper behind them is opened."""
+    log = tmp_path / "old-0" / f"{0:020}.log"
+    log.parent.mkdir()
+    inner = [builders.message(at, magic=1) for at in range(3)]
+    parts = [builders.message(at, magic=1) for at in range(2)] + [builders.wrapper(inner, 7)]
+    data = b"".join(parts)
+    log.write_bytes(damage.flip(data, len(parts[0]) + 30))
+    (in_log,) = (found for found in findings(log.parent) if found.code == "crc-mismatch")
+    log.rename(log.with_name(f"{log.name}.swap"))
+    (in_swap,) = (found for found in findings(log.parent) if found.code == "crc-mismatch")
+    assert in_log.next_offset == in_swap.next_offset == 5
+    assert in_log.lost_at_most == in_swap.lost_at_most
+
+
 # Holes -------------------------------------------------------------------------------------------
 
 

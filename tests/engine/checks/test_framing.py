@@ -229,7 +229,7 @@ def test_a_file_that_grows_while_we_look_is_being_written_by_whomever(
         with path.open("ab") as file:
             file.write(whole[-1:])
 
-    monkeypatch.setattr("kdump.engine.reading.scan.time.sleep", grow)
+    monkeypatch.setattr("kdump.engine.reading.segment_pass.time.sleep", grow)
     assert only(sound).code == "tail-being-written"
 
 
