@@ -27,15 +27,21 @@ def dump_into_directory(
     from kdump.output.arrow import need_arrow
     from kdump.output.bulk_dump import dump_parts, in_process
     from kdump.output.part_directory import PartDirectory
+    from kdump.output.progress import PartsTally
 
     output = writing.output
     with wrong_usage():
         _refuse(options, form, output)
         assert output is not None
         need_arrow(form)
-        results = Results(form, writing._replace(output=None), inputs=paths, elsewhere=True)
-    progress = Progress()
-    results.follow(progress)
+        progress = Progress()
+        results = Results(
+            writing._replace(output=None),
+            inputs=paths,
+            form=form,
+            tally=PartsTally(progress),
+            elsewhere=True,
+        )
     with split_driver(engine, in_process, _processors()) as driver:
         directory = PartDirectory(output, paths)
         return results.take(dump_parts(paths, options, directory, driver, progress=progress))

@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import (
-    BYTES,
-    FILE_PATH,
-    INT64,
-    PATTERN,
-    TIME,
-    output_options,
-    spark_path_options,
-)
+from kdump.cli.options import BYTES, FORMATS, INT64, PATTERN, TIME, shared_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
@@ -33,11 +25,7 @@ _RANGES = under("Ranges")
 _FILTERS = under("Filters")
 
 
-@click.command(
-    cls=Command,
-    short_help="Show the records, batch headers or index entries that lie on disk.",
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH)
+@click.command(cls=Command)
 @_SHOWN("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
 @_SHOWN(
     "--entries",
@@ -79,8 +67,7 @@ _FILTERS = under("Filters")
     default=None,
     help="Only control records, or none. Default: all records.",
 )
-@spark_path_options
-@output_options
+@shared_options(FORMATS, has_bytes=True)
 def dump(
     paths: tuple[str, ...],
     *,
@@ -115,15 +102,13 @@ def dump(
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """
-    from kdump.cli.engines import check_engine_options
+    from kdump.cli.reports import DumpReport
     from kdump.cli.results import Results, form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
+    from kdump.cli.run_context import wrong_usage
     from kdump.engine.reading.options import DumpOptions
 
     results = None
     with wrong_usage():
-        need_paths(paths, asked, writing)
-        check_engine_options(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
         if records_only and mode != "records":
             raise UsageError(f"--records-only and --{mode} exclude each other")
@@ -131,9 +116,10 @@ def dump(
         options = DumpOptions(mode=mode, **_settled(asked))
         if not (engine.is_spark or _is_directory(writing.output)):
             results = Results(
-                form,
                 writing,
                 inputs=paths,
+                form=form,
+                report=DumpReport(options, quiet=writing.quiet),
                 records=mode == "records",
                 headers=not records_only,
             )
@@ -141,40 +127,7 @@ def dump(
         from kdump.cli.bulk import dump_into_directory
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    shown = Shown()
-    reached = results.take(shown.watched(_items(form, paths, options)))
-    if not (results.messages.statuses or writing.quiet) and (words := shown.nothing(options)):
-        results.messages.line(f"kdump: {words}")
-    raise SystemExit(reached)
-
-
-class Shown:
-    """Whether a dump showed anything, so that it can say that it did not."""
-
-    def __init__(self) -> None:
-        self._any = False
-
-    def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
-        """Pass items on; findings are not what was asked for."""
-        from kdump.findings.finding import Finding
-
-        for item in items:
-            self._any = self._any or not isinstance(item, Finding)
-            yield item
-
-    def nothing(self, options: DumpOptions) -> str:
-        """Say that nothing was shown and what was asked for; empty where something was."""
-        if self._any or options.limit == 0:
-            return ""
-        asked = [
-            f"--{name.removesuffix('_ms').replace('_', '-')}"
-            for name, value in options.filters._asdict().items()
-            if value is not None
-        ]
-        if options.visible:
-            asked.append("--visible")
-        what = "batches" if options.mode == "hex" else options.mode
-        return f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
+    raise SystemExit(results.take(_items(form, paths, options)))
 
 
 def _is_directory(output: str | None) -> bool:

@@ -18,8 +18,10 @@ from kdump.broker.versions import (
     read_version,
     text_of,
 )
-from kdump.cli.headings import Command as HeadedCommand
-from kdump.cli.headings import under
+from kdump.cli.headings import Decorator, under
+from kdump.cli.status import FAIL_ON
+from kdump.errors import UsageError
+from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from click.core import Context, Parameter
@@ -203,46 +205,93 @@ FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
 PLAIN_FORMATS = ("table", "jsonl", "csv")
 
-_ANSWER = under("Whose answer")
-_SAID = under("What is said about it")
 _PATHS = under("Paths")
 _ENGINE = under("Engine")
 _OUTPUT = under("Output")
 
 
-def output_options(command: Command) -> Command:
-    """Add what dump has: where results go, in which form, and what counts as failure."""
-    return _output_options(command, FORMATS, bytes_too=True)
+def together(*options: Decorator) -> Decorator:
+    """Join options into one decorator; the help has them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def lookup_output_options(command: Command) -> Command:
-    """Add the same for lookups, whose rows hold no bytes and can become an offset reset."""
-    return _output_options(command, LOOKUP_FORMATS, bytes_too=False)
+#: What every command has: which files are worked on, and with how much of the machine.
+_PATH_OPTIONS = (
+    _PATHS("--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."),
+    _PATHS(
+        "--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition number."
+    ),
+    _PATHS(
+        "--retired",
+        is_flag=True,
+        help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
+    ),
+    _PATHS(
+        "--server-properties",
+        metavar="FILE",
+        type=FILE_PATH,
+        help="Take settings from a broker's own file, and data directories without PATHS.",
+    ),
+    _ENGINE(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
+    ),
+    _ENGINE(
+        "--decompress-limit",
+        type=SIZE,
+        default="64MiB",
+        show_default=True,
+        help="Do not open a batch with more uncompressed bytes; it is a note.",
+    ),
+)
+#: What commands have that Spark can run: which Spark.
+_SPARK_OPTIONS = (
+    _ENGINE("--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."),
+    _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
+    _ENGINE(
+        "--archive",
+        metavar="FILE",
+        type=FILE_PATH,
+        help="With --engine spark: a packed environment that has kdump, for the executors.",
+    ),
+)
+_BYTES_OPTION = _OUTPUT(
+    "--bytes",
+    "bytes_mode",
+    type=click.Choice(BYTES_MODES),
+    default="auto",
+    show_default=True,
+    help="How keys, values and header values are written; "
+    "auto: text where valid UTF-8, else base64.",
+)
+_WIDE_OPTION = _OUTPUT(
+    "--wide", is_flag=True, help="In a table: cut nothing and leave no column out."
+)
 
 
-def plain_output_options(command: Command) -> Command:
-    """Add the same for commands whose rows hold no bytes of records."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=False)
+def _engine_option(engines: tuple[str, ...]) -> Decorator:
+    return _ENGINE(
+        "--engine",
+        type=click.Choice(engines),
+        default="local",
+        show_default=True,
+        help="What runs the work.",
+    )
 
 
-def told_output_options(command: Command) -> Command:
-    """Add the same for commands whose tables are sentences, which are broken and never cut."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=False, wide_too=False)
-
-
-def usage_output_options(command: Command) -> Command:
-    """Add the same for usage, whose rows may hold keys."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=True)
-
-
-def _output_options(
-    command: Command, forms: tuple[str, ...], *, bytes_too: bool, wide_too: bool = True
-) -> Command:
-    from kdump.cli.status import FAIL_ON
-    from kdump.output.values import BYTES_MODES
-
+def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
+    """Say where results go, in which form, and what counts as failure."""
     binary = " parquet and arrow need it." if "parquet" in forms else ""
-    options = (
+    return together(
         _OUTPUT(
             "--format",
             "form",
@@ -256,16 +305,8 @@ def _output_options(
             type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),
-        _OUTPUT(
-            "--bytes",
-            "bytes_mode",
-            type=click.Choice(BYTES_MODES),
-            default="auto",
-            show_default=True,
-            help="How keys, values and header values are written; "
-            "auto: text where valid UTF-8, else base64.",
-        ),
-        _OUTPUT("--wide", is_flag=True, help="In a table: cut nothing and leave no column out."),
+        *([_BYTES_OPTION] if has_bytes else []),
+        *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(
             "--csv-safe",
             is_flag=True,
@@ -280,184 +321,64 @@ def _output_options(
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )
-    left_out = [options[2]] * (not bytes_too) + [options[3]] * (not wide_too)
-    gathered = _gather_writing(command, forms)
-    for option in reversed(options):
-        if option not in left_out:
-            gathered = option(gathered)
-    return gathered
 
 
-def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
-    """Hand the command one `writing` in place of the options."""
+def shared_options(
+    forms: tuple[str, ...] = PLAIN_FORMATS,
+    *,
+    on_spark: bool = True,
+    has_bytes: bool = False,
+    is_wide: bool = True,
+    metavar: str | None = None,
+    missing: str = "give a path, or --server-properties FILE",
+    last: tuple[str, Callable[[str], int]] | None = None,
+) -> Decorator:
+    """Add what every command has: PATHS, and the options of paths, engine and output.
 
-    @wraps(command)
-    def gathered(
-        *,
-        form: str | None,
-        output: str | None,
-        quiet: bool,
-        fail_on: str,
-        wide: bool = False,
-        csv_safe: bool,
-        bytes_mode: str = "auto",
-        **asked: Any,
-    ) -> object:
-        from kdump.cli.run_context import Writing
-
-        writing = Writing(form, output, bytes_mode, quiet, fail_on, forms, wide, csv_safe)
-        return command(writing=writing, **asked)
-
-    return gathered
-
-
-def lookup_options(command: Command) -> Command:
-    """Add what both lookups have: whose answer is asked for, and how much is said about it."""
-    for option in reversed((
-        _ANSWER(
-            "--isolation",
-            type=click.Choice(("read_uncommitted", "read_committed")),
-            default="read_uncommitted",
-            show_default=True,
-            help="read_committed: as if aborted data and what lies from the last stable offset on "
-            "were not there.",
+    The command is given `paths`, one `engine` and one `writing` in their place, and without paths
+    is not called. `last`: the name of what stands behind the paths and how it is read, which makes
+    a `target`. `has_bytes`: rows may hold keys or values. Tables that are sentences are not
+    `is_wide`: they are broken and never cut.
+    """
+    options = together(
+        click.argument(
+            "paths", nargs=-1, metavar=metavar, type=None if last is not None else FILE_PATH
         ),
-        _ANSWER(
-            "--as-is",
-            is_flag=True,
-            help="Answer from the files exactly as they lie, without what a start would mend.",
-        ),
-        _ANSWER(
-            "--broker-version",
-            type=BROKER_VERSION,
-            callback=tell_newer,
-            metavar="X.Y[.Z]",
-            help="Answer as this version does. Default: the newest.",
-        ),
-        _ANSWER(
-            "--message-format",
-            type=VERSION,
-            metavar="X.Y[.Z]",
-            help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
-            "lookups by time.",
-        ),
-        _SAID(
-            "--explain",
-            is_flag=True,
-            help="Say how the answer is found, step by step; in JSON as `steps`.",
-        ),
-        _SAID(
-            "--check",
-            is_flag=True,
-            help="Scan the log as well; a finding where an index leads elsewhere.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+        *_PATH_OPTIONS,
+        _engine_option(("local", "spark") if on_spark else ("local",)),
+        *(_SPARK_OPTIONS if on_spark else ()),
+        _output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
+    )
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(*, paths: tuple[str, ...], **asked: Any) -> object:
+            from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
+
+            engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            if last is not None:
+                paths, asked["target"] = _split(paths, *last)
+            with wrong_usage():
+                if not paths and asked["server_properties"] is None:
+                    raise UsageError(missing)
+                if not writing.quiet:
+                    tell_directories(paths)
+                engine.check()
+            return command(paths, engine=engine, writing=writing, **asked)
+
+        return options(called)
+
+    return decorate
 
 
-class LookupCommand(HeadedCommand):
-    """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.ignore_unknown_options = True
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Let a number pass that looks like an option, and refuse every other unknown one."""
-        literal = args[args.index("--") + 1 :] if "--" in args else []
-        rest = super().parse_args(ctx, args)
-        for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():
-            if re.match(r"-[^\d]", word) and word not in literal:
-                raise click.NoSuchOption(word.partition("=")[0], ctx=ctx)
-        return rest
-
-
-def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Command:
-    """Add what every command has: which files are worked on, and with how much of the machine."""
-    command = _gather_engine(command)
-    for option in reversed((
-        _PATHS(
-            "--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."
-        ),
-        _PATHS(
-            "--partition",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Only this partition number.",
-        ),
-        _PATHS(
-            "--retired",
-            is_flag=True,
-            help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
-        ),
-        _PATHS(
-            "--server-properties",
-            metavar="FILE",
-            type=FILE_PATH,
-            help="Take settings from a broker's own file, and data directories without PATHS.",
-        ),
-        _ENGINE(
-            "-j",
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
-        ),
-        _ENGINE(
-            "--decompress-limit",
-            type=SIZE,
-            default="64MiB",
-            show_default=True,
-            help="Do not open a batch with more uncompressed bytes; it is a note.",
-        ),
-        _ENGINE(
-            "--engine",
-            type=click.Choice(engines),
-            default="local",
-            show_default=True,
-            help="What runs the work.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _gather_engine(command: Command) -> Command:
-    """Hand the command one `engine` in place of the options; not all commands have them all."""
-
-    @wraps(command)
-    def gathered(
-        *,
-        engine: str,
-        jobs: int | None,
-        master: str | None = None,
-        remote: str | None = None,
-        archive: str | None = None,
-        **asked: Any,
-    ) -> object:
-        from kdump.cli.run_context import Engine
-
-        return command(engine=Engine(engine, jobs, master, remote, archive), **asked)
-
-    return gathered
-
-
-def spark_path_options(command: Command) -> Command:
-    """Add the same for commands that Spark can run, and which Spark."""
-    for option in reversed((
-        _ENGINE(
-            "--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."
-        ),
-        _ENGINE(
-            "--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."
-        ),
-        _ENGINE(
-            "--archive",
-            metavar="FILE",
-            type=FILE_PATH,
-            help="With --engine spark: a packed environment that has kdump, for the executors.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return path_options(command, ("local", "spark"))
+def _split(
+    words: tuple[str, ...], name: str, read: Callable[[str], int]
+) -> tuple[tuple[str, ...], int]:
+    """Split the arguments into paths and the target, which stands last."""
+    if not words:
+        raise click.UsageError(f"give PATHS and, last, {name}")
+    *paths, last = words
+    try:
+        return tuple(paths), read(last)
+    except ValueError as error:
+        raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None

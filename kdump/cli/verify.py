@@ -14,9 +14,8 @@ from kdump.cli.options import (
     RATE,
     SLICE,
     Read,
-    spark_path_options,
+    shared_options,
     tell_newer,
-    told_output_options,
 )
 from kdump.cli.process import tell
 from kdump.errors import KdumpError, UsageError
@@ -81,11 +80,7 @@ def _end_as_plugin(why: str) -> None:
     raise SystemExit(_UNKNOWN)
 
 
-@click.command(
-    cls=PluginCommand,
-    short_help="Check logs, indexes and checkpoints, and say what is wrong and what it means.",
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH)
+@click.command(cls=PluginCommand)
 @_CHECKED("--deep", is_flag=True, help="Decompress and check every record as well.")
 @_CHECKED(
     "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
@@ -161,8 +156,7 @@ def _end_as_plugin(why: str) -> None:
     metavar="WORD[,WORD]",
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
-@spark_path_options
-@told_output_options
+@shared_options(is_wide=False)
 def verify(
     paths: tuple[str, ...],
     *,
@@ -191,48 +185,47 @@ def verify(
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
-    from kdump.cli.engines import check_engine_options, item_driver
-    from kdump.cli.results import form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
-    from kdump.cli.verify_results import VerifyResults, read_state
+    from kdump.cli.engines import item_driver
+    from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
+    from kdump.cli.verify_report import VerifyReport, read_state
     from kdump.engine.verify.run import verify as verify_items
     from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
     from kdump.output.target import refuse_input_as_output
     from kdump.output.writable import need_writable
 
     progress = Progress()
     with wrong_usage():
-        need_paths(paths, asked, writing)
         _refuse_contradictions(asked, engine, writing)
-        check_engine_options(engine)
         for name in ("state", "textfile"):
             if asked[name] is not None:
                 refuse_input_as_output(asked[name], paths, f"--{name}")
                 need_writable(asked[name], f"--{name}")
-        state = None
-        if asked["state"] is not None:
-            state = asked["state"], read_state(asked["state"], tell)
-        if asked["nagios"] and not _is_given("fail_on"):
+        state_path, state = asked.pop("state"), None
+        if state_path is not None:
+            state = read_state(state_path, tell)
+        nagios = asked.pop("nagios")
+        if nagios and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")
-        results = VerifyResults(
-            "jsonl" if asked["nagios"] else form_of(writing),
+        report = VerifyReport(
             progress,
             writing,
+            all_notes=asked.pop("notes"),
+            nagios=nagios,
+            textfile=asked.pop("textfile"),
+            state=None if state is None else (state_path, state),
+        )
+        results = Results(
+            writing,
             inputs=paths,
-            all_notes=asked["notes"],
-            nagios=asked["nagios"],
-            textfile=asked["textfile"],
-            state=state,
+            form="jsonl" if nagios else None,
+            report=report,
+            tally=PlannedTally(progress),
         )
     options = _options(asked, engine.jobs or 1)
     with item_driver(engine) as driver:
-        found = verify_items(
-            paths,
-            options,
-            progress=progress,
-            state=state[1] if state else None,
-            **driver,
-        )
+        found = verify_items(paths, options, progress=progress, state=state, **driver)
         raise SystemExit(results.take(found))
 
 
@@ -260,21 +253,12 @@ def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writi
 def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
     from kdump.engine.verify.options import VerifyOptions
 
+    del asked["retired"]  # everything is looked at
     return VerifyOptions(
-        topic=asked["topic"],
-        partition=asked["partition"],
-        server_properties=asked["server_properties"],
-        deep=asked["deep"],
-        quick=asked["quick"],
-        limit=asked["decompress_limit"],
+        limit=asked.pop("decompress_limit"),
         jobs=jobs,
-        bytes_per_second=asked["bwlimit"],
-        max_duration_s=asked["max_duration"],
-        subset=asked["subset"],
-        recheck_s=asked["recheck_after"],
-        predict=asked["predict"],
-        broker_version=asked["broker_version"],
-        recovery_rate=asked["recovery_rate"],
-        recovery_threads=asked["recovery_threads"],
-        summary_by=asked["summary_by"],
+        bytes_per_second=asked.pop("bwlimit"),
+        max_duration_s=asked.pop("max_duration"),
+        recheck_s=asked.pop("recheck_after"),
+        **asked,
     )

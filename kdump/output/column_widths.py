@@ -6,18 +6,23 @@ may be wider than its column; the column then grows, and only a column that may 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.output.cell_text import width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _LONG_NAME = 10
 
 
+def _nothing(fields: dict[str, Any]) -> str:
+    """Write no cell: those of an endless stream are written a row at a time."""
+    return ""
+
+
 class Column(NamedTuple):
-    """One column of a table.
+    """One column of a table; `cell` writes what of a row's members stands in it.
 
     `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
     goes on below instead, in the tables that rich draws. When there is still no room, columns with
@@ -25,6 +30,7 @@ class Column(NamedTuple):
     """
 
     name: str
+    cell: Callable[[dict[str, Any]], str] = _nothing
     right: bool = False
     cuts: bool = False
     folds: bool = False
@@ -38,6 +44,11 @@ class Column(NamedTuple):
             return "", self.name.replace("_", " ")
         splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
         return min(splits, key=lambda lines: max(map(len, lines)))
+
+
+def cells_of(columns: Sequence[Column], fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    return tuple(column.cell(fields) for column in columns)
 
 
 class Layout(NamedTuple):

@@ -23,11 +23,12 @@ from kdump.findings.rows import (
     Row,
 )
 from kdump.output import table_columns as columns_of
-from kdump.output.cell_text import cut, fitted, pad, width_of
-from kdump.output.column_widths import Column, Layout, fit
+from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
+from kdump.output.column_widths import Column, Layout, cells_of, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.verify_text import wrap
+from kdump.output.row_tables import SUMMARIES
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -56,7 +57,7 @@ _NOTHINGS = frozenset((columns_of.NULL, columns_of.EMPTY, columns_of.ABSENT, col
 _MARKS = _NOTHINGS | {"✗"}
 
 
-class Table:
+class Table(Sink):
     """Draws rows under a heading for each segment, partition or file."""
 
     def __init__(
@@ -114,8 +115,9 @@ class Table:
         if not held:
             return
         value = _WIDEST if self._wide else columns_of.VALUE_WIDTH
-        cells = [columns_of.row_cells(row, self._mode, value) for row in held]
-        place, columns = columns_of.place_of_row(held[0]), columns_of.row_columns(held[0])
+        columns = columns_of.row_columns(held[0], self._mode, value)
+        cells = [cells_of(columns, row.fields) for row in held]
+        place = columns_of.place_of_row(held[0])
         if held[0].row in _STREAMED:
             self._draw(place, columns, iter(cells), held[0].row)
             return
@@ -171,11 +173,11 @@ class Table:
             self.settle()
             self._draw_explained(row)
             return
-        if row.row in columns_of.SUMMARIES:
+        if row.row in SUMMARIES:
             self.settle()
             self._tell_left_out()
             self._line("")
-            for line in columns_of.SUMMARIES[row.row](row):
+            for line in SUMMARIES[row.row](row.fields):
                 for part in wrap(line, self._width):
                     self._line(part)
             return

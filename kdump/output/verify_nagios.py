@@ -5,21 +5,24 @@ Behind it come lines of long text, for whoever opens the alarm: the worst findin
 
 from __future__ import annotations
 
+from bisect import insort
 from typing import TYPE_CHECKING
 
 from kdump.findings.commands import command_for, shell_text
 from kdump.findings.finding import Severity
+from kdump.output.amounts import counted
 from kdump.output.escape import visible
-from kdump.output.progress import counted
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_WORST = 10
 #: What was asked for and not done; that a batch was not opened without --deep is no such thing.
 _LEFT = (
     "segments_out_of_time",
@@ -29,6 +32,34 @@ _LEFT = (
 )
 #: A bar would start performance data, and a line end the long output.
 _PLAIN = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+class PluginText(Sink):
+    """Writes the text when everything was found, with the worst of it.
+
+    Those are ten of the findings that are at least as severe as what has lines of its own.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        fail_on: str,
+        text: Callable[[list[Finding]], str],
+    ) -> None:
+        self._write = write
+        self._least = least_told(fail_on)
+        self._text = text
+        self._worst: list[Finding] = []
+
+    def finding(self, finding: Finding) -> None:
+        """Keep the worst, of those as urgent the first."""
+        if finding.severity.rank >= self._least.rank:
+            insort(self._worst, finding, key=lambda one: [-number for number in one.urgency])
+            del self._worst[_WORST:]
+
+    def finish(self) -> None:
+        """Write it all; half a run has no outcome."""
+        self._write(self._text(self._worst).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def plugin_status(summary: Row | None, errors: int, fail_on: str = "rebuild") -> int:
