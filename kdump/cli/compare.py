@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import shared_options
+from kdump.cli.options import FROM_0, shared_options
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -20,8 +20,7 @@ _TOLD = under("What is reported")
     "-n",
     "--limit",
     "shown",
-    type=click.IntRange(min=0),
-    metavar="N",
+    type=FROM_0,
     default=20,
     show_default=True,
     help="Differences reported of each partition, the worst first; the others are counted.",

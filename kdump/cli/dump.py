@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import BYTES, FORMATS, INT64, PATTERN, TIME, shared_options
+from kdump.cli.options import BYTES, FORMATS, FROM_0, INT64, PATTERN, TIME, shared_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ _FILTERS = under("Filters")
     help="No row for a batch whose records cannot be read; only the finding reports it.",
 )
 @_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
-@_RANGES("--from-offset", type=INT64, metavar="N", help="First offset shown.")
-@_RANGES("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
-@_RANGES("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
-@_RANGES("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
-@_RANGES("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
-@_FILTERS("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
-@_FILTERS("--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches.")
-@_FILTERS("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
+@_RANGES("--from-offset", type=INT64, help="First offset shown.")
+@_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
+@_RANGES("--from-time", type=TIME, help="Earliest time shown.")
+@_RANGES("--to-time", type=TIME, help="First time not shown any more.")
+@_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
+@_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
+@_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
+@_FILTERS("--producer-id", type=INT64, help="Only what this producer wrote.")
 @_FILTERS(
     "--visible",
     is_flag=True,

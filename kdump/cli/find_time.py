@@ -9,7 +9,7 @@ import click
 
 from kdump.cli.headings import under
 from kdump.cli.lookups import LookupCommand, lookup_options, run
-from kdump.cli.options import LOOKUP_FORMATS, read_time, shared_options
+from kdump.cli.options import FROM_1, LOOKUP_FORMATS, read_time, shared_options
 
 _REQUEST = under("Which request")
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
@@ -36,10 +36,9 @@ def read_target(text: str) -> int:
 )
 @_REQUEST(
     "--max-offsets",
-    type=click.IntRange(min=1),
+    type=FROM_1,
     default=1,
     show_default=True,
-    metavar="N",
     help="With --list-offsets-version 0: how many offsets to give.",
 )
 @lookup_options

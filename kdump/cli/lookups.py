@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import BROKER_VERSION, VERSION, tell_newer, together
+from kdump.cli.options import VERSION, together, version_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,17 +41,10 @@ lookup_options = together(
         is_flag=True,
         help="Answer from the files exactly as they lie, without what a start would mend.",
     ),
-    _ANSWER(
-        "--broker-version",
-        type=BROKER_VERSION,
-        callback=tell_newer,
-        metavar="X.Y[.Z]",
-        help="Answer as this version does. Default: the newest.",
-    ),
+    version_option(_ANSWER, "Answer as this version does. Default: the newest."),
     _ANSWER(
         "--message-format",
         type=VERSION,
-        metavar="X.Y[.Z]",
         help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
         "lookups by time.",
     ),

@@ -122,21 +122,24 @@ _NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, now or no
 def _read_now(back: str) -> int:
     import time
 
-    parts = re.findall(r"(\d+)(ms|[smhdw])", back)
-    if not parts or "".join(number + unit for number, unit in parts) != back:
-        raise ValueError(_NO_TIME)
-    now_ms = time.time_ns() // 1_000_000
-    return now_ms - sum(int(number) * _BACK_MS[unit] for number, unit in parts)
+    return time.time_ns() // 1_000_000 - _read_parts(back, _NO_TIME)
+
+
+def _read_parts(text: str, why: str, number: str = r"\d+") -> int:
+    """Read a length of time in milliseconds, as numbers with units."""
+    parts = re.findall(f"({number})(ms|[smhdw])", text)
+    if not parts or "".join(many + unit for many, unit in parts) != text:
+        raise ValueError(why)
+    return sum(int(many) * _BACK_MS[unit] for many, unit in parts)
 
 
 def read_duration(text: str) -> float:
     """Read a length of time in seconds: 90, 30m, 1h30m, 7d."""
-    parts = re.findall(r"(\d{1,12})(ms|[smhdw])", text.strip())
-    if re.fullmatch(r"\d{1,12}", text.strip()):
+    text = text.strip()
+    if re.fullmatch(r"\d{1,12}", text):
         return float(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
-        raise ValueError("is no length of time: give seconds, or units as in 1h30m")
-    return sum(int(number) * _BACK_MS[unit] for number, unit in parts) / 1000
+    why = "is no length of time: give seconds, or units as in 1h30m"
+    return _read_parts(text, why, r"\d{1,12}") / 1000
 
 
 def read_rate(text: str) -> int:
@@ -172,7 +175,10 @@ def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Versi
 
 
 class Read(ParamType):
-    """A value read by a function that raises ValueError with the end of a sentence."""
+    """A value read by a function that raises ValueError with the end of a sentence.
+
+    The help shows the name in capitals, as it does that of every type here.
+    """
 
     def __init__(self, name: str, read: Callable[[str], object]) -> None:
         self.name = name
@@ -188,19 +194,33 @@ class Read(ParamType):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
+class Count(click.IntRange):
+    """A whole number from a least one on."""
+
+    name = "n"
+
+
+class FilePath(click.Path):
+    """A path that cannot be read is the engine's to tell: status 1, others are worked on."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False)
+        self.name = "file"
+
+
 SIZE = Read("size", read_size)
-INT_SIZE = Read("size", read_int_size)
-INT64 = Read("integer", read_int64)
+INT_SIZE = Read("bytes", read_int_size)
+INT64 = Read("n", read_int64)
 TIME = Read("time", read_time)
-VERSION = Read("version", read_version)
-BROKER_VERSION = Read("version", read_broker_version)
-DURATION = Read("duration", read_duration)
+VERSION = Read("x.y[.z]", read_version)
+BROKER_VERSION = Read("x.y[.z]", read_broker_version)
+DURATION = Read("time", read_duration)
 RATE = Read("rate", read_rate)
-SLICE = Read("slice", read_slice)
+SLICE = Read("n/t", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
-#: A path that cannot be read is the engine's to tell: status 1, and the others are worked on.
-FILE_PATH = click.Path(readable=False)
+FROM_0, FROM_1 = Count(min=0), Count(min=1)
+FILE_PATH = FilePath()
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
 PLAIN_FORMATS = ("table", "jsonl", "csv")
@@ -208,6 +228,11 @@ PLAIN_FORMATS = ("table", "jsonl", "csv")
 _PATHS = under("Paths")
 _ENGINE = under("Engine")
 _OUTPUT = under("Output")
+
+
+def version_option(under_heading: Callable[..., Decorator], text: str) -> Decorator:
+    """Make the option that says as which broker's version something is done."""
+    return under_heading("--broker-version", type=BROKER_VERSION, callback=tell_newer, help=text)
 
 
 def together(*options: Decorator) -> Decorator:
@@ -224,9 +249,7 @@ def together(*options: Decorator) -> Decorator:
 #: What every command has: which files are worked on, and with how much of the machine.
 _PATH_OPTIONS = (
     _PATHS("--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."),
-    _PATHS(
-        "--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition number."
-    ),
+    _PATHS("--partition", type=FROM_0, help="Only this partition number."),
     _PATHS(
         "--retired",
         is_flag=True,
@@ -234,15 +257,13 @@ _PATH_OPTIONS = (
     ),
     _PATHS(
         "--server-properties",
-        metavar="FILE",
         type=FILE_PATH,
         help="Take settings from a broker's own file, and data directories without PATHS.",
     ),
     _ENGINE(
         "-j",
         "--jobs",
-        type=click.IntRange(min=1),
-        metavar="N",
+        type=FROM_1,
         help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
     ),
     _ENGINE(
@@ -259,7 +280,6 @@ _SPARK_OPTIONS = (
     _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
     _ENGINE(
         "--archive",
-        metavar="FILE",
         type=FILE_PATH,
         help="With --engine spark: a packed environment that has kdump, for the executors.",
     ),
@@ -301,7 +321,6 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
         _OUTPUT(
             "-o",
             "--output",
-            metavar="FILE",
             type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),

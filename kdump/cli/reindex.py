@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import BROKER_VERSION, FILE_PATH, INT_SIZE, shared_options, tell_newer
+from kdump.cli.options import FILE_PATH, INT_SIZE, shared_options, version_option
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
@@ -51,22 +51,14 @@ _RECOVERY = under("Whose recovery")
 @_RECOVERY(
     "--index-interval-bytes",
     type=INT_SIZE,
-    metavar="BYTES",
     help="The topic's index.interval.bytes. Default: the broker's, 4096.",
 )
 @_RECOVERY(
     "--max-index-bytes",
     type=INT_SIZE,
-    metavar="BYTES",
     help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
 )
-@_RECOVERY(
-    "--broker-version",
-    type=BROKER_VERSION,
-    callback=tell_newer,
-    metavar="X.Y[.Z]",
-    help="Whose recovery it is. Default: the newest.",
-)
+@version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
 @shared_options(on_spark=False)
 def reindex(
     paths: tuple[str, ...],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import Read, shared_options
+from kdump.cli.options import FROM_0, Read, shared_options
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -39,8 +39,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
 )
 @_ADDED(
     "--top",
-    type=click.IntRange(min=0),
-    metavar="N",
+    type=FROM_0,
     help="Show the N largest; 0: all. Default: 20 by key or producer, else all.",
 )
 @_ADDED("--deep", is_flag=True, help="Open wrappers of magic 0 and 1 to count what is inside.")

@@ -8,14 +8,14 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
-    BROKER_VERSION,
     DURATION,
     FILE_PATH,
+    FROM_1,
     RATE,
     SLICE,
     Read,
     shared_options,
-    tell_newer,
+    version_option,
 )
 from kdump.cli.process import tell
 from kdump.errors import KdumpError, UsageError
@@ -89,31 +89,25 @@ def _end_as_plugin(why: str) -> None:
 @_CHECKED(
     "--predict", is_flag=True, help="Also say what the next start would do to each partition."
 )
-@_CHECKED(
-    "--broker-version",
-    type=BROKER_VERSION,
-    callback=tell_newer,
-    metavar="X.Y[.Z]",
-    help="The version asked what it serves behind damage and, with --predict, what its start "
+@version_option(
+    _CHECKED,
+    "The version asked what it serves behind damage and, with --predict, what its start "
     "does. Default: the newest.",
 )
 @_CHECKED(
     "--recovery-rate",
     type=RATE,
-    metavar="RATE",
     help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
     "Default: 100MiB.",
 )
 @_CHECKED(
     "--recovery-threads",
-    type=click.IntRange(min=1),
-    metavar="N",
+    type=FROM_1,
     help="With --predict: recovery threads of a data directory. Default: "
     "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
 @_AMOUNT(
     "--state",
-    metavar="FILE",
     type=FILE_PATH,
     help="Remember in FILE what was verified, and leave out sealed segments that did not change; "
     "their findings are reported again.",
@@ -121,25 +115,21 @@ def _end_as_plugin(why: str) -> None:
 @_AMOUNT(
     "--recheck-after",
     type=DURATION,
-    metavar="TIME",
     help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
 )
 @_AMOUNT(
     "--subset",
     type=SLICE,
-    metavar="N/T",
     help="Only slice N of T. A segment is always in the same one; 1/T to T/T cover everything.",
 )
 @_AMOUNT(
     "--max-duration",
     type=DURATION,
-    metavar="TIME",
     help="Begin no segment after this time, as in 2h; the summary says what is left.",
 )
-@_AMOUNT("--bwlimit", type=RATE, metavar="RATE", help="Read so many bytes a second, as 50MiB.")
+@_AMOUNT("--bwlimit", type=RATE, help="Read so many bytes a second, as 50MiB.")
 @_MONITORING(
     "--textfile",
-    metavar="FILE",
     type=FILE_PATH,
     help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
 )
