@@ -22,7 +22,6 @@ _TOLD = under("What is reported")
     "shown",
     type=FROM_0,
     default=20,
-    show_default=True,
     help="Differences reported of each partition, the worst first; the others are counted.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")

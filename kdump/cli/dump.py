@@ -26,19 +26,17 @@ _FILTERS = under("Filters")
 
 
 @click.command(cls=Command)
-@_SHOWN("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
+@_SHOWN("--batches", help="Batch headers only; nothing is decompressed.")
 @_SHOWN(
     "--entries",
-    is_flag=True,
     help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
 )
-@_SHOWN("--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position.")
+@_SHOWN("--hex", "as_hex", help="Every field of a batch with its bytes and position.")
 @_SHOWN(
     "--records-only",
-    is_flag=True,
     help="No row for a batch whose records cannot be read; only the finding reports it.",
 )
-@_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
+@_SHOWN("--deep", help="With --batches: open wrappers to count what is inside.")
 @_RANGES("--from-offset", type=INT64, help="First offset shown.")
 @_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
 @_RANGES("--from-time", type=TIME, help="Earliest time shown.")
@@ -49,7 +47,6 @@ _FILTERS = under("Filters")
 @_FILTERS("--producer-id", type=INT64, help="Only what this producer wrote.")
 @_FILTERS(
     "--visible",
-    is_flag=True,
     help="Only what a consumer would be handed: from the log start to the high watermark, "
     "no control records.",
 )
@@ -57,7 +54,6 @@ _FILTERS = under("Filters")
     "--isolation",
     type=click.Choice(("read_uncommitted", "read_committed")),
     default="read_uncommitted",
-    show_default=True,
     help="read_committed (which implies --visible): no aborted data either, "
     "and only up to the last stable offset.",
 )

@@ -30,7 +30,6 @@ def read_target(text: str) -> int:
     "--list-offsets-version",
     type=click.IntRange(0, 10),
     default=1,
-    show_default=True,
     metavar="N",
     help="0: answer as the old request does, by modification times of files.",
 )
@@ -38,7 +37,6 @@ def read_target(text: str) -> int:
     "--max-offsets",
     type=FROM_1,
     default=1,
-    show_default=True,
     help="With --list-offsets-version 0: how many offsets to give.",
 )
 @lookup_options

@@ -32,13 +32,11 @@ lookup_options = together(
         "--isolation",
         type=click.Choice(("read_uncommitted", "read_committed")),
         default="read_uncommitted",
-        show_default=True,
         help="read_committed: as if aborted data and what lies from the last stable offset on "
         "were not there.",
     ),
     _ANSWER(
         "--as-is",
-        is_flag=True,
         help="Answer from the files exactly as they lie, without what a start would mend.",
     ),
     version_option(_ANSWER, "Answer as this version does. Default: the newest."),
@@ -48,16 +46,8 @@ lookup_options = together(
         help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
         "lookups by time.",
     ),
-    _SAID(
-        "--explain",
-        is_flag=True,
-        help="Say how the answer is found, step by step; in JSON as `steps`.",
-    ),
-    _SAID(
-        "--check",
-        is_flag=True,
-        help="Scan the log as well; a finding where an index leads elsewhere.",
-    ),
+    _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
+    _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
 )
 
 

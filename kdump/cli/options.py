@@ -252,7 +252,6 @@ _PATH_OPTIONS = (
     _PATHS("--partition", type=FROM_0, help="Only this partition number."),
     _PATHS(
         "--retired",
-        is_flag=True,
         help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
     ),
     _PATHS(
@@ -270,7 +269,6 @@ _PATH_OPTIONS = (
         "--decompress-limit",
         type=SIZE,
         default="64MiB",
-        show_default=True,
         help="Do not open a batch with more uncompressed bytes; it is a note.",
     ),
 )
@@ -289,22 +287,15 @@ _BYTES_OPTION = _OUTPUT(
     "bytes_mode",
     type=click.Choice(BYTES_MODES),
     default="auto",
-    show_default=True,
     help="How keys, values and header values are written; "
     "auto: text where valid UTF-8, else base64.",
 )
-_WIDE_OPTION = _OUTPUT(
-    "--wide", is_flag=True, help="In a table: cut nothing and leave no column out."
-)
+_WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
 
 
 def _engine_option(engines: tuple[str, ...]) -> Decorator:
     return _ENGINE(
-        "--engine",
-        type=click.Choice(engines),
-        default="local",
-        show_default=True,
-        help="What runs the work.",
+        "--engine", type=click.Choice(engines), default="local", help="What runs the work."
     )
 
 
@@ -328,15 +319,13 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
         *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(
             "--csv-safe",
-            is_flag=True,
             help="In CSV: put ' before text that a spreadsheet would take for a formula.",
         ),
-        _OUTPUT("-q", "--quiet", is_flag=True, help="Print findings only."),
+        _OUTPUT("-q", "--quiet", help="Print findings only."),
         _OUTPUT(
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
-            show_default=True,
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )

@@ -23,25 +23,16 @@ _RECOVERY = under("Whose recovery")
 
 
 @click.command(cls=Command)
-@_DONE("--write", is_flag=True, help="Do it. Without this nothing is changed.")
+@_DONE("--write", help="Do it. Without this nothing is changed.")
 @_DONE(
     "--out",
     metavar="DIR",
     type=FILE_PATH,
     help="Build in DIR/TOPIC-PARTITION, without --write too, and leave the source untouched.",
 )
-@_DONE("--undo", is_flag=True, help="Put back what the newest --write put aside; plans as well.")
-@_DONE(
-    "--all",
-    "every",
-    is_flag=True,
-    help="Also indexes that are sound but not as recovery writes them.",
-)
-@_DONE(
-    "--up-to-damage",
-    is_flag=True,
-    help="Of a damaged log: build the indexes of what lies before the damage.",
-)
+@_DONE("--undo", help="Put back what the newest --write put aside; plans as well.")
+@_DONE("--all", "every", help="Also indexes that are sound but not as recovery writes them.")
+@_DONE("--up-to-damage", help="Of a damaged log: build the indexes of what lies before the damage.")
 @_DONE(
     "--only",
     metavar="KINDS",

@@ -17,9 +17,7 @@ _LISTED = under("What is listed")
 
 @click.command(cls=Command)
 @_LISTED(
-    "--explained",
-    is_flag=True,
-    help="Rows also for what has an innocent explanation; else it is only counted.",
+    "--explained", help="Rows also for what has an innocent explanation; else it is only counted."
 )
 @shared_options()
 def sequences(

@@ -33,7 +33,6 @@ def read_grouping(text: str) -> tuple[str, ...]:
     "--by",
     type=Read("words", read_grouping),
     default="topic",
-    show_default=True,
     metavar="WORD[,WORD]",
     help="What to add up by: topic, partition, producer, codec, key.",
 )
@@ -42,7 +41,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
     type=FROM_0,
     help="Show the N largest; 0: all. Default: 20 by key or producer, else all.",
 )
-@_ADDED("--deep", is_flag=True, help="Open wrappers of magic 0 and 1 to count what is inside.")
+@_ADDED("--deep", help="Open wrappers of magic 0 and 1 to count what is inside.")
 @shared_options(has_bytes=True)
 def usage(
     paths: tuple[str, ...],

@@ -81,14 +81,10 @@ def _end_as_plugin(why: str) -> None:
 
 
 @click.command(cls=PluginCommand)
-@_CHECKED("--deep", is_flag=True, help="Decompress and check every record as well.")
-@_CHECKED(
-    "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
-)
-@_OUTPUT("--notes", is_flag=True, help="In the table, list every note; else they are counted.")
-@_CHECKED(
-    "--predict", is_flag=True, help="Also say what the next start would do to each partition."
-)
+@_CHECKED("--deep", help="Decompress and check every record as well.")
+@_CHECKED("--quick", help="Names, sizes, indexes and tails only; no log is read through.")
+@_OUTPUT("--notes", help="In the table, list every note; else they are counted.")
+@_CHECKED("--predict", help="Also say what the next start would do to each partition.")
 @version_option(
     _CHECKED,
     "The version asked what it serves behind damage and, with --predict, what its start "
@@ -135,7 +131,6 @@ def _end_as_plugin(why: str) -> None:
 )
 @_MONITORING(
     "--nagios",
-    is_flag=True,
     help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
     "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
 )
