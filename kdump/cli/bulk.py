@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.errors import UsageError
@@ -44,6 +45,8 @@ def dump_into_directory(
         )
     with split_driver(engine, in_process, _processors()) as driver:
         directory = PartDirectory(output, paths)
+        if engine.is_spark:
+            driver = partial(driver, directories=[directory.staging])
         return results.take(dump_parts(paths, options, directory, driver, progress=progress))
 
 

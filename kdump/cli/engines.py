@@ -18,10 +18,10 @@ def item_driver(engine: Engine) -> Iterator[dict[str, Any]]:
     if not engine.is_spark:
         yield {}
         return
-    from kdump.spark.driver import items_on
+    from kdump.spark.driver import ItemDriver
 
     with _session(engine) as session:
-        yield {"driver": items_on(session)}
+        yield {"driver": ItemDriver(session)}
 
 
 @contextmanager

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kdump.output.amounts import number_cell
 from kdump.output.cell_text import width_of
+from kdump.output.escape import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    Cell = Callable[[dict[str, Any]], str]
 
 _LONG_NAME = 10
 
@@ -30,7 +34,7 @@ class Column(NamedTuple):
     """
 
     name: str
-    cell: Callable[[dict[str, Any]], str] = _nothing
+    cell: Cell = _nothing
     right: bool = False
     cuts: bool = False
     folds: bool = False
@@ -44,6 +48,27 @@ class Column(NamedTuple):
             return "", self.name.replace("_", " ")
         splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
         return min(splits, key=lambda lines: max(map(len, lines)))
+
+
+def number(name: str, member: str | None = None, *, absent: str = "-", rank: int = 0) -> Column:
+    """Make the column of a number, which may be null."""
+    member = member or name
+    return amount(name, lambda fields: number_cell(fields[member], absent), rank)
+
+
+def amount(name: str, cell: Cell, rank: int = 0) -> Column:
+    """Make a column whose cells end where those above and below do."""
+    return Column(name, cell, right=True, rank=rank)
+
+
+def folded(name: str, text: Cell, least: int, rank: int = 0) -> Column:
+    """Make the column of a text of any length, which goes on below."""
+    cell = _made_visible(text)
+    return Column(name, cell, cuts=True, folds=True, least=least, rank=rank)
+
+
+def _made_visible(text: Cell) -> Cell:
+    return lambda fields: visible(text(fields))
 
 
 def cells_of(columns: Sequence[Column], fields: dict[str, Any]) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, shell_text, verify_command
 from kdump.findings.rows import Row
-from kdump.output.amounts import counted, number_cell, seconds_text, size_text
+from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column, cells_of
+from kdump.output.column_widths import Column, amount, cells_of, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
@@ -37,30 +37,20 @@ def _most_records(fields: dict[str, Any]) -> str:
     return f"{max(replica['records_count'] for replica in fields['replicas']):,}"
 
 
-def _number(name: str, member: str, absent: str = "-", *, rank: int = 0) -> Column:
-    return Column(name, lambda replica: number_cell(replica[member], absent), right=True, rank=rank)
-
-
 _EQUAL = (
     Column("verdict", lambda fields: fields["verdict"]),
-    Column(
-        "partition",
-        lambda fields: visible(partition_name(fields)),
-        cuts=True,
-        folds=True,
-        least=24,
-    ),
-    Column("records", _most_records, right=True),
-    Column("replicas", lambda fields: str(len(fields["replicas"])), right=True),
+    folded("partition", partition_name, 24),
+    amount("records", _most_records),
+    amount("replicas", lambda fields: str(len(fields["replicas"]))),
 )
 _REPLICAS = (
-    Column("path", lambda replica: visible(replica["path"]), cuts=True, folds=True, least=24),
-    Column("broker", lambda replica: visible(replica["node_id"] or ""), right=True),
-    _number("log start", "log_start"),
-    _number("log end", "log_end"),
-    _number("records", "records_count"),
-    _number("epoch", "last_epoch"),
-    _number("high_watermark", "high_watermark", "", rank=1),
+    folded("path", lambda replica: replica["path"], 24),
+    amount("broker", lambda replica: visible(replica["node_id"] or "")),
+    number("log start", "log_start"),
+    number("log end", "log_end"),
+    number("records", "records_count"),
+    number("epoch", "last_epoch"),
+    number("high_watermark", absent="", rank=1),
     Column("sound", lambda replica: "yes" if replica["sound"] else "no"),
 )
 #: Equal partitions of one table; more go on in another.
@@ -135,10 +125,9 @@ class CompareTable(TextReport):
         if fields["severity"] == "note":
             return
         for side in ("left", "right"):
-            for number, line in enumerate(
-                wrap(visible(side_text(fields[side])), self._width - 2 * len(_INDENT) - 2)
-            ):
-                yield _INDENT + ("  " if number else "") + line
+            text = visible(side_text(fields[side]))
+            for at, line in enumerate(wrap(text, self._width - 2 * len(_INDENT) - 2)):
+                yield _INDENT + ("  " if at else "") + line
         for command in commands(fields):
             yield f"{_INDENT}→ {command}"
 

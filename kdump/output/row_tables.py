@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output.amounts import counted, number_cell, number_text, size_text, time_cell
-from kdump.output.column_widths import Column
-from kdump.output.escape import visible
+from kdump.output.amounts import counted, number_text, size_text, time_cell
+from kdump.output.column_widths import Column, amount, folded, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,25 +31,6 @@ def span_text(first: int | None, last: int | None) -> str:
     return f"{'?' if first is None else first}\N{EN DASH}{last}"
 
 
-def _number(name: str, member: str | None = None, *, rank: int = 0) -> Column:
-    """Make the column of a number, absent where it is null."""
-    member = member or name
-    return Column(name, lambda fields: number_cell(fields[member]), right=True, rank=rank)
-
-
-def _partition(least: int) -> Column:
-    return Column(
-        "partition", lambda fields: visible(name_of(fields)), cuts=True, folds=True, least=least
-    )
-
-
-def _words(name: str, words: Callable[[Fields], str], least: int, rank: int = 0) -> Column:
-    """Make the last column, of text that goes on below."""
-    return Column(
-        name, lambda fields: visible(words(fields)), cuts=True, folds=True, least=least, rank=rank
-    )
-
-
 def _lookup_note(fields: Fields) -> str:
     offset = fields["offset"]
     notes = [str(fields["error"])] if fields.get("error") else []
@@ -67,24 +47,24 @@ def _lookup_note(fields: Fields) -> str:
 
 
 _LOOKUP = (
-    _partition(14),
-    Column("offset", lambda fields: number_cell(fields["offset"], "none"), right=True),
+    folded("partition", name_of, 14),
+    number("offset", absent="none"),
     Column("time", lambda fields: time_cell(fields["timestamp_ms"])),
-    _number("segment"),
-    _number("position", rank=1),
+    number("segment"),
+    number("position", rank=1),
 )
-_LOOKUP_NOTE = _words("note", _lookup_note, 20)
+_LOOKUP_NOTE = folded("note", _lookup_note, 20)
 _OFFSET_LOOKUP = (
     *_LOOKUP,
-    Column(
-        "batch",
-        lambda fields: span_text(fields.get("base_offset"), fields.get("last_offset")),
-        right=True,
-        rank=2,
-    ),
+    amount("batch", lambda row: span_text(row.get("base_offset"), row.get("last_offset")), 2),
     _LOOKUP_NOTE,
 )
-_TIME_LOOKUP = (*_LOOKUP, _number("epoch", "leader_epoch", rank=2), _LOOKUP_NOTE)
+_TIME_LOOKUP = (*_LOOKUP, number("epoch", "leader_epoch", rank=2), _LOOKUP_NOTE)
+
+
+def _to_read(fields: Fields) -> str:
+    size_bytes = fields["bytes_to_read"]
+    return size_text(size_bytes) if size_bytes else ""
 
 
 def _reindex_why(fields: Fields) -> str:
@@ -102,40 +82,32 @@ def _entry(entry: Any) -> str:
     return f"({', '.join(numbers)})"
 
 
+def _time_of_batch(fields: Fields) -> str:
+    time_ms = fields["timestamp_ms"]
+    return time_cell(None if time_ms < 0 else time_ms)
+
+
 _REINDEX = (
-    _number("segment"),
-    Column("file", lambda fields: str(fields["kind"])),
-    _number("entries", "entries_before"),
-    _number("rebuilt", "entries_after"),
-    Column(
-        "to read",
-        lambda fields: size_text(fields["bytes_to_read"]) if fields["bytes_to_read"] else "",
-        right=True,
-        rank=1,
-    ),
-    Column("action", lambda fields: str(fields["action"])),
-    _words("why", _reindex_why, 24),
+    number("segment"),
+    Column("file", lambda row: str(row["kind"])),
+    number("entries", "entries_before"),
+    number("rebuilt", "entries_after"),
+    amount("to read", _to_read, 1),
+    Column("action", lambda row: str(row["action"])),
+    folded("why", _reindex_why, 24),
 )
 
 _SEQUENCES = (
-    _partition(16),
-    Column(
-        "producer",
-        lambda fields: f"{fields['producer_id']}/{fields['producer_epoch']}",
-        right=True,
-    ),
-    Column("what", lambda fields: str(fields["kind"])),
-    Column("count", lambda fields: number_text(fields["sequences_count"], "-"), right=True),
-    _number("expected", "expected_sequence", rank=2),
-    _number("found", "base_sequence", rank=2),
-    _number("after", "previous_offset", rank=3),
-    _number("offset"),
-    Column(
-        "time",
-        lambda fields: time_cell(None if fields["timestamp_ms"] < 0 else fields["timestamp_ms"]),
-        rank=4,
-    ),
-    _words("why", lambda fields: str(fields["explanation"]), 24, rank=5),
+    folded("partition", name_of, 16),
+    amount("producer", lambda row: f"{row['producer_id']}/{row['producer_epoch']}"),
+    Column("what", lambda row: str(row["kind"])),
+    amount("count", lambda row: number_text(row["sequences_count"], "-")),
+    number("expected", "expected_sequence", rank=2),
+    number("found", "base_sequence", rank=2),
+    number("after", "previous_offset", rank=3),
+    number("offset"),
+    Column("time", _time_of_batch, rank=4),
+    folded("why", lambda row: str(row["explanation"]), 24, rank=5),
 )
 
 
@@ -173,36 +145,34 @@ def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[C
     """Return the columns of a row: what its group is made of, then what it comes to."""
 
     def name(member: str) -> Callable[[Fields], str]:
-        return lambda fields: "-" if fields[member] is None else visible(str(fields[member]))
+        return lambda row: "-" if row[member] is None else str(row[member])
 
-    def key_cell(fields: Fields) -> str:
-        key, size = fields["key"], fields["key_size_bytes"]
+    def key_cell(row: Fields) -> str:
+        key, size = row["key"], row["key_size_bytes"]
         is_cut = key is not None and size is not None and size > len(key)
         return bytes_cell(key) + (f"… ({size:,} bytes)" if is_cut else "")
 
     names = {
-        "topic": Column("topic", name("topic"), cuts=True, folds=True, least=12),
-        "partition": Column("partition", name("partition"), right=True),
-        "producer_id": Column("producer", name("producer_id"), right=True),
+        "topic": folded("topic", name("topic"), 12),
+        "partition": number("partition"),
+        "producer_id": number("producer", "producer_id"),
         "codec": Column("codec", name("codec")),
         "key": Column("key", key_cell, cuts=True, least=12),
     }
     of_batches = "batches" in fields
     size = "size_bytes" if of_batches else "plain_bytes"
-    batches = Column("batches", lambda fields: number_text(fields["batches"]), right=True, rank=2)
     return (
         *(column for member, column in names.items() if member in fields),
-        Column(
+        amount(
             "size" if of_batches else "plain size",
-            lambda fields: _size_cell(fields[size], fields[f"{size}_at_most"]),
-            right=True,
+            lambda row: _size_cell(row[size], row[f"{size}_at_most"]),
         ),
-        Column("share", lambda fields: f"{fields['share']:.1%}", right=True),
-        Column("", lambda fields: _bar(fields["share"]), rank=1),
-        *([batches] if of_batches else []),
-        Column("records", lambda fields: number_text(fields["records_count"]), right=True),
-        Column("first time", lambda fields: _second(fields["first_timestamp_ms"]), rank=4),
-        Column("last time", lambda fields: _second(fields["last_timestamp_ms"]), rank=3),
+        amount("share", lambda row: f"{row['share']:.1%}"),
+        Column("", lambda row: _bar(row["share"]), rank=1),
+        *([amount("batches", lambda row: number_text(row["batches"]), 2)] if of_batches else []),
+        amount("records", lambda row: number_text(row["records_count"])),
+        Column("first time", lambda row: _second(row["first_timestamp_ms"]), rank=4),
+        Column("last time", lambda row: _second(row["last_timestamp_ms"]), rank=3),
     )
 
 

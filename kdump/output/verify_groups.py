@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kdump.output.amounts import number_text, size_text
-from kdump.output.column_widths import Column
+from kdump.output.column_widths import Column, amount, folded
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 
@@ -25,28 +25,22 @@ def _broker(fields: dict[str, Any]) -> str:
     return name if fields["node_id"] is None else f"{visible(fields['node_id'])}: {name}"
 
 
-def _topic(fields: dict[str, Any]) -> str:
-    return "-" if fields["topic"] is None else visible(fields["topic"])
-
-
 def _codes(fields: dict[str, Any]) -> str:
     codes = fields["codes"].items()
     return ", ".join(code if count == 1 else f"{count:,} {code}" for code, count in codes)
 
 
 def _found(word: str) -> Column:
-    return Column(
-        word, lambda fields: number_text(fields["findings"][word] or None, "-"), right=True
-    )
+    return amount(word, lambda fields: number_text(fields["findings"][word] or None, "-"))
 
 
 _COLUMNS = (
     Column("broker", _broker, cuts=True, folds=True, least=_TAIL + 3),
-    Column("topic", _topic, cuts=True, folds=True, least=12),
-    Column("partitions", lambda fields: number_text(fields["partitions"]), right=True, rank=1),
-    Column("size", lambda fields: size_text(fields["bytes"]), right=True, rank=2),
+    folded("topic", lambda fields: "-" if fields["topic"] is None else fields["topic"], 12),
+    amount("partitions", lambda fields: number_text(fields["partitions"]), 1),
+    amount("size", lambda fields: size_text(fields["bytes"]), 2),
     *map(_found, _SEVERITIES),
-    Column("codes", _codes, cuts=True, folds=True, least=12, rank=3),
+    folded("codes", _codes, 12, rank=3),
 )
 
 

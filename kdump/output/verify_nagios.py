@@ -6,7 +6,7 @@ Behind it come lines of long text, for whoever opens the alarm: the worst findin
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import command_for, shell_text
 from kdump.findings.finding import Severity
@@ -114,23 +114,22 @@ def plugin_line(
         told = why or "nothing was checked"
     else:
         assert summary is not None
-        told = _looked_at(summary)
+        told = _looked_at(summary.fields)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
             told += f"; not reported under --fail-on {fail_on}: " + ", ".join(
                 f"{n} {word}" for word, n in below.items()
             )
     line = f"KDUMP {_WORDS[status]} - {visible(told).translate(_PLAIN)}"
-    return line if summary is None else f"{line} | {_performance(summary)}"
+    return line if summary is None else f"{line} | {_performance(summary.fields)}"
 
 
-def _looked_at(summary: Row) -> str:
+def _looked_at(fields: dict[str, Any]) -> str:
     """Say how much was looked at, and of what: --quick reads no log through."""
-    partitions = counted(_number(summary, "paths"), "partition")
-    segments = counted(_number(summary, "segments"), "segment")
-    if summary.fields.get("mode") != "quick":
-        return f"{partitions}, {segments} checked"
-    tails = counted(int(str(summary.fields.get("tails", 0))), "segment")
+    partitions = counted(fields["paths"], "partition")
+    if fields.get("mode") != "quick":
+        return f"{partitions}, {counted(fields['segments'], 'segment')} checked"
+    tails = counted(fields.get("tails", 0), "segment")
     return f"{partitions}, names, sizes, indexes and tails of {tails} checked (--quick)"
 
 
@@ -171,18 +170,14 @@ def _place(finding: Finding) -> str:
     return where if finding.position is None else f"{where} at position {finding.position}"
 
 
-def _performance(summary: Row) -> str:
-    findings = _findings(summary)
-    left = summary.fields["not_checked"]
-    assert isinstance(left, dict)
-    not_checked = sum(left.get(word, 0) for word in _LEFT)
+def _performance(fields: dict[str, Any]) -> str:
+    findings, left = fields["findings"], fields["not_checked"]
     figures = (
         f"damaged={findings['damage']};;0 rebuild={findings['rebuild']};0"
-        f" bytes={summary.fields['bytes']}B seconds={float(str(summary.fields['seconds'])):g}"
-        f" not_checked={not_checked}"
+        f" bytes={fields['bytes']}B seconds={fields['seconds']:g}"
+        f" not_checked={sum(left.get(word, 0) for word in _LEFT)}"
     )
-    forecast = summary.fields.get("forecast")
-    if isinstance(forecast, dict):
+    if forecast := fields.get("forecast"):
         figures += (
             f" start_records_lost={forecast['records_lost']};;0"
             f" start_bytes={forecast['bytes_to_read']}B start_seconds={forecast['seconds']:g}"
@@ -190,13 +185,5 @@ def _performance(summary: Row) -> str:
     return figures
 
 
-def _findings(summary: Row | None) -> dict[str, int]:
-    found = {} if summary is None else summary.fields["findings"]
-    assert isinstance(found, dict)
-    return found
-
-
-def _number(summary: Row, name: str) -> int:
-    value = summary.fields[name]
-    assert isinstance(value, int)
-    return value
+def _findings(summary: Row | None) -> Any:
+    return {} if summary is None else summary.fields["findings"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import Column
-from kdump.output.escape import visible
+from kdump.output.column_widths import Column, folded
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 
@@ -79,8 +78,8 @@ def _duration(seconds: float) -> str:
 
 def _name(fields: dict[str, Any]) -> str:
     if fields["topic"] is None:
-        return visible(fields.get("path") or "the whole broker")
-    return visible(name_of(fields))
+        return fields.get("path") or "the whole broker"
+    return name_of(fields)
 
 
 def _told(fields: dict[str, Any]) -> str:
@@ -107,7 +106,7 @@ def _told(fields: dict[str, Any]) -> str:
         parts.append(f"re-reads {counted(len(read), 'segment')}{more}")
     if rebuilt and rebuilt != read:
         parts.append(f"rebuilds indexes of {counted(len(rebuilt), 'segment')}")
-    return visible("; ".join(filter(None, (*parts, _unserved(fields)))))
+    return "; ".join(filter(None, (*parts, _unserved(fields))))
 
 
 def _unserved(fields: dict[str, Any]) -> str:
@@ -127,7 +126,7 @@ def _unserved(fields: dict[str, Any]) -> str:
 
 
 _COLUMNS = (
-    Column("partition", _name, cuts=True, folds=True, least=16),
+    folded("partition", _name, 16),
     Column("outcome", lambda fields: fields["outcome"]),
-    Column("why, and what it costs", _told, cuts=True, folds=True, least=16),
+    folded("why, and what it costs", _told, 16),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.findings.finding import Severity
 from kdump.output.escape import visible
@@ -66,7 +66,8 @@ def _lines(
             "Findings of the last run above notes, by where they are.",
             {_labels(place): count for place, count in places.items()},
         )
-        yield from _of_forecast(summary.fields.get("forecast"))
+        if "forecast" in summary.fields:
+            yield from _of_forecast(summary.fields["forecast"])
     yield from _metric(
         "kdump_verify_finished",
         "Whether all that was asked for was looked at.",
@@ -80,7 +81,7 @@ def _lines(
         yield from _metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
 
 
-def _of_summary(fields: dict[str, object]) -> Iterator[str]:
+def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
     yield from _metric(
         "kdump_verify_findings",
         "Findings of the last run.",
@@ -104,13 +105,11 @@ def _of_summary(fields: dict[str, object]) -> Iterator[str]:
         ("seconds", "How long the last run took."),
         ("paths_unfinished", "Paths that the last run could not read."),
     ):
-        value = fields[name]
-        assert isinstance(value, (int, float))
-        yield from _metric(f"kdump_verify_{name}", help_text, {"": value})
+        yield from _metric(f"kdump_verify_{name}", help_text, {"": fields[name]})
 
 
-def _of_forecast(forecast: object) -> Iterator[str]:
-    if not isinstance(forecast, dict):
+def _of_forecast(forecast: Any) -> Iterator[str]:
+    if forecast is None:
         return
     for name, help_text in (
         ("records_lost", "Records that the next start would lose."),
@@ -132,8 +131,7 @@ def _value(text: str) -> str:
     return visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _labelled(label: str, counts: object) -> dict[str, int]:
-    assert isinstance(counts, dict)
+def _labelled(label: str, counts: dict[str, int]) -> dict[str, int]:
     return {f'{{{label}="{name}"}}': count for name, count in counts.items()}
 
 
