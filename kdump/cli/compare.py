@@ -54,15 +54,13 @@ def compare(
     from kdump.cli.engines import item_driver
     from kdump.cli.reports import CompareReport
     from kdump.cli.results import Results
-    from kdump.cli.run_context import wrong_usage
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.compare.run import compare as compare_items
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
 
     progress, report = Progress(), CompareReport(quiet=writing.quiet)
-    with wrong_usage():
-        results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
+    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
     limit = asked.pop("decompress_limit")
     options = CompareOptions(limit=limit, jobs=engine.jobs or 1, **asked)
     with item_driver(engine) as driver:

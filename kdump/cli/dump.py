@@ -39,8 +39,8 @@ _FILTERS = under("Filters")
 @_SHOWN("--deep", help="With --batches: open wrappers to count what is inside.")
 @_RANGES("--from-offset", type=INT64, help="First offset shown.")
 @_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
-@_RANGES("--from-time", type=TIME, help="Earliest time shown.")
-@_RANGES("--to-time", type=TIME, help="First time not shown any more.")
+@_RANGES("--from-time", "from_time_ms", type=TIME, help="Earliest time shown.")
+@_RANGES("--to-time", "to_time_ms", type=TIME, help="First time not shown any more.")
 @_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
 @_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
 @_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
@@ -109,7 +109,8 @@ def dump(
         if records_only and mode != "records":
             raise UsageError(f"--records-only and --{mode} exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
-        options = DumpOptions(mode=mode, **_settled(asked))
+        asked["visible"] |= asked["isolation"] == "read_committed"
+        options = DumpOptions(mode=mode, **asked)
         if not (engine.is_spark or _is_directory(writing.output)):
             results = Results(
                 writing,
@@ -157,13 +158,3 @@ def _hex_form(form: str | None) -> str:
     if form not in (None, "table"):
         raise UsageError(f"--hex prints annotated text and takes no --format {form}")
     return "table"
-
-
-def _settled(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as the engine takes them."""
-    settled = dict(asked)
-    settled["from_time_ms"] = settled.pop("from_time")
-    settled["to_time_ms"] = settled.pop("to_time")
-    if settled["isolation"] == "read_committed":
-        settled["visible"] = True
-    return settled

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from click.core import Context
 
-    from kdump.broker.versions import Version
     from kdump.cli.run_context import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
@@ -75,25 +74,20 @@ def run(
     target: int,
     engine: Engine,
     writing: Writing,
-    broker_version: Version | None,
     **asked: Any,
 ) -> int:
     """Look up, write the rows, and return the exit status."""
     from kdump.cli.engines import item_driver
     from kdump.cli.reports import LookupReport
     from kdump.cli.results import Results
-    from kdump.cli.run_context import wrong_usage
     from kdump.engine.find.run import FindOptions
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import LookupTally
 
-    if broker_version is not None:
-        asked["broker_version"] = broker_version
     jobs, progress, tally = engine.jobs or 1, Progress(), None
     if jobs > 1 or engine.is_spark:
         tally = LookupTally(progress)
     options = FindOptions(**asked)
-    with wrong_usage():
-        results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
+    results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
     with item_driver(engine) as driver:
         return results.take(find(paths, target, options, jobs=jobs, progress=progress, **driver))

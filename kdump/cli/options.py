@@ -230,9 +230,18 @@ _ENGINE = under("Engine")
 _OUTPUT = under("Output")
 
 
-def version_option(under_heading: Callable[..., Decorator], text: str) -> Decorator:
+def version_option(
+    under_heading: Callable[..., Decorator], text: str, default: Version | None = NEWEST
+) -> Decorator:
     """Make the option that says as which broker's version something is done."""
-    return under_heading("--broker-version", type=BROKER_VERSION, callback=tell_newer, help=text)
+    return under_heading(
+        "--broker-version",
+        type=BROKER_VERSION,
+        callback=tell_newer,
+        default=default,
+        show_default=False,
+        help=text,
+    )
 
 
 def together(*options: Decorator) -> Decorator:

@@ -12,11 +12,7 @@ from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kdump.broker.versions import Version
     from kdump.cli.run_context import Engine, Writing
-    from kdump.engine.reindex.options import ReindexOptions
 
 _DONE = under("What is done")
 _RECOVERY = under("Whose recovery")
@@ -55,7 +51,6 @@ def reindex(
     paths: tuple[str, ...],
     *,
     only: str | None,
-    broker_version: Version | None,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -95,25 +90,17 @@ def reindex(
                 asked["only"] = kinds_of(only)
             except ValueError as error:
                 raise UsageError(f"--only {error}") from None
-        if broker_version is not None:
-            asked["broker_version"] = broker_version
         asked["write"] = asked["write"] or asked["out"] is not None
         options = ReindexOptions(**asked)
-        _refuse_together(options)
-        _refuse_stores((*paths, options.out or ""))
+        if options.undo and options.out is not None:
+            raise UsageError(
+                "--undo and --out exclude each other: nothing is put aside under --out"
+            )
+        for path in (*paths, options.out or ""):
+            if is_uri(path):
+                raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:
             need_writable_directory(options.out, "--out")
         report = ReindexReport(options, quiet=writing.quiet)
         results = Results(writing, inputs=paths, report=report)
     raise SystemExit(results.take(items(paths, options)))
-
-
-def _refuse_together(options: ReindexOptions) -> None:
-    if options.undo and options.out is not None:
-        raise UsageError("--undo and --out exclude each other: nothing is put aside under --out")
-
-
-def _refuse_stores(paths: Iterable[str]) -> None:
-    for path in paths:
-        if is_uri(path):
-            raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
+from kdump.cli.run_context import wrong_usage
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.messages import Messages
@@ -62,6 +63,7 @@ def _is_sum(item: Item) -> bool:
 class Results:
     """Takes what a command yields, and turns it into output and an exit status."""
 
+    @wrong_usage()
     def __init__(
         self,
         writing: Writing,

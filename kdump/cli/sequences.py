@@ -48,7 +48,6 @@ def sequences(
     """
     from kdump.cli.engines import item_driver
     from kdump.cli.results import Results
-    from kdump.cli.run_context import wrong_usage
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
     from kdump.engine.work.pace import Progress
@@ -57,8 +56,7 @@ def sequences(
     asked.pop("decompress_limit")  # nothing is decompressed
     options = SequenceOptions(explained=explained, **asked)
     progress = Progress()
-    with wrong_usage():
-        results = Results(writing, inputs=paths, tally=PlannedTally(progress))
+    results = Results(writing, inputs=paths, tally=PlannedTally(progress))
     with item_driver(engine) as driver:
         items = follow(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
         raise SystemExit(results.take(items))

@@ -72,7 +72,6 @@ def usage(
     """
     from kdump.cli.engines import split_driver
     from kdump.cli.results import Results
-    from kdump.cli.run_context import wrong_usage
     from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
     from kdump.engine.work.pace import Progress
@@ -82,8 +81,7 @@ def usage(
         top = _TOP if {"key", "producer"} & {*by} else 0
     options = UsageOptions(by=by, top=top, **asked)
     progress = Progress()
-    with wrong_usage():
-        results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
+    results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
     with split_driver(engine, in_process, 1) as driver:
         items = count(paths, options, driver=driver, progress=progress)
         raise SystemExit(results.take(items))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from click.core import Context
 
     from kdump.cli.run_context import Engine, Writing
-    from kdump.engine.verify.options import VerifyOptions
 
 _CHECKED = under("What is checked")
 _AMOUNT = under("How much at a time")
@@ -89,6 +88,7 @@ def _end_as_plugin(why: str) -> None:
     _CHECKED,
     "The version asked what it serves behind damage and, with --predict, what its start "
     "does. Default: the newest.",
+    None,
 )
 @_CHECKED(
     "--recovery-rate",
@@ -110,6 +110,7 @@ def _end_as_plugin(why: str) -> None:
 )
 @_AMOUNT(
     "--recheck-after",
+    "recheck_s",
     type=DURATION,
     help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
 )
@@ -120,10 +121,11 @@ def _end_as_plugin(why: str) -> None:
 )
 @_AMOUNT(
     "--max-duration",
+    "max_duration_s",
     type=DURATION,
     help="Begin no segment after this time, as in 2h; the summary says what is left.",
 )
-@_AMOUNT("--bwlimit", type=RATE, help="Read so many bytes a second, as 50MiB.")
+@_AMOUNT("--bwlimit", "bytes_per_second", type=RATE, help="Read so many bytes a second, as 50MiB.")
 @_MONITORING(
     "--textfile",
     type=FILE_PATH,
@@ -145,6 +147,10 @@ def _end_as_plugin(why: str) -> None:
 def verify(
     paths: tuple[str, ...],
     *,
+    notes: bool,
+    nagios: bool,
+    state: str | None,
+    textfile: str | None,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -174,6 +180,7 @@ def verify(
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.cli.verify_report import VerifyReport, read_state
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.run import verify as verify_items
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
@@ -182,24 +189,21 @@ def verify(
 
     progress = Progress()
     with wrong_usage():
-        _refuse_contradictions(asked, engine, writing)
-        for name in ("state", "textfile"):
-            if asked[name] is not None:
-                refuse_input_as_output(asked[name], paths, f"--{name}")
-                need_writable(asked[name], f"--{name}")
-        state_path, state = asked.pop("state"), None
-        if state_path is not None:
-            state = read_state(state_path, tell)
-        nagios = asked.pop("nagios")
+        _refuse_contradictions(asked, engine, writing, has_state=state is not None, nagios=nagios)
+        for option, path in (("--state", state), ("--textfile", textfile)):
+            if path is not None:
+                refuse_input_as_output(path, paths, option)
+                need_writable(path, option)
+        seen = None if state is None else read_state(state, tell)
         if nagios and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")
         report = VerifyReport(
             progress,
             writing,
-            all_notes=asked.pop("notes"),
+            all_notes=notes,
             nagios=nagios,
-            textfile=asked.pop("textfile"),
-            state=None if state is None else (state_path, state),
+            textfile=textfile,
+            state=None if state is None or seen is None else (state, seen),
         )
         results = Results(
             writing,
@@ -208,9 +212,11 @@ def verify(
             report=report,
             tally=PlannedTally(progress),
         )
-    options = _options(asked, engine.jobs or 1)
+    del asked["retired"]  # everything is looked at
+    limit = asked.pop("decompress_limit")
+    options = VerifyOptions(limit=limit, jobs=engine.jobs or 1, **asked)
     with item_driver(engine) as driver:
-        found = verify_items(paths, options, progress=progress, state=state, **driver)
+        found = verify_items(paths, options, progress=progress, state=seen, **driver)
         raise SystemExit(results.take(found))
 
 
@@ -220,30 +226,19 @@ def _is_given(name: str) -> bool:
     return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
-def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writing) -> None:
-    for one, other in (("deep", "quick"), ("state", "quick")):
-        if asked[one] and asked[other]:
-            raise UsageError(f"--{one} and --{other} exclude each other")
-    if asked["nagios"] and (writing.form is not None or writing.output is not None):
+def _refuse_contradictions(
+    asked: dict[str, Any], engine: Engine, writing: Writing, *, has_state: bool, nagios: bool
+) -> None:
+    for one, given in (("deep", asked["deep"]), ("state", has_state)):
+        if given and asked["quick"]:
+            raise UsageError(f"--{one} and --quick exclude each other")
+    if nagios and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
     for name in ("recovery_rate", "recovery_threads"):
         if asked[name] is not None and not asked["predict"]:
             raise UsageError(f"--{name.replace('_', '-')} needs --predict")
-    if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
+    paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
+    if engine.is_spark and paced:
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
-    if asked["recheck_after"] is not None and asked["state"] is None:
+    if asked["recheck_s"] is not None and not has_state:
         raise UsageError("--recheck-after needs --state")
-
-
-def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
-    from kdump.engine.verify.options import VerifyOptions
-
-    del asked["retired"]  # everything is looked at
-    return VerifyOptions(
-        limit=asked.pop("decompress_limit"),
-        jobs=jobs,
-        bytes_per_second=asked.pop("bwlimit"),
-        max_duration_s=asked.pop("max_duration"),
-        recheck_s=asked.pop("recheck_after"),
-        **asked,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kdump.output.amounts import number_text, time_text
@@ -75,25 +76,14 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
 
 def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
     """Leave out most of a long run of segments that only say that they come too early."""
-    run: Steps = []
-    for step in steps:
-        if step["step"] == "segment":
-            run.append(step)
-            continue
-        yield from _run(run)
-        run = []
-        yield step
-    yield from _run(run)
-
-
-def _run(run: Steps) -> Iterator[dict[str, object]]:
-    left_out = len(run) - _PASSED_SHOWN
-    if left_out <= 1:
+    for name, same in groupby(steps, lambda step: step["step"]):
+        run = list(same)
+        left_out = len(run) - _PASSED_SHOWN
+        if name == "segment" and left_out > 1:
+            words = f"{left_out:,} older segments: passed over likewise"
+            yield {"step": "segment", "file": "", "text": words}
+            del run[:left_out]
         yield from run
-        return
-    words = f"{left_out:,} older segments: passed over likewise"
-    yield {"step": "segment", "file": "", "text": words}
-    yield from run[left_out:]
 
 
 def _told(step: dict[str, object]) -> str:

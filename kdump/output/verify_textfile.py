@@ -82,21 +82,13 @@ def _lines(
 
 
 def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
-    yield from _metric(
-        "kdump_verify_findings",
-        "Findings of the last run.",
-        _labelled("severity", fields["findings"]),
-    )
-    yield from _metric(
-        "kdump_verify_findings_by_code",
-        "Findings of the last run by code.",
-        _labelled("code", fields["codes"]),
-    )
-    yield from _metric(
-        "kdump_verify_not_checked",
-        "What the last run did not look at.",
-        _labelled("what", fields["not_checked"]),
-    )
+    for name, help_text, label, member in (
+        ("findings", "Findings of the last run.", "severity", "findings"),
+        ("findings_by_code", "Findings of the last run by code.", "code", "codes"),
+        ("not_checked", "What the last run did not look at.", "what", "not_checked"),
+    ):
+        values = {f'{{{label}="{word}"}}': count for word, count in fields[member].items()}
+        yield from _metric(f"kdump_verify_{name}", help_text, values)
     for name, help_text in (
         ("paths", "Partitions looked at by the last run."),
         ("segments", "Segments read by the last run."),
@@ -129,10 +121,6 @@ def _labels(place: Place) -> str:
 def _value(text: str) -> str:
     """Write a label's value: names on a disk may hold anything."""
     return visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _labelled(label: str, counts: dict[str, int]) -> dict[str, int]:
-    return {f'{{{label}="{name}"}}': count for name, count in counts.items()}
 
 
 def _metric(name: str, help_text: str, values: Mapping[str, float]) -> Iterator[str]:
