@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def dump_into_directory(
-    paths: tuple[str, ...],
-    options: DumpOptions,
-    form: str,
-    engine: Engine,
-    writing: Writing,
+    paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: Writing
 ) -> int:
     """Write the parts and return the exit status."""
     from kdump.cli.engines import split_driver

@@ -25,13 +25,7 @@ _TOLD = under("What is reported")
     help="Differences reported of each partition, the worst first; the others are counted.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def compare(
-    paths: tuple[str, ...],
-    *,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> None:
+def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> None:
     """Compare the replicas of every partition that lies under two or more of the directories:
     data directories of different brokers, partition directories, or directories with segments.
 
@@ -59,7 +53,7 @@ def compare(
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
 
-    progress, report = Progress(), CompareReport(quiet=writing.quiet)
+    progress, report = Progress(), CompareReport()
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
     limit = asked.pop("decompress_limit")
     options = CompareOptions(limit=limit, jobs=engine.jobs or 1, **asked)

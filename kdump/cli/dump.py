@@ -116,7 +116,7 @@ def dump(
                 writing,
                 inputs=paths,
                 form=form,
-                report=DumpReport(options, quiet=writing.quiet),
+                report=DumpReport(options),
                 records=mode == "records",
                 headers=not records_only,
             )

@@ -9,7 +9,7 @@ import click
 
 from kdump.cli.headings import under
 from kdump.cli.lookups import LookupCommand, lookup_options, run
-from kdump.cli.options import FROM_1, LOOKUP_FORMATS, read_time, shared_options
+from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, read_time, shared_options
 
 _REQUEST = under("Which request")
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
@@ -28,9 +28,8 @@ def read_target(text: str) -> int:
 @click.command(cls=LookupCommand)
 @_REQUEST(
     "--list-offsets-version",
-    type=click.IntRange(0, 10),
+    type=Count(0, 10),
     default=1,
-    metavar="N",
     help="0: answer as the old request does, by modification times of files.",
 )
 @_REQUEST(

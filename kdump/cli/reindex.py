@@ -48,12 +48,7 @@ _RECOVERY = under("Whose recovery")
 @version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
 @shared_options(on_spark=False)
 def reindex(
-    paths: tuple[str, ...],
-    *,
-    only: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
+    paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
 ) -> None:
     """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
     writes, so that its next start finds nothing to do.
@@ -101,6 +96,5 @@ def reindex(
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:
             need_writable_directory(options.out, "--out")
-        report = ReindexReport(options, quiet=writing.quiet)
-        results = Results(writing, inputs=paths, report=report)
+        results = Results(writing, inputs=paths, report=ReindexReport(options))
     raise SystemExit(results.take(items(paths, options)))

@@ -25,9 +25,9 @@ _REFUSALS_SHOWN = 20
 class DumpReport(Report):
     """Says at the end that nothing was shown, and what was asked for."""
 
-    def __init__(self, options: DumpOptions, *, quiet: bool) -> None:
+    def __init__(self, options: DumpOptions) -> None:
         self._options = options
-        self._is_silent = quiet or options.limit == 0
+        self._is_silent = options.limit == 0
 
     def takes(self, item: Result) -> bool:
         """See whether anything is shown; findings are not what was asked for."""
@@ -36,7 +36,7 @@ class DumpReport(Report):
 
     def status(self, reached: int) -> int:
         """Say that there was nothing, if what was not done is not the reason."""
-        if not (self._is_silent or self.messages.statuses):
+        if not (self._is_silent or self.quiet or self.messages.statuses):
             asked = [
                 f"--{name.removesuffix('_ms').replace('_', '-')}"
                 for name, value in self._options.filters._asdict().items()
@@ -55,21 +55,18 @@ class CompareReport(Report):
 
     has_summary = True
 
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return the table."""
         if form != "table":
             return None
         from kdump.output.compare_table import CompareTable
 
-        return CompareTable(page, quiet=self._quiet)
+        return CompareTable(page, quiet=self.quiet)
 
     def takes(self, item: Result) -> bool:
         """Leave out what is usual."""
         return not (
-            self._quiet
+            self.quiet
             and isinstance(item, Row)
             and (item.row == "summary" or item.fields["severity"] != "damage")
         )
@@ -78,8 +75,7 @@ class CompareReport(Report):
 class LookupReport(Report):
     """Sees whether any partition had an answer; 4, "none", is the status where none had."""
 
-    def __init__(self) -> None:
-        self._is_answered = False
+    _is_answered = False
 
     def takes(self, item: Result) -> bool:
         """Look at an answer."""
@@ -94,9 +90,8 @@ class LookupReport(Report):
 class ReindexReport(Report):
     """Says at the end what to type next, and why something is to be refused."""
 
-    def __init__(self, options: ReindexOptions, *, quiet: bool) -> None:
+    def __init__(self, options: ReindexOptions) -> None:
         self._options = options
-        self._quiet = quiet
         self._actions: Counter[str] = Counter()
         self._refusals: dict[str, str] = {}  # reason: first file; a table has no room for it
 
@@ -111,7 +106,7 @@ class ReindexReport(Report):
 
     def status(self, reached: int) -> int:
         """Say what comes next."""
-        if is_terminal(sys.stderr) and not self._quiet:
+        if is_terminal(sys.stderr) and not self.quiet:
             if not self._options.write:
                 for reason, path in self._refusals.items():
                     self.messages.line(f"To be refused: {path}: {reason}")

@@ -115,7 +115,7 @@ class Results:
             colour=wants_colour(sys.stderr),
             before=self._settle,
         )
-        self._report.messages = self.messages
+        self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
             if records and (form in _ONE_KIND or not headers):

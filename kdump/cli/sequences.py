@@ -21,12 +21,7 @@ _LISTED = under("What is listed")
 )
 @shared_options()
 def sequences(
-    paths: tuple[str, ...],
-    *,
-    explained: bool,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
+    paths: tuple[str, ...], *, explained: bool, engine: Engine, writing: Writing, **asked: Any
 ) -> None:
     """Follow the sequence numbers of idempotent and transactional producers through the partitions
     under PATHS, and say where numbers are missing and where they come a second time.

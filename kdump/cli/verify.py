@@ -199,7 +199,7 @@ def verify(
             writing = writing._replace(fail_on="rebuild")
         report = VerifyReport(
             progress,
-            writing,
+            fail_on=writing.fail_on,
             all_notes=notes,
             nagios=nagios,
             textfile=textfile,

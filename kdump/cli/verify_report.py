@@ -19,7 +19,6 @@ from kdump.output.report import Report
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from kdump.cli.run_context import Writing
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
     from kdump.output.report import Result
@@ -41,8 +40,8 @@ class VerifyReport(Report):
     def __init__(
         self,
         progress: Progress,
-        writing: Writing,
         *,
+        fail_on: str,
         all_notes: bool,
         nagios: bool,
         textfile: str | None,
@@ -54,8 +53,7 @@ class VerifyReport(Report):
         self._textfile = textfile
         self._state = state
         self._saved = time.monotonic()
-        self._fail_on = writing.fail_on
-        self._findings_only = writing.quiet
+        self._fail_on = fail_on
         self._errors: list[str] = []
         self._places: Counter[Place] = Counter()
         self._summary: Row | None = None
@@ -73,7 +71,7 @@ class VerifyReport(Report):
 
         return VerifyTable(
             page,
-            quiet=self._findings_only,
+            quiet=self.quiet,
             all_notes=self._all_notes,
             directories=lambda: self._progress.directories,
             status=lambda: status.reached(self.messages, self._fail_on),
@@ -89,7 +87,7 @@ class VerifyReport(Report):
             return True
         elif isinstance(item, Row) and item.row == "summary":
             self._summary = item
-        return not self._findings_only
+        return not self.quiet
 
     def _count_place(self, finding: Finding) -> None:
         from kdump.output.verify_textfile import SERIES, place_of

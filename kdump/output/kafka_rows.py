@@ -102,11 +102,7 @@ def report_lines(reports: Reports) -> Iterator[str]:
 #: Mismatches of a file, the line above them, and the line of each.
 _REPORTS = (
     ("index", "Mismatches in :{}", "  Index offset: {}, log offset: {}"),
-    (
-        "timestamp",
-        "Found timestamp mismatch in :{}",
-        "  Index timestamp: {}, log timestamp: {}",
-    ),
+    ("timestamp", "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"),
     (
         "order",
         "Found out of order timestamp in :{}",

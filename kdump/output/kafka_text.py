@@ -45,11 +45,7 @@ class KafkaText(Sink):
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        complain: Callable[[str], object],
-        *,
-        terminal: bool,
+        self, write: Callable[[bytes], object], complain: Callable[[str], object], *, terminal: bool
     ) -> None:
         self._write = write
         self._complain = complain
@@ -180,12 +176,7 @@ def _legacy_crcs(chunk: RecordChunk) -> list[tuple[int, bool]]:
         return []
     data = memoryview(chunk.data)
     crcs = []
-    for row, position, flags in zip(
-        of,
-        records.positions,
-        records.row_flags,
-        strict=True,
-    ):
+    for row, position, flags in zip(of, records.positions, records.row_flags, strict=True):
         batch_flags = batches.flags_of(row)
         bad = flags & c.INNER_CRC_BAD if batch_flags & c.WRAPPER else batch_flags & c.CRC_BAD
         crcs.append((int.from_bytes(data[position + 12 : position + 16], "big"), not bad))

@@ -247,21 +247,15 @@ class Bar:
         self._progress.refresh()
 
     def _start(self) -> None:
+        from rich import progress as of_rich
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[amount]}"),
-            TimeRemainingColumn(),
+        self._progress = of_rich.Progress(
+            of_rich.TextColumn("{task.description}", markup=False),
+            of_rich.BarColumn(),
+            of_rich.TaskProgressColumn(),
+            of_rich.TextColumn("{task.fields[amount]}"),
+            of_rich.TimeRemainingColumn(),
             console=Console(file=self._file),
             auto_refresh=False,
             transient=True,

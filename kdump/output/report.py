@@ -27,8 +27,9 @@ _JUDGED = frozenset(("replica-comparison", "sequence-gap", "sequence-duplicate")
 class Report:
     """What a command makes of its results beside writing them; this one nothing."""
 
-    #: What is said on standard error; set before anything comes.
+    #: What is said on standard error, and whether `-q` is given: both set before anything comes.
     messages: Messages
+    quiet: bool
     #: Findings are results, written where rows are.
     has_findings = False
     #: The results end with a sum of their own, and `-q` leaves the findings among them.

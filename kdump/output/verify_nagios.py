@@ -24,12 +24,7 @@ OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _WORST = 10
 #: What was asked for and not done; that a batch was not opened without --deep is no such thing.
-_LEFT = (
-    "segments_out_of_time",
-    "segments_not_read",
-    "batches_over_limit",
-    "batches_without_codec",
-)
+_LEFT = ("segments_out_of_time", "segments_not_read", "batches_over_limit", "batches_without_codec")
 #: A bar would start performance data, and a line end the long output.
 _PLAIN = str.maketrans({"|": "/", "\n": " ", "\r": " "})
 
@@ -41,10 +36,7 @@ class PluginText(Sink):
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        fail_on: str,
-        text: Callable[[list[Finding]], str],
+        self, write: Callable[[bytes], object], fail_on: str, text: Callable[[list[Finding]], str]
     ) -> None:
         self._write = write
         self._least = least_told(fail_on)

@@ -53,11 +53,7 @@ def metrics(
 
 
 def _lines(
-    summary: Row | None,
-    now_s: int,
-    succeeded: bool,
-    before: str,
-    places: Mapping[Place, int],
+    summary: Row | None, now_s: int, succeeded: bool, before: str, places: Mapping[Place, int]
 ) -> Iterator[str]:
     if summary is not None:
         yield from _of_summary(summary.fields)

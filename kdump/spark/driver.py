@@ -148,8 +148,7 @@ def _do_tasks(
                 with nullcontext() if base is None else chdir(base):
                     result = pickle.dumps(_result_of(step, item, pace))
                 yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
-                    schema=schema,
+                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())], schema=schema
                 )
 
 

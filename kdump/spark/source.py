@@ -102,12 +102,7 @@ class Reader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(
-        self,
-        paths: list[str],
-        view: str,
-        options: DumpOptions,
-        schema: StructType,
-        pack_bytes: int,
+        self, paths: list[str], view: str, options: DumpOptions, schema: StructType, pack_bytes: int
     ) -> None:
         self._paths = paths
         self._view = view
