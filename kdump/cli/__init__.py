@@ -20,57 +20,24 @@ from kdump.errors import KdumpError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Command name -> module, attribute, and the one line that `kdump --help` shows.
+#: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {
-    "compare": (
-        "kdump.cli.compare",
-        "compare",
-        "Compare replicas of partitions, and say what differs and who lost what.",
-    ),
-    "dump": (
-        "kdump.cli.dump",
-        "dump",
-        "Show the records, batch headers or index entries that lie on disk.",
-    ),
-    "find-offset": (
-        "kdump.cli.find_offset",
-        "find_offset",
-        "Find an offset as a broker does, and what a consumer is given.",
-    ),
-    "find-time": (
-        "kdump.cli.find_time",
-        "find_time",
-        "Find the first record at or after a time as a broker does.",
-    ),
-    "reindex": (
-        "kdump.cli.reindex",
-        "reindex",
-        "Rebuild indexes as a broker's recovery would.",
-    ),
-    "sequences": (
-        "kdump.cli.sequences",
-        "sequences",
-        "Find gaps and repeats in the sequence numbers of producers.",
-    ),
-    "usage": (
-        "kdump.cli.usage",
-        "usage",
-        "Bytes and records by topic, partition, producer, codec or key.",
-    ),
-    "verify": (
-        "kdump.cli.verify",
-        "verify",
-        "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
-    ),
+    "Look": {
+        "dump": "Show the records, batch headers or index entries that lie on disk.",
+        "usage": "Bytes and records by topic, partition, producer, codec or key.",
+    },
+    "Check": {
+        "verify": "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
+        "compare": "Compare replicas of partitions, and say what differs and who lost what.",
+        "sequences": "Find gaps and repeats in the sequence numbers of producers.",
+    },
+    "Find": {
+        "find-offset": "Find an offset as a broker does, and what a consumer is given.",
+        "find-time": "Find the first record at or after a time as a broker does.",
+    },
+    "Repair": {"reindex": "Rebuild indexes as a broker's recovery would."},
 }
-
-#: What the commands are for, in the order in which the help lists them.
-_HEADINGS = {
-    "Look": ("dump", "usage"),
-    "Check": ("verify", "compare", "sequences"),
-    "Find": ("find-offset", "find-time"),
-    "Repair": ("reindex",),
-}
+_HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 
 
 class LazyGroup(click.Group):
@@ -78,23 +45,24 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands."""
-        return sorted(_COMMANDS)
+        return sorted(_HELP)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
-        if cmd_name not in _COMMANDS:
+        """Import a command from the module that has its name."""
+        if cmd_name not in _HELP:
             return None
-        module, attribute, _ = _COMMANDS[cmd_name]
-        command = getattr(import_module(module), attribute)
+        name = cmd_name.replace("-", "_")
+        command = getattr(import_module(f"kdump.cli.{name}"), name)
         assert isinstance(command, click.Command)
+        command.short_help = _HELP[cmd_name]
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands under headings, without importing them."""
-        widest = max(map(len, _COMMANDS))
-        for heading, names in _HEADINGS.items():
+        widest = max(map(len, _HELP))
+        for heading, lines in _COMMANDS.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(widest), _COMMANDS[name][2]) for name in names])
+                formatter.write_dl([(name.ljust(widest), line) for name, line in lines.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; an interruption and a reader gone away end it in one place."""

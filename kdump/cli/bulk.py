@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.errors import UsageError
@@ -13,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def dump_into_directory(
-    paths: tuple[str, ...],
-    options: DumpOptions,
-    form: str,
-    engine: Engine,
-    writing: Writing,
+    paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: Writing
 ) -> int:
     """Write the parts and return the exit status."""
     from kdump.cli.engines import split_driver
@@ -27,17 +24,25 @@ def dump_into_directory(
     from kdump.output.arrow import need_arrow
     from kdump.output.bulk_dump import dump_parts, in_process
     from kdump.output.part_directory import PartDirectory
+    from kdump.output.progress import PartsTally
 
     output = writing.output
     with wrong_usage():
         _refuse(options, form, output)
         assert output is not None
         need_arrow(form)
-        results = Results(form, writing._replace(output=None), inputs=paths, elsewhere=True)
-    progress = Progress()
-    results.follow(progress)
+        progress = Progress()
+        results = Results(
+            writing._replace(output=None),
+            inputs=paths,
+            form=form,
+            tally=PartsTally(progress),
+            elsewhere=True,
+        )
     with split_driver(engine, in_process, _processors()) as driver:
         directory = PartDirectory(output, paths)
+        if engine.is_spark:
+            driver = partial(driver, directories=[directory.staging])
         return results.take(dump_parts(paths, options, directory, driver, progress=progress))
 
 

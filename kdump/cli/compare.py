@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, spark_path_options, told_output_options
-from kdump.errors import UsageError
+from kdump.cli.options import FROM_0, shared_options
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -16,30 +15,17 @@ if TYPE_CHECKING:
 _TOLD = under("What is reported")
 
 
-@click.command(
-    cls=Command,
-    short_help="Compare replicas of partitions, and say what differs and who lost what.",
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH, metavar="DIR DIR...")
+@click.command(cls=Command)
 @_TOLD(
     "-n",
     "--limit",
     "shown",
-    type=click.IntRange(min=0),
-    metavar="N",
+    type=FROM_0,
     default=20,
-    show_default=True,
     help="Differences reported of each partition, the worst first; the others are counted.",
 )
-@spark_path_options
-@told_output_options
-def compare(
-    paths: tuple[str, ...],
-    *,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
-) -> None:
+@shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
+def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> None:
     """Compare the replicas of every partition that lies under two or more of the directories:
     data directories of different brokers, partition directories, or directories with segments.
 
@@ -59,30 +45,18 @@ def compare(
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
     """
-    from kdump.cli.compare_results import CompareResults
-    from kdump.cli.engines import check_engine_options, item_driver
-    from kdump.cli.results import form_of
-    from kdump.cli.run_context import tell_directories, wrong_usage
+    from kdump.cli.engines import item_driver
+    from kdump.cli.reports import CompareReport
+    from kdump.cli.results import Results
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.compare.run import compare as compare_items
     from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
 
-    progress = Progress()
-    with wrong_usage():
-        if not paths and asked["server_properties"] is None:
-            raise UsageError("give two directories or more")
-        tell_directories(paths, writing)
-        check_engine_options(engine)
-        results = CompareResults(form_of(writing), progress, writing, inputs=paths)
-    options = CompareOptions(
-        topic=asked["topic"],
-        partition=asked["partition"],
-        retired=asked["retired"],
-        server_properties=asked["server_properties"],
-        limit=asked["decompress_limit"],
-        shown=asked["shown"],
-        jobs=engine.jobs or 1,
-    )
+    progress, report = Progress(), CompareReport()
+    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
+    limit = asked.pop("decompress_limit")
+    options = CompareOptions(limit=limit, jobs=engine.jobs or 1, **asked)
     with item_driver(engine) as driver:
         found = compare_items(paths, options, progress=progress, **driver)
         raise SystemExit(results.take(found))

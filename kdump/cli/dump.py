@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import (
-    BYTES,
-    FILE_PATH,
-    INT64,
-    PATTERN,
-    TIME,
-    output_options,
-    spark_path_options,
-)
+from kdump.cli.options import BYTES, FORMATS, FROM_0, INT64, PATTERN, TIME, shared_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
@@ -33,35 +25,28 @@ _RANGES = under("Ranges")
 _FILTERS = under("Filters")
 
 
-@click.command(
-    cls=Command,
-    short_help="Show the records, batch headers or index entries that lie on disk.",
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH)
-@_SHOWN("--batches", is_flag=True, help="Batch headers only; nothing is decompressed.")
+@click.command(cls=Command)
+@_SHOWN("--batches", help="Batch headers only; nothing is decompressed.")
 @_SHOWN(
     "--entries",
-    is_flag=True,
     help="Entries of indexes, time and transaction indexes, producer snapshots, checkpoints.",
 )
-@_SHOWN("--hex", "as_hex", is_flag=True, help="Every field of a batch with its bytes and position.")
+@_SHOWN("--hex", "as_hex", help="Every field of a batch with its bytes and position.")
 @_SHOWN(
     "--records-only",
-    is_flag=True,
     help="No row for a batch whose records cannot be read; only the finding reports it.",
 )
-@_SHOWN("--deep", is_flag=True, help="With --batches: open wrappers to count what is inside.")
-@_RANGES("--from-offset", type=INT64, metavar="N", help="First offset shown.")
-@_RANGES("--to-offset", type=INT64, metavar="N", help="First offset not shown any more.")
-@_RANGES("--from-time", type=TIME, metavar="TIME", help="Earliest time shown.")
-@_RANGES("--to-time", type=TIME, metavar="TIME", help="First time not shown any more.")
-@_RANGES("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N rows.")
-@_FILTERS("--key", type=BYTES, metavar="TEXT", help="Only records with exactly this key.")
-@_FILTERS("--grep", type=PATTERN, metavar="REGEX", help="Only records whose key or value matches.")
-@_FILTERS("--producer-id", type=INT64, metavar="N", help="Only what this producer wrote.")
+@_SHOWN("--deep", help="With --batches: open wrappers to count what is inside.")
+@_RANGES("--from-offset", type=INT64, help="First offset shown.")
+@_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
+@_RANGES("--from-time", "from_time_ms", type=TIME, help="Earliest time shown.")
+@_RANGES("--to-time", "to_time_ms", type=TIME, help="First time not shown any more.")
+@_RANGES("-n", "--limit", type=FROM_0, help="Stop after N rows.")
+@_FILTERS("--key", type=BYTES, help="Only records with exactly this key.")
+@_FILTERS("--grep", type=PATTERN, help="Only records whose key or value matches.")
+@_FILTERS("--producer-id", type=INT64, help="Only what this producer wrote.")
 @_FILTERS(
     "--visible",
-    is_flag=True,
     help="Only what a consumer would be handed: from the log start to the high watermark, "
     "no control records.",
 )
@@ -69,7 +54,6 @@ _FILTERS = under("Filters")
     "--isolation",
     type=click.Choice(("read_uncommitted", "read_committed")),
     default="read_uncommitted",
-    show_default=True,
     help="read_committed (which implies --visible): no aborted data either, "
     "and only up to the last stable offset.",
 )
@@ -79,8 +63,7 @@ _FILTERS = under("Filters")
     default=None,
     help="Only control records, or none. Default: all records.",
 )
-@spark_path_options
-@output_options
+@shared_options(FORMATS, has_bytes=True)
 def dump(
     paths: tuple[str, ...],
     *,
@@ -115,25 +98,25 @@ def dump(
         kdump dump --format parquet --output orders.parquet /var/lib/kafka/orders-*
         kdump dump --format parquet --output all-topics/ -j 8 /var/lib/kafka
     """
-    from kdump.cli.engines import check_engine_options
+    from kdump.cli.reports import DumpReport
     from kdump.cli.results import Results, form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
+    from kdump.cli.run_context import wrong_usage
     from kdump.engine.reading.options import DumpOptions
 
     results = None
     with wrong_usage():
-        need_paths(paths, asked, writing)
-        check_engine_options(engine)
         mode = _mode(batches=batches, entries=entries, as_hex=as_hex)
         if records_only and mode != "records":
             raise UsageError(f"--records-only and --{mode} exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
-        options = DumpOptions(mode=mode, **_settled(asked))
+        asked["visible"] |= asked["isolation"] == "read_committed"
+        options = DumpOptions(mode=mode, **asked)
         if not (engine.is_spark or _is_directory(writing.output)):
             results = Results(
-                form,
                 writing,
                 inputs=paths,
+                form=form,
+                report=DumpReport(options),
                 records=mode == "records",
                 headers=not records_only,
             )
@@ -141,40 +124,7 @@ def dump(
         from kdump.cli.bulk import dump_into_directory
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    shown = Shown()
-    reached = results.take(shown.watched(_items(form, paths, options)))
-    if not (results.messages.statuses or writing.quiet) and (words := shown.nothing(options)):
-        results.messages.line(f"kdump: {words}")
-    raise SystemExit(reached)
-
-
-class Shown:
-    """Whether a dump showed anything, so that it can say that it did not."""
-
-    def __init__(self) -> None:
-        self._any = False
-
-    def watched(self, items: Iterable[Item | Finding | KdumpError]) -> Iterator[Any]:
-        """Pass items on; findings are not what was asked for."""
-        from kdump.findings.finding import Finding
-
-        for item in items:
-            self._any = self._any or not isinstance(item, Finding)
-            yield item
-
-    def nothing(self, options: DumpOptions) -> str:
-        """Say that nothing was shown and what was asked for; empty where something was."""
-        if self._any or options.limit == 0:
-            return ""
-        asked = [
-            f"--{name.removesuffix('_ms').replace('_', '-')}"
-            for name, value in options.filters._asdict().items()
-            if value is not None
-        ]
-        if options.visible:
-            asked.append("--visible")
-        what = "batches" if options.mode == "hex" else options.mode
-        return f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
+    raise SystemExit(results.take(_items(form, paths, options)))
 
 
 def _is_directory(output: str | None) -> bool:
@@ -208,13 +158,3 @@ def _hex_form(form: str | None) -> str:
     if form not in (None, "table"):
         raise UsageError(f"--hex prints annotated text and takes no --format {form}")
     return "table"
-
-
-def _settled(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as the engine takes them."""
-    settled = dict(asked)
-    settled["from_time_ms"] = settled.pop("from_time")
-    settled["to_time_ms"] = settled.pop("to_time")
-    if settled["isolation"] == "read_committed":
-        settled["visible"] = True
-    return settled

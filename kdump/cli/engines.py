@@ -5,22 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kdump.errors import UsageError
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from kdump.cli.run_context import Engine
-
-
-def check_engine_options(engine: Engine) -> None:
-    """Say that options are given which have no meaning in process, or exclude each other."""
-    given = (engine.master, engine.remote, engine.archive)
-    if not engine.is_spark and any(value is not None for value in given):
-        raise UsageError("--master, --remote and --archive go with --engine spark")
-    if engine.master is not None and engine.remote is not None:
-        raise UsageError("--master and --remote exclude each other")
 
 
 @contextmanager
@@ -29,10 +18,10 @@ def item_driver(engine: Engine) -> Iterator[dict[str, Any]]:
     if not engine.is_spark:
         yield {}
         return
-    from kdump.spark.driver import items_on
+    from kdump.spark.driver import ItemDriver
 
     with _session(engine) as session:
-        yield {"driver": items_on(session)}
+        yield {"driver": ItemDriver(session)}
 
 
 @contextmanager

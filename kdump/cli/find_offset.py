@@ -6,25 +6,13 @@ from typing import Any
 
 import click
 
-from kdump.cli.lookups import run, split_target
-from kdump.cli.options import (
-    LookupCommand,
-    lookup_options,
-    lookup_output_options,
-    read_int64,
-    spark_path_options,
-)
+from kdump.cli.lookups import LookupCommand, lookup_options, run
+from kdump.cli.options import LOOKUP_FORMATS, read_int64, shared_options
 
 
-@click.command(
-    "find-offset",
-    cls=LookupCommand,
-    short_help="Find an offset as a broker does, and what a consumer is given.",
-)
-@click.argument("paths", nargs=-1, metavar="PATHS... OFFSET")
+@click.command(cls=LookupCommand)
 @lookup_options
-@spark_path_options
-@lookup_output_options
+@shared_options(LOOKUP_FORMATS, metavar="PATHS... OFFSET", last=("OFFSET", read_int64))
 def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
     """Find OFFSET in each partition under PATHS as a broker does: segment, index entry, batch, and
     the first record at or after it that a consumer is handed.
@@ -46,7 +34,6 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
         kdump find-offset --explain --check /var/lib/kafka/orders-7 48301220
         kdump find-offset --isolation read_committed 00000000000048230114.log 48301220
     """
-    paths, target = split_target(paths, "OFFSET", read_int64, asked)
     from kdump.engine.find.run import find_offset as find
 
-    raise SystemExit(run(find, paths, target, **asked))
+    raise SystemExit(run(find, paths, **asked))

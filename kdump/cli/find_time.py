@@ -8,14 +8,8 @@ from typing import Any
 import click
 
 from kdump.cli.headings import under
-from kdump.cli.lookups import run, split_target
-from kdump.cli.options import (
-    LookupCommand,
-    lookup_options,
-    lookup_output_options,
-    read_time,
-    spark_path_options,
-)
+from kdump.cli.lookups import LookupCommand, lookup_options, run
+from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, read_time, shared_options
 
 _REQUEST = under("Which request")
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}
@@ -31,31 +25,21 @@ def read_target(text: str) -> int:
     return time_ms
 
 
-@click.command(
-    "find-time",
-    cls=LookupCommand,
-    short_help="Find the first record at or after a time as a broker does.",
-)
-@click.argument("paths", nargs=-1, metavar="PATHS... TIME")
+@click.command(cls=LookupCommand)
 @_REQUEST(
     "--list-offsets-version",
-    type=click.IntRange(0, 10),
+    type=Count(0, 10),
     default=1,
-    show_default=True,
-    metavar="N",
     help="0: answer as the old request does, by modification times of files.",
 )
 @_REQUEST(
     "--max-offsets",
-    type=click.IntRange(min=1),
+    type=FROM_1,
     default=1,
-    show_default=True,
-    metavar="N",
     help="With --list-offsets-version 0: how many offsets to give.",
 )
 @lookup_options
-@spark_path_options
-@lookup_output_options
+@shared_options(LOOKUP_FORMATS, metavar="PATHS... TIME", last=("TIME", read_target))
 def find_time(paths: tuple[str, ...], **asked: Any) -> None:
     """Find the first record at or after TIME in each partition under PATHS, as a broker answers a
     ListOffsets request.
@@ -77,9 +61,8 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
         kdump find-time /var/lib/kafka -1
         kdump find-time /var/lib/kafka now-30m --topic 'orders*' --format reset-csv
     """
-    paths, target_ms = split_target(paths, "TIME", read_target, asked)
     if asked["check"] and asked["list_offsets_version"] == 0:
         raise click.UsageError("--check has no index to check with --list-offsets-version 0")
     from kdump.engine.find.run import find_time as find
 
-    raise SystemExit(run(find, paths, target_ms, **asked))
+    raise SystemExit(run(find, paths, **asked))

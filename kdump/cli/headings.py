@@ -18,9 +18,14 @@ _LAST = ("Paths", "Engine", "Output", "Help")
 
 
 class Option(click.Option):
-    """An option that knows the heading it stands under."""
+    """An option that knows the heading it stands under.
+
+    It shows its default; one that takes no value, and so has none and no type, is a switch.
+    """
 
     def __init__(self, *args: Any, heading: str, **settings: Any) -> None:
+        settings.setdefault("is_flag", settings.keys() <= {"help"} or None)
+        settings.setdefault("show_default", bool(settings.get("default")))
         super().__init__(*args, **settings)
         self.heading = heading
 

@@ -1,15 +1,20 @@
-"""Share what both lookup commands do with their arguments and results."""
+"""Share what both lookup commands have: options, and what becomes of the results."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+from kdump.cli.headings import Command, under
+from kdump.cli.options import VERSION, together, version_option
 
-    from kdump.broker.versions import Version
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from click.core import Context
+
     from kdump.cli.run_context import Engine, Writing
     from kdump.errors import KdumpError
     from kdump.findings.finding import Finding
@@ -17,68 +22,72 @@ if TYPE_CHECKING:
 
     Find = Callable[..., Iterator[Row | Finding | KdumpError]]
 
+_ANSWER = under("Whose answer")
+_SAID = under("What is said about it")
 
-def split_target(
-    words: tuple[str, ...], name: str, read: Callable[[str], int], asked: Mapping[str, Any]
-) -> tuple[tuple[str, ...], int]:
-    """Split the arguments into paths and the target, which stands last."""
-    from kdump.cli.run_context import need_paths, wrong_usage
+#: What both lookups have: whose answer is asked for, and how much is said about it.
+lookup_options = together(
+    _ANSWER(
+        "--isolation",
+        type=click.Choice(("read_uncommitted", "read_committed")),
+        default="read_uncommitted",
+        help="read_committed: as if aborted data and what lies from the last stable offset on "
+        "were not there.",
+    ),
+    _ANSWER(
+        "--as-is",
+        help="Answer from the files exactly as they lie, without what a start would mend.",
+    ),
+    version_option(_ANSWER, "Answer as this version does. Default: the newest."),
+    _ANSWER(
+        "--message-format",
+        type=VERSION,
+        help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
+        "lookups by time.",
+    ),
+    _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
+    _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
+)
 
-    if not words:
-        raise click.UsageError(f"give PATHS and, last, {name}")
-    *paths, last = words
-    try:
-        target = read(last)
-    except ValueError as error:
-        raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None
-    with wrong_usage():
-        need_paths(paths, asked, asked["writing"])
-    return tuple(paths), target
+
+class LookupCommand(Command):
+    """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.ignore_unknown_options = True
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Let a number pass that looks like an option, and refuse every other unknown one."""
+        literal = args[args.index("--") + 1 :] if "--" in args else []
+        rest = super().parse_args(ctx, args)
+        for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():
+            if re.match(r"-[^\d]", word) and word not in literal:
+                raise click.NoSuchOption(word.partition("=")[0], ctx=ctx)
+        return rest
 
 
 def run(
     find: Find,
     paths: tuple[str, ...],
-    target: int,
     *,
+    target: int,
     engine: Engine,
     writing: Writing,
-    broker_version: Version | None,
     **asked: Any,
 ) -> int:
-    """Look up, write the rows, and return the exit status.
-
-    4, "none", is that of a run in which no partition had an answer.
-    """
-    from kdump.cli import status
-    from kdump.cli.engines import check_engine_options, item_driver
-    from kdump.cli.results import Results, form_of
-    from kdump.cli.run_context import wrong_usage
+    """Look up, write the rows, and return the exit status."""
+    from kdump.cli.engines import item_driver
+    from kdump.cli.reports import LookupReport
+    from kdump.cli.results import Results
     from kdump.engine.find.run import FindOptions
-    from kdump.findings.rows import Row
+    from kdump.engine.work.pace import Progress
+    from kdump.output.progress import LookupTally
 
-    if broker_version is not None:
-        asked["broker_version"] = broker_version
-    jobs = engine.jobs or 1
-    with wrong_usage():
-        check_engine_options(engine)
-        options = FindOptions(**asked)
-        results = Results(form_of(writing), writing, inputs=paths)
-    many: dict[str, Any] = {}
+    jobs, progress, tally = engine.jobs or 1, Progress(), None
     if jobs > 1 or engine.is_spark:
-        from kdump.engine.work.pace import Progress
-
-        many = {"jobs": jobs, "progress": Progress()}
-        results.follow_lookups(many["progress"])
-    answered = False
-
-    def watched(found: Iterator[Row | Finding | KdumpError]) -> Iterator[Any]:
-        nonlocal answered
-        for item in found:
-            results.rows_begin()
-            answered |= isinstance(item, Row) and item.fields["offset"] is not None
-            yield item
-
+        tally = LookupTally(progress)
+    options = FindOptions(**asked)
+    results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
     with item_driver(engine) as driver:
-        reached = results.take(watched(find(paths, target, options, **many, **driver)))
-    return status.first_of(reached, status.DONE if answered else status.NONE)
+        return results.take(find(paths, target, options, jobs=jobs, progress=progress, **driver))

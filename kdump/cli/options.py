@@ -18,8 +18,10 @@ from kdump.broker.versions import (
     read_version,
     text_of,
 )
-from kdump.cli.headings import Command as HeadedCommand
-from kdump.cli.headings import under
+from kdump.cli.headings import Decorator, under
+from kdump.cli.status import FAIL_ON
+from kdump.errors import UsageError
+from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from click.core import Context, Parameter
@@ -120,21 +122,24 @@ _NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, now or no
 def _read_now(back: str) -> int:
     import time
 
-    parts = re.findall(r"(\d+)(ms|[smhdw])", back)
-    if not parts or "".join(number + unit for number, unit in parts) != back:
-        raise ValueError(_NO_TIME)
-    now_ms = time.time_ns() // 1_000_000
-    return now_ms - sum(int(number) * _BACK_MS[unit] for number, unit in parts)
+    return time.time_ns() // 1_000_000 - _read_parts(back, _NO_TIME)
+
+
+def _read_parts(text: str, why: str, number: str = r"\d+") -> int:
+    """Read a length of time in milliseconds, as numbers with units."""
+    parts = re.findall(f"({number})(ms|[smhdw])", text)
+    if not parts or "".join(many + unit for many, unit in parts) != text:
+        raise ValueError(why)
+    return sum(int(many) * _BACK_MS[unit] for many, unit in parts)
 
 
 def read_duration(text: str) -> float:
     """Read a length of time in seconds: 90, 30m, 1h30m, 7d."""
-    parts = re.findall(r"(\d{1,12})(ms|[smhdw])", text.strip())
-    if re.fullmatch(r"\d{1,12}", text.strip()):
+    text = text.strip()
+    if re.fullmatch(r"\d{1,12}", text):
         return float(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
-        raise ValueError("is no length of time: give seconds, or units as in 1h30m")
-    return sum(int(number) * _BACK_MS[unit] for number, unit in parts) / 1000
+    why = "is no length of time: give seconds, or units as in 1h30m"
+    return _read_parts(text, why, r"\d{1,12}") / 1000
 
 
 def read_rate(text: str) -> int:
@@ -170,7 +175,10 @@ def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Versi
 
 
 class Read(ParamType):
-    """A value read by a function that raises ValueError with the end of a sentence."""
+    """A value read by a function that raises ValueError with the end of a sentence.
+
+    The help shows the name in capitals, as it does that of every type here.
+    """
 
     def __init__(self, name: str, read: Callable[[str], object]) -> None:
         self.name = name
@@ -186,63 +194,124 @@ class Read(ParamType):
             self.fail(f"{value!r} {error}", param, ctx)
 
 
+class Count(click.IntRange):
+    """A whole number from a least one on."""
+
+    name = "n"
+
+
+class FilePath(click.Path):
+    """A path that cannot be read is the engine's to tell: status 1, others are worked on."""
+
+    def __init__(self) -> None:
+        super().__init__(readable=False)
+        self.name = "file"
+
+
 SIZE = Read("size", read_size)
-INT_SIZE = Read("size", read_int_size)
-INT64 = Read("integer", read_int64)
+INT_SIZE = Read("bytes", read_int_size)
+INT64 = Read("n", read_int64)
 TIME = Read("time", read_time)
-VERSION = Read("version", read_version)
-BROKER_VERSION = Read("version", read_broker_version)
-DURATION = Read("duration", read_duration)
+VERSION = Read("x.y[.z]", read_version)
+BROKER_VERSION = Read("x.y[.z]", read_broker_version)
+DURATION = Read("time", read_duration)
 RATE = Read("rate", read_rate)
-SLICE = Read("slice", read_slice)
+SLICE = Read("n/t", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
-#: A path that cannot be read is the engine's to tell: status 1, and the others are worked on.
-FILE_PATH = click.Path(readable=False)
+FROM_0, FROM_1 = Count(min=0), Count(min=1)
+FILE_PATH = FilePath()
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
 LOOKUP_FORMATS = ("table", "jsonl", "csv", "reset-csv")
 PLAIN_FORMATS = ("table", "jsonl", "csv")
 
-_ANSWER = under("Whose answer")
-_SAID = under("What is said about it")
 _PATHS = under("Paths")
 _ENGINE = under("Engine")
 _OUTPUT = under("Output")
 
 
-def output_options(command: Command) -> Command:
-    """Add what dump has: where results go, in which form, and what counts as failure."""
-    return _output_options(command, FORMATS, bytes_too=True)
+def version_option(
+    under_heading: Callable[..., Decorator], text: str, default: Version | None = NEWEST
+) -> Decorator:
+    """Make the option that says as which broker's version something is done."""
+    return under_heading(
+        "--broker-version",
+        type=BROKER_VERSION,
+        callback=tell_newer,
+        default=default,
+        show_default=False,
+        help=text,
+    )
 
 
-def lookup_output_options(command: Command) -> Command:
-    """Add the same for lookups, whose rows hold no bytes and can become an offset reset."""
-    return _output_options(command, LOOKUP_FORMATS, bytes_too=False)
+def together(*options: Decorator) -> Decorator:
+    """Join options into one decorator; the help has them in this order."""
+
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
-def plain_output_options(command: Command) -> Command:
-    """Add the same for commands whose rows hold no bytes of records."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=False)
+#: What every command has: which files are worked on, and with how much of the machine.
+_PATH_OPTIONS = (
+    _PATHS("--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."),
+    _PATHS("--partition", type=FROM_0, help="Only this partition number."),
+    _PATHS(
+        "--retired",
+        help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
+    ),
+    _PATHS(
+        "--server-properties",
+        type=FILE_PATH,
+        help="Take settings from a broker's own file, and data directories without PATHS.",
+    ),
+    _ENGINE(
+        "-j",
+        "--jobs",
+        type=FROM_1,
+        help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
+    ),
+    _ENGINE(
+        "--decompress-limit",
+        type=SIZE,
+        default="64MiB",
+        help="Do not open a batch with more uncompressed bytes; it is a note.",
+    ),
+)
+#: What commands have that Spark can run: which Spark.
+_SPARK_OPTIONS = (
+    _ENGINE("--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."),
+    _ENGINE("--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."),
+    _ENGINE(
+        "--archive",
+        type=FILE_PATH,
+        help="With --engine spark: a packed environment that has kdump, for the executors.",
+    ),
+)
+_BYTES_OPTION = _OUTPUT(
+    "--bytes",
+    "bytes_mode",
+    type=click.Choice(BYTES_MODES),
+    default="auto",
+    help="How keys, values and header values are written; "
+    "auto: text where valid UTF-8, else base64.",
+)
+_WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
 
 
-def told_output_options(command: Command) -> Command:
-    """Add the same for commands whose tables are sentences, which are broken and never cut."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=False, wide_too=False)
+def _engine_option(engines: tuple[str, ...]) -> Decorator:
+    return _ENGINE(
+        "--engine", type=click.Choice(engines), default="local", help="What runs the work."
+    )
 
 
-def usage_output_options(command: Command) -> Command:
-    """Add the same for usage, whose rows may hold keys."""
-    return _output_options(command, PLAIN_FORMATS, bytes_too=True)
-
-
-def _output_options(
-    command: Command, forms: tuple[str, ...], *, bytes_too: bool, wide_too: bool = True
-) -> Command:
-    from kdump.cli.status import FAIL_ON
-    from kdump.output.values import BYTES_MODES
-
+def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
+    """Say where results go, in which form, and what counts as failure."""
     binary = " parquet and arrow need it." if "parquet" in forms else ""
-    options = (
+    return together(
         _OUTPUT(
             "--format",
             "form",
@@ -252,212 +321,81 @@ def _output_options(
         _OUTPUT(
             "-o",
             "--output",
-            metavar="FILE",
             type=FILE_PATH,
             help="Write the results to FILE, which appears when it is whole." + binary,
         ),
-        _OUTPUT(
-            "--bytes",
-            "bytes_mode",
-            type=click.Choice(BYTES_MODES),
-            default="auto",
-            show_default=True,
-            help="How keys, values and header values are written; "
-            "auto: text where valid UTF-8, else base64.",
-        ),
-        _OUTPUT("--wide", is_flag=True, help="In a table: cut nothing and leave no column out."),
+        *([_BYTES_OPTION] if has_bytes else []),
+        *([_WIDE_OPTION] if is_wide else []),
         _OUTPUT(
             "--csv-safe",
-            is_flag=True,
             help="In CSV: put ' before text that a spreadsheet would take for a formula.",
         ),
-        _OUTPUT("-q", "--quiet", is_flag=True, help="Print findings only."),
+        _OUTPUT("-q", "--quiet", help="Print findings only."),
         _OUTPUT(
             "--fail-on",
             type=click.Choice(FAIL_ON),
             default="damage",
-            show_default=True,
             help="Exit with 3 when a finding is at least this severe.",
         ),
     )
-    left_out = [options[2]] * (not bytes_too) + [options[3]] * (not wide_too)
-    gathered = _gather_writing(command, forms)
-    for option in reversed(options):
-        if option not in left_out:
-            gathered = option(gathered)
-    return gathered
 
 
-def _gather_writing(command: Command, forms: tuple[str, ...]) -> Command:
-    """Hand the command one `writing` in place of the options."""
+def shared_options(
+    forms: tuple[str, ...] = PLAIN_FORMATS,
+    *,
+    on_spark: bool = True,
+    has_bytes: bool = False,
+    is_wide: bool = True,
+    metavar: str | None = None,
+    missing: str = "give a path, or --server-properties FILE",
+    last: tuple[str, Callable[[str], int]] | None = None,
+) -> Decorator:
+    """Add what every command has: PATHS, and the options of paths, engine and output.
 
-    @wraps(command)
-    def gathered(
-        *,
-        form: str | None,
-        output: str | None,
-        quiet: bool,
-        fail_on: str,
-        wide: bool = False,
-        csv_safe: bool,
-        bytes_mode: str = "auto",
-        **asked: Any,
-    ) -> object:
-        from kdump.cli.run_context import Writing
-
-        writing = Writing(form, output, bytes_mode, quiet, fail_on, forms, wide, csv_safe)
-        return command(writing=writing, **asked)
-
-    return gathered
-
-
-def lookup_options(command: Command) -> Command:
-    """Add what both lookups have: whose answer is asked for, and how much is said about it."""
-    for option in reversed((
-        _ANSWER(
-            "--isolation",
-            type=click.Choice(("read_uncommitted", "read_committed")),
-            default="read_uncommitted",
-            show_default=True,
-            help="read_committed: as if aborted data and what lies from the last stable offset on "
-            "were not there.",
+    The command is given `paths`, one `engine` and one `writing` in their place, and without paths
+    is not called. `last`: the name of what stands behind the paths and how it is read, which makes
+    a `target`. `has_bytes`: rows may hold keys or values. Tables that are sentences are not
+    `is_wide`: they are broken and never cut.
+    """
+    options = together(
+        click.argument(
+            "paths", nargs=-1, metavar=metavar, type=None if last is not None else FILE_PATH
         ),
-        _ANSWER(
-            "--as-is",
-            is_flag=True,
-            help="Answer from the files exactly as they lie, without what a start would mend.",
-        ),
-        _ANSWER(
-            "--broker-version",
-            type=BROKER_VERSION,
-            callback=tell_newer,
-            metavar="X.Y[.Z]",
-            help="Answer as this version does. Default: the newest.",
-        ),
-        _ANSWER(
-            "--message-format",
-            type=VERSION,
-            metavar="X.Y[.Z]",
-            help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
-            "lookups by time.",
-        ),
-        _SAID(
-            "--explain",
-            is_flag=True,
-            help="Say how the answer is found, step by step; in JSON as `steps`.",
-        ),
-        _SAID(
-            "--check",
-            is_flag=True,
-            help="Scan the log as well; a finding where an index leads elsewhere.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+        *_PATH_OPTIONS,
+        _engine_option(("local", "spark") if on_spark else ("local",)),
+        *(_SPARK_OPTIONS if on_spark else ()),
+        _output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
+    )
+
+    def decorate(command: Command) -> Command:
+        @wraps(command)
+        def called(*, paths: tuple[str, ...], **asked: Any) -> object:
+            from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
+
+            engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            if last is not None:
+                paths, asked["target"] = _split(paths, *last)
+            with wrong_usage():
+                if not paths and asked["server_properties"] is None:
+                    raise UsageError(missing)
+                if not writing.quiet:
+                    tell_directories(paths)
+                engine.check()
+            return command(paths, engine=engine, writing=writing, **asked)
+
+        return options(called)
+
+    return decorate
 
 
-class LookupCommand(HeadedCommand):
-    """A command that takes negative numbers as they stand: `find-time DIR -2` needs no `--`."""
-
-    def __init__(self, *args: Any, **settings: Any) -> None:
-        super().__init__(*args, **settings)
-        self.ignore_unknown_options = True
-
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Let a number pass that looks like an option, and refuse every other unknown one."""
-        literal = args[args.index("--") + 1 :] if "--" in args else []
-        rest = super().parse_args(ctx, args)
-        for word in () if ctx.resilient_parsing else ctx.params.get("paths") or ():
-            if re.match(r"-[^\d]", word) and word not in literal:
-                raise click.NoSuchOption(word.partition("=")[0], ctx=ctx)
-        return rest
-
-
-def path_options(command: Command, engines: tuple[str, ...] = ("local",)) -> Command:
-    """Add what every command has: which files are worked on, and with how much of the machine."""
-    command = _gather_engine(command)
-    for option in reversed((
-        _PATHS(
-            "--topic", metavar="GLOB", help="Only topics that match, as in 'orders*'."
-        ),
-        _PATHS(
-            "--partition",
-            type=click.IntRange(min=0),
-            metavar="N",
-            help="Only this partition number.",
-        ),
-        _PATHS(
-            "--retired",
-            is_flag=True,
-            help="Also -delete, -future, -stray directories and .deleted, .cleaned, .swap files.",
-        ),
-        _PATHS(
-            "--server-properties",
-            metavar="FILE",
-            type=FILE_PATH,
-            help="Take settings from a broker's own file, and data directories without PATHS.",
-        ),
-        _ENGINE(
-            "-j",
-            "--jobs",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Workers; on Spark, tasks. reindex, and dump to a file or pipe, take one.",
-        ),
-        _ENGINE(
-            "--decompress-limit",
-            type=SIZE,
-            default="64MiB",
-            show_default=True,
-            help="Do not open a batch with more uncompressed bytes; it is a note.",
-        ),
-        _ENGINE(
-            "--engine",
-            type=click.Choice(engines),
-            default="local",
-            show_default=True,
-            help="What runs the work.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return command
-
-
-def _gather_engine(command: Command) -> Command:
-    """Hand the command one `engine` in place of the options; not all commands have them all."""
-
-    @wraps(command)
-    def gathered(
-        *,
-        engine: str,
-        jobs: int | None,
-        master: str | None = None,
-        remote: str | None = None,
-        archive: str | None = None,
-        **asked: Any,
-    ) -> object:
-        from kdump.cli.run_context import Engine
-
-        return command(engine=Engine(engine, jobs, master, remote, archive), **asked)
-
-    return gathered
-
-
-def spark_path_options(command: Command) -> Command:
-    """Add the same for commands that Spark can run, and which Spark."""
-    for option in reversed((
-        _ENGINE(
-            "--master", metavar="URL", help="With --engine spark: the cluster, as in local[4]."
-        ),
-        _ENGINE(
-            "--remote", metavar="URL", help="With --engine spark: a Connect server, sc://HOST."
-        ),
-        _ENGINE(
-            "--archive",
-            metavar="FILE",
-            type=FILE_PATH,
-            help="With --engine spark: a packed environment that has kdump, for the executors.",
-        ),
-    )):  # fmt: skip
-        command = option(command)
-    return path_options(command, ("local", "spark"))
+def _split(
+    words: tuple[str, ...], name: str, read: Callable[[str], int]
+) -> tuple[tuple[str, ...], int]:
+    """Split the arguments into paths and the target, which stands last."""
+    if not words:
+        raise click.UsageError(f"give PATHS and, last, {name}")
+    *paths, last = words
+    try:
+        return tuple(paths), read(last)
+    except ValueError as error:
+        raise click.UsageError(f"the last argument is {name}; {last!r} {error}") from None

@@ -2,57 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import (
-    BROKER_VERSION,
-    FILE_PATH,
-    INT_SIZE,
-    path_options,
-    plain_output_options,
-    tell_newer,
-)
+from kdump.cli.options import FILE_PATH, INT_SIZE, shared_options, version_option
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kdump.broker.versions import Version
     from kdump.cli.run_context import Engine, Writing
-    from kdump.engine.reindex.options import Item, ReindexOptions
 
 _DONE = under("What is done")
 _RECOVERY = under("Whose recovery")
-_REFUSALS_SHOWN = 20
 
 
-@click.command(cls=Command, short_help="Rebuild indexes as a broker's recovery would.")
-@click.argument("paths", nargs=-1, type=FILE_PATH)
-@_DONE("--write", is_flag=True, help="Do it. Without this nothing is changed.")
+@click.command(cls=Command)
+@_DONE("--write", help="Do it. Without this nothing is changed.")
 @_DONE(
     "--out",
     metavar="DIR",
     type=FILE_PATH,
     help="Build in DIR/TOPIC-PARTITION, without --write too, and leave the source untouched.",
 )
-@_DONE("--undo", is_flag=True, help="Put back what the newest --write put aside; plans as well.")
-@_DONE(
-    "--all",
-    "every",
-    is_flag=True,
-    help="Also indexes that are sound but not as recovery writes them.",
-)
-@_DONE(
-    "--up-to-damage",
-    is_flag=True,
-    help="Of a damaged log: build the indexes of what lies before the damage.",
-)
+@_DONE("--undo", help="Put back what the newest --write put aside; plans as well.")
+@_DONE("--all", "every", help="Also indexes that are sound but not as recovery writes them.")
+@_DONE("--up-to-damage", help="Of a damaged log: build the indexes of what lies before the damage.")
 @_DONE(
     "--only",
     metavar="KINDS",
@@ -62,32 +38,17 @@ _REFUSALS_SHOWN = 20
 @_RECOVERY(
     "--index-interval-bytes",
     type=INT_SIZE,
-    metavar="BYTES",
     help="The topic's index.interval.bytes. Default: the broker's, 4096.",
 )
 @_RECOVERY(
     "--max-index-bytes",
     type=INT_SIZE,
-    metavar="BYTES",
     help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
 )
-@_RECOVERY(
-    "--broker-version",
-    type=BROKER_VERSION,
-    callback=tell_newer,
-    metavar="X.Y[.Z]",
-    help="Whose recovery it is. Default: the newest.",
-)
-@path_options
-@plain_output_options
+@version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
+@shared_options(on_spark=False)
 def reindex(
-    paths: tuple[str, ...],
-    *,
-    only: str | None,
-    broker_version: Version | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
+    paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
 ) -> None:
     """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
     writes, so that its next start finds nothing to do.
@@ -110,84 +71,30 @@ def reindex(
         kdump reindex --out rebuilt /mnt/image/kafka/orders-0
         kdump reindex --only leader-epochs /var/lib/kafka/orders-0
     """
-    from kdump.cli.results import Results, form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
+    from kdump.cli.reports import ReindexReport
+    from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.engine.reindex.run import kinds_of
     from kdump.engine.reindex.run import reindex as items
-    from kdump.output.terminal import is_terminal
     from kdump.output.writable import need_writable_directory
 
     with wrong_usage():
-        need_paths(paths, asked, writing)
         if only is not None:
             try:
                 asked["only"] = kinds_of(only)
             except ValueError as error:
                 raise UsageError(f"--only {error}") from None
-        if broker_version is not None:
-            asked["broker_version"] = broker_version
         asked["write"] = asked["write"] or asked["out"] is not None
         options = ReindexOptions(**asked)
-        _refuse_together(options)
-        _refuse_stores((*paths, options.out or ""))
+        if options.undo and options.out is not None:
+            raise UsageError(
+                "--undo and --out exclude each other: nothing is put aside under --out"
+            )
+        for path in (*paths, options.out or ""):
+            if is_uri(path):
+                raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:
             need_writable_directory(options.out, "--out")
-        results = Results(form_of(writing), writing, inputs=paths)
-    actions: Counter[str] = Counter()
-    refusals: dict[str, str] = {}  # reason: the first file; a table has no room for it
-    reached = results.take(_noted(items(paths, options), actions, refusals))
-    if is_terminal(sys.stderr) and not writing.quiet:
-        from kdump.output.escape import visible
-
-        if not options.write:
-            for reason, path in refusals.items():
-                results.messages.line(visible(f"To be refused: {path}: {reason}"))
-        if next_line := _next(options, actions):
-            results.messages.line(next_line)
-    raise SystemExit(reached)
-
-
-def _refuse_together(options: ReindexOptions) -> None:
-    if options.undo and options.out is not None:
-        raise UsageError("--undo and --out exclude each other: nothing is put aside under --out")
-
-
-def _refuse_stores(paths: Iterable[str]) -> None:
-    for path in paths:
-        if is_uri(path):
-            raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
-
-
-def _noted(
-    items: Iterator[Item], actions: Counter[str], refusals: dict[str, str]
-) -> Iterator[Item]:
-    from kdump.findings.rows import Row
-
-    for item in items:
-        if isinstance(item, Row):
-            actions[str(item.fields["action"])] += 1
-            if item.fields["action"] == "refuse" and len(refusals) < _REFUSALS_SHOWN:
-                refusals.setdefault(str(item.fields["reason"]), str(item.fields["path"]))
-        yield item
-
-
-def _next(options: ReindexOptions, actions: Counter[str]) -> str:
-    """Say what to type next: the same command with --write, or with --undo."""
-    from kdump.findings.commands import shell_text
-
-    command = shell_text(("kdump", *sys.argv[1:]))
-    files = actions["rebuild"] + actions["create"]
-    if files:
-        return f"Nothing was changed. To write {_files(files)}: {command} --write"
-    if actions["restore"]:
-        return f"Nothing was changed. To put back {_files(actions['restore'])}: {command} --write"
-    if options.changes and actions["rebuilt"]:
-        return f"To put the old files back: {command} --undo"
-    if not actions or actions["refuse"] or actions["restored"] or options.write:
-        return ""
-    return "Nothing is to be rebuilt."
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count:,} files"
+        results = Results(writing, inputs=paths, report=ReindexReport(options))
+    raise SystemExit(results.take(items(paths, options)))

@@ -6,28 +6,32 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
+from kdump.cli.run_context import wrong_usage
 from kdump.errors import KdumpError, UsageError
+from kdump.findings.rows import BatchChunk, Row
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import prepare_for_bulk
-from kdump.output.progress import Bar, LookupTally, PlannedTally, Tally, answering_progress_signal
-from kdump.output.sink import NullSink, Sink, WithoutHeaders, pour
+from kdump.output.progress import Bar, Tally, answering_progress_signal
+from kdump.output.report import Report, pour
+from kdump.output.sink import Sink, Without
 from kdump.output.stream import standard_output
 from kdump.output.terminal import is_terminal, wants_colour
+from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.cli.run_context import Writing
-    from kdump.engine.work.pace import Progress
-    from kdump.findings.finding import Finding
     from kdump.output.items import Item
-    from kdump.output.progress import Written
+    from kdump.output.report import Result
     from kdump.output.target import OutputFile
 
 _BINARY_FORMS = ("parquet", "arrow")
 #: Forms in which rows of another kind among records would break the reader.
 _ONE_KIND = ("csv", "parquet", "arrow")
+#: Rows that sum others up, and have no place among them in CSV.
+_SUMS = frozenset(("summary", "usage-summary", "sequence-summary", "replica-comparison"))
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 
@@ -47,27 +51,41 @@ def form_of(writing: Writing) -> str:
     return form
 
 
+def _is_header(item: Item) -> bool:
+    """Among records a header stands for a batch that cannot be read; a finding says the same."""
+    return isinstance(item, BatchChunk)
+
+
+def _is_sum(item: Item) -> bool:
+    return isinstance(item, Row) and item.row in _SUMS
+
+
 class Results:
     """Takes what a command yields, and turns it into output and an exit status."""
 
+    @wrong_usage()
     def __init__(
         self,
-        form: str,
         writing: Writing,
         *,
         inputs: Iterable[str],
+        form: str | None = None,
+        report: Report | None = None,
+        tally: Tally | None = None,
         records: bool = False,
         headers: bool = True,
         elsewhere: bool = False,
     ) -> None:
         """`records`: those are the rows, `headers` of batches that cannot be read among them.
 
-        `elsewhere`: workers write them to files of their own.
+        `elsewhere`: workers write them to files of their own. A `tally` of a plan is shown beside a
+        table as well, which comes late.
         """
-        output, quiet = writing.output, writing.quiet
+        form = form or form_of(writing)
+        self._report = report or Report()
+        output, quiet = writing.output, writing.quiet and not self._report.has_summary
         self._records = records
-        self._fail_on = writing.fail_on
-        self._quiet = quiet
+        self._writing = writing
         self._file: OutputFile | None = None
         if output is not None and not quiet:
             from kdump.output.target import OutputFile, refuse_input_as_output
@@ -82,32 +100,41 @@ class Results:
         self._to_person = (
             self._file is None and not quiet and not elsewhere and is_terminal(sys.stdout)
         )
-        self._person_reads_errors = is_terminal(sys.stderr)
-        self.tally = Tally()
+        person_reads_errors = is_terminal(sys.stderr)
+        self._sums_up = person_reads_errors and not (writing.quiet or self._report.has_summary)
+        self.tally = tally or Tally()
+        progress = self.tally.progress
         self._bar: Bar | None = None
-        if self._person_reads_errors and not self._to_person:
+        if person_reads_errors and (progress is not None or not self._to_person):
             self._bar = Bar(sys.stderr, self.tally, inputs)
+        if progress is not None:
+            progress.tick = self._tick
         self.messages = Messages(
             sys.stderr,
-            as_json=writing.form == "jsonl" or not self._person_reads_errors,
+            as_json=writing.form == "jsonl" or not person_reads_errors,
             colour=wants_colour(sys.stderr),
             before=self._settle,
         )
-        mode = BYTES_MODES.index(writing.bytes_mode)
-        self._wide = writing.wide
-        self._csv_safe = writing.csv_safe
+        self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
-            self._sink = NullSink() if quiet or elsewhere else self._make_sink(form, mode)
+            self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
             if records and (form in _ONE_KIND or not headers):
-                self._sink = WithoutHeaders(self._sink)
+                self._sink = Without(self._sink, _is_header)
+            elif form == "csv":
+                self._sink = Without(self._sink, _is_sum)
         except KdumpError:
             if self._file is not None:
                 self._file.drop()
             raise
 
-    def _make_sink(self, form: str, mode: int) -> Sink:
+    def _make_sink(self, form: str) -> Sink:
         """Import and make the sink of a form; each is paid for only where it is used."""
-        write = self._stream.write
+        write, mode = self._stream.write, BYTES_MODES.index(self._writing.bytes_mode)
+        if self._to_person and self._bar is not None:
+            write = self._write_beside_bar
+        page = Page.on(sys.stdout, write) if self._to_person else Page(write)
+        if (own := self._report.sink(form, page)) is not None:
+            return own
         if form == "jsonl":
             from kdump.output.jsonl import JsonLines
 
@@ -115,7 +142,7 @@ class Results:
         if form == "csv":
             from kdump.output.delimited import Delimited
 
-            return Delimited(write, mode, terminal=self._to_person, safe=self._csv_safe)
+            return Delimited(write, mode, terminal=self._to_person, safe=self._writing.csv_safe)
         if form in _BINARY_FORMS:
             from kdump.output.arrow import arrow_sink
 
@@ -133,36 +160,10 @@ class Results:
             return KafkaText(write, self.messages.line, terminal=self._to_person)
         from kdump.output.table import Table
 
-        return Table(write, sys.stdout, mode, headers_among_records=self._records, wide=self._wide)
+        wide = self._writing.wide
+        return Table(write, sys.stdout, mode, headers_among_records=self._records, wide=wide)
 
-    def follow(self, progress: Progress) -> None:
-        """Show how far several workers have come, while none of them hands anything over."""
-
-        def tick() -> None:
-            self.tally.follow(progress)
-            self._tick()
-
-        progress.tick = tick
-
-    def follow_lookups(self, progress: Progress) -> None:
-        """Show how many partitions were asked for; also beside a table, until it begins."""
-        self.tally = LookupTally(progress)
-        self._bar = Bar(sys.stderr, self.tally, ()) if self._person_reads_errors else None
-        self.follow(progress)
-
-    def follow_plan(self, progress: Progress, word: str) -> None:
-        """Show how far several workers have come; also beside a table, which comes last."""
-        self.tally = PlannedTally(progress, word)
-        self._bar = Bar(sys.stderr, self.tally, ()) if self._person_reads_errors else None
-        progress.tick = self._tick
-
-    def rows_begin(self) -> None:
-        """Take the bar away for good where rows go to the same terminal."""
-        if self._to_person and self._bar is not None:
-            self._bar.clear()
-            self._bar = None
-
-    def take(self, items: Iterable[Item | Written | Finding | KdumpError]) -> int:
+    def take(self, items: Iterable[Result]) -> int:
         """Move all items to where they belong and return the exit status."""
         prepare_for_bulk()
         kept = False
@@ -174,28 +175,36 @@ class Results:
                 self._bar.clear()
             if self._file is not None and not kept:
                 self._file.drop()
-        if self._person_reads_errors and not self._quiet:
+        if self._sums_up:
             self.messages.summary(self.tally)
-        found = status.fails(self.messages.worst, self._fail_on)
-        return status.first_of(*self.messages.statuses, status.FINDINGS if found else status.DONE)
+        return self._report.status(status.reached(self.messages, self._writing.fail_on))
 
-    def _pour(self, items: Iterable[Item | Written | Finding | KdumpError]) -> bool:
+    def _pour(self, items: Iterable[Result]) -> bool:
         """Move the items; say whether an output file is worth keeping."""
+        kept = False
         try:
-            pour(items, self._sink, self.messages, self.tally, self._tick)
+            pour(items, self._sink, self.messages, self.tally, self._tick, self._report)
             if self._file is not None:
                 self._file.keep()
             else:
                 self._stream.flush()
+            kept = True
         except KeyboardInterrupt:
-            if self._to_person:  # rows held back for looks were found all the same
-                self._sink.settle()
+            if self._to_person or self._report.has_findings:
+                self._sink.stop()  # rows held back were found all the same
                 self._stream.flush()
             raise
         except KdumpError as error:
             self.messages.error(error)
-            return False
-        return True
+        finally:
+            self._report.end(kept=kept)
+        return kept
+
+    def _write_beside_bar(self, data: bytes | bytearray | memoryview) -> None:
+        """Write to the terminal that has the bar, which makes room first."""
+        assert self._bar is not None
+        self._bar.clear()
+        self._stream.write(data)
 
     def _tick(self) -> None:
         if self._to_person:
@@ -204,6 +213,7 @@ class Results:
             self._stream.tick()
         if self._bar is not None:
             self._bar.tick()
+        self._report.tick()
 
     def _settle(self) -> None:
         """Make room on standard error: results first, and no bar in the way."""

@@ -13,7 +13,7 @@ import click
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator
 
 
 class Engine(NamedTuple):
@@ -31,6 +31,20 @@ class Engine(NamedTuple):
         """Say whether the work leaves this process and its children."""
         return self.name == "spark"
 
+    @classmethod
+    def taken(cls, asked: dict[str, Any]) -> Engine:
+        """Take the engine's options out of all; not all commands have them all."""
+        others = (asked.pop(name, None) for name in cls._fields[1:])
+        return cls(asked.pop("engine"), *others)
+
+    def check(self) -> None:
+        """Refuse options that have no meaning in process, or exclude each other."""
+        given = (self.master, self.remote, self.archive)
+        if not self.is_spark and any(value is not None for value in given):
+            raise UsageError("--master, --remote and --archive go with --engine spark")
+        if self.master is not None and self.remote is not None:
+            raise UsageError("--master and --remote exclude each other")
+
 
 class Writing(NamedTuple):
     """Where results go, in which form, how much of them, and what counts as failure."""
@@ -46,6 +60,12 @@ class Writing(NamedTuple):
     wide: bool = False
     csv_safe: bool = False
 
+    @classmethod
+    def taken(cls, asked: dict[str, Any], forms: tuple[str, ...]) -> Writing:
+        """Take the options of output out of all; not all commands have them all."""
+        given = {name: asked.pop(name) for name in cls._fields if name in asked}
+        return cls(**{"bytes_mode": "auto"} | given, forms=forms)
+
 
 @contextmanager
 def wrong_usage() -> Iterator[None]:
@@ -60,20 +80,11 @@ def wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from None
 
 
-def need_paths(paths: Sequence[str], asked: Mapping[str, Any], writing: Writing) -> None:
-    """Refuse to start without a path; a broker's settings name some as well."""
-    if not paths and asked["server_properties"] is None:
-        raise UsageError("give a path, or --server-properties FILE")
-    tell_directories(paths, writing)
-
-
-def tell_directories(paths: Sequence[str], writing: Writing) -> None:
+def tell_directories(paths: Iterable[str]) -> None:
     """Say which data directories are read in the place of a folder above them."""
     from kdump.output.escape import visible
     from kdump.storage.data_directories import data_directories_below
 
-    if writing.quiet:
-        return
     for path in paths:
         if below := data_directories_below(path):
             told = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kdump.findings.finding import Severity
+
+if TYPE_CHECKING:
+    from kdump.output.messages import Messages
 
 DONE, NOT_DONE, USAGE, FINDINGS, NONE, REFUSED = 0, 1, 2, 3, 4, 5
 
@@ -22,3 +27,9 @@ def fails(worst: Severity | None, fail_on: str) -> bool:
 def first_of(*statuses: int) -> int:
     """Return the status that stands when all of these apply."""
     return next(status for status in _PRECEDENCE if status in (*statuses, DONE))
+
+
+def reached(messages: Messages, fail_on: str) -> int:
+    """Return the status of what was reported so far."""
+    found = fails(messages.worst, fail_on)
+    return first_of(*messages.statuses, FINDINGS if found else DONE)

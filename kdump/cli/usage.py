@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, Read, spark_path_options, usage_output_options
+from kdump.cli.options import FROM_0, Read, shared_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kdump.cli.results import Results
     from kdump.cli.run_context import Engine, Writing
-    from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
 
 _ADDED = under("What is added up")
 _WORDS = ("topic", "partition", "producer", "codec", "key")
@@ -34,27 +28,21 @@ def read_grouping(text: str) -> tuple[str, ...]:
     return tuple(word for word in _WORDS if word in given)
 
 
-@click.command(
-    cls=Command, short_help="Bytes and records by topic, partition, producer, codec or key."
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH)
+@click.command(cls=Command)
 @_ADDED(
     "--by",
     type=Read("words", read_grouping),
     default="topic",
-    show_default=True,
     metavar="WORD[,WORD]",
     help="What to add up by: topic, partition, producer, codec, key.",
 )
 @_ADDED(
     "--top",
-    type=click.IntRange(min=0),
-    metavar="N",
+    type=FROM_0,
     help="Show the N largest; 0: all. Default: 20 by key or producer, else all.",
 )
-@_ADDED("--deep", is_flag=True, help="Open wrappers of magic 0 and 1 to count what is inside.")
-@spark_path_options
-@usage_output_options
+@_ADDED("--deep", help="Open wrappers of magic 0 and 1 to count what is inside.")
+@shared_options(has_bytes=True)
 def usage(
     paths: tuple[str, ...],
     *,
@@ -82,37 +70,18 @@ def usage(
         kdump usage --by topic,producer --top 10 /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
-    from kdump.cli.engines import check_engine_options, split_driver
-    from kdump.cli.results import Results, form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
+    from kdump.cli.engines import split_driver
+    from kdump.cli.results import Results
     from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
     from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
 
-    with wrong_usage():
-        need_paths(paths, asked, writing)
-        check_engine_options(engine)
-        if top is None:
-            top = _TOP if {"key", "producer"} & {*by} else 0
-        options = UsageOptions(by=by, top=top, **asked)
-        form = form_of(writing)
-        results = Results(form, writing, inputs=paths)
+    if top is None:
+        top = _TOP if {"key", "producer"} & {*by} else 0
+    options = UsageOptions(by=by, top=top, **asked)
     progress = Progress()
-    results.follow_plan(progress, "piece")
+    results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
     with split_driver(engine, in_process, 1) as driver:
         items = count(paths, options, driver=driver, progress=progress)
-        raise SystemExit(results.take(_shown(items, form, results)))
-
-
-def _shown(
-    items: Iterable[Row | Finding | KdumpError], form: str, results: Results
-) -> Iterator[Row | Finding | KdumpError]:
-    """Leave the summary out where all rows have to be alike."""
-    from kdump.findings.rows import Row
-
-    for item in items:
-        if isinstance(item, Row):
-            results.rows_begin()
-            if form == "csv" and item.row == "usage-summary":
-                continue
-        yield item
+        raise SystemExit(results.take(items))

@@ -8,15 +8,14 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
-    BROKER_VERSION,
     DURATION,
     FILE_PATH,
+    FROM_1,
     RATE,
     SLICE,
     Read,
-    spark_path_options,
-    tell_newer,
-    told_output_options,
+    shared_options,
+    version_option,
 )
 from kdump.cli.process import tell
 from kdump.errors import KdumpError, UsageError
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from click.core import Context
 
     from kdump.cli.run_context import Engine, Writing
-    from kdump.engine.verify.options import VerifyOptions
 
 _CHECKED = under("What is checked")
 _AMOUNT = under("How much at a time")
@@ -81,76 +79,60 @@ def _end_as_plugin(why: str) -> None:
     raise SystemExit(_UNKNOWN)
 
 
-@click.command(
-    cls=PluginCommand,
-    short_help="Check logs, indexes and checkpoints, and say what is wrong and what it means.",
-)
-@click.argument("paths", nargs=-1, type=FILE_PATH)
-@_CHECKED("--deep", is_flag=True, help="Decompress and check every record as well.")
-@_CHECKED(
-    "--quick", is_flag=True, help="Names, sizes, indexes and tails only; no log is read through."
-)
-@_OUTPUT("--notes", is_flag=True, help="In the table, list every note; else they are counted.")
-@_CHECKED(
-    "--predict", is_flag=True, help="Also say what the next start would do to each partition."
-)
-@_CHECKED(
-    "--broker-version",
-    type=BROKER_VERSION,
-    callback=tell_newer,
-    metavar="X.Y[.Z]",
-    help="The version asked what it serves behind damage and, with --predict, what its start "
+@click.command(cls=PluginCommand)
+@_CHECKED("--deep", help="Decompress and check every record as well.")
+@_CHECKED("--quick", help="Names, sizes, indexes and tails only; no log is read through.")
+@_OUTPUT("--notes", help="In the table, list every note; else they are counted.")
+@_CHECKED("--predict", help="Also say what the next start would do to each partition.")
+@version_option(
+    _CHECKED,
+    "The version asked what it serves behind damage and, with --predict, what its start "
     "does. Default: the newest.",
+    None,
 )
 @_CHECKED(
     "--recovery-rate",
     type=RATE,
-    metavar="RATE",
     help="With --predict: what a recovery thread reads in a second, for the estimate of time. "
     "Default: 100MiB.",
 )
 @_CHECKED(
     "--recovery-threads",
-    type=click.IntRange(min=1),
-    metavar="N",
+    type=FROM_1,
     help="With --predict: recovery threads of a data directory. Default: "
     "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
 @_AMOUNT(
     "--state",
-    metavar="FILE",
     type=FILE_PATH,
     help="Remember in FILE what was verified, and leave out sealed segments that did not change; "
     "their findings are reported again.",
 )
 @_AMOUNT(
     "--recheck-after",
+    "recheck_s",
     type=DURATION,
-    metavar="TIME",
     help="With --state: verify again what was verified so long ago, as in 30d. Default: never.",
 )
 @_AMOUNT(
     "--subset",
     type=SLICE,
-    metavar="N/T",
     help="Only slice N of T. A segment is always in the same one; 1/T to T/T cover everything.",
 )
 @_AMOUNT(
     "--max-duration",
+    "max_duration_s",
     type=DURATION,
-    metavar="TIME",
     help="Begin no segment after this time, as in 2h; the summary says what is left.",
 )
-@_AMOUNT("--bwlimit", type=RATE, metavar="RATE", help="Read so many bytes a second, as 50MiB.")
+@_AMOUNT("--bwlimit", "bytes_per_second", type=RATE, help="Read so many bytes a second, as 50MiB.")
 @_MONITORING(
     "--textfile",
-    metavar="FILE",
     type=FILE_PATH,
     help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
 )
 @_MONITORING(
     "--nagios",
-    is_flag=True,
     help="Print a plug-in's line, behind it the worst ten findings, and exit with 0 no finding "
     "above note, 1 rebuild, 2 damage, 3 not done; --fail-on says what alarms.",
 )
@@ -161,11 +143,14 @@ def _end_as_plugin(why: str) -> None:
     metavar="WORD[,WORD]",
     help="Also sum up by broker (one of its data directories), topic, or both.",
 )
-@spark_path_options
-@told_output_options
+@shared_options(is_wide=False)
 def verify(
     paths: tuple[str, ...],
     *,
+    notes: bool,
+    nagios: bool,
+    state: str | None,
+    textfile: str | None,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -191,48 +176,47 @@ def verify(
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
-    from kdump.cli.engines import check_engine_options, item_driver
-    from kdump.cli.results import form_of
-    from kdump.cli.run_context import need_paths, wrong_usage
-    from kdump.cli.verify_results import VerifyResults, read_state
+    from kdump.cli.engines import item_driver
+    from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
+    from kdump.cli.verify_report import VerifyReport, read_state
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.run import verify as verify_items
     from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
     from kdump.output.target import refuse_input_as_output
     from kdump.output.writable import need_writable
 
     progress = Progress()
     with wrong_usage():
-        need_paths(paths, asked, writing)
-        _refuse_contradictions(asked, engine, writing)
-        check_engine_options(engine)
-        for name in ("state", "textfile"):
-            if asked[name] is not None:
-                refuse_input_as_output(asked[name], paths, f"--{name}")
-                need_writable(asked[name], f"--{name}")
-        state = None
-        if asked["state"] is not None:
-            state = asked["state"], read_state(asked["state"], tell)
-        if asked["nagios"] and not _is_given("fail_on"):
+        _refuse_contradictions(asked, engine, writing, has_state=state is not None, nagios=nagios)
+        for option, path in (("--state", state), ("--textfile", textfile)):
+            if path is not None:
+                refuse_input_as_output(path, paths, option)
+                need_writable(path, option)
+        seen = None if state is None else read_state(state, tell)
+        if nagios and not _is_given("fail_on"):
             writing = writing._replace(fail_on="rebuild")
-        results = VerifyResults(
-            "jsonl" if asked["nagios"] else form_of(writing),
+        report = VerifyReport(
             progress,
+            fail_on=writing.fail_on,
+            all_notes=notes,
+            nagios=nagios,
+            textfile=textfile,
+            state=None if state is None or seen is None else (state, seen),
+        )
+        results = Results(
             writing,
             inputs=paths,
-            all_notes=asked["notes"],
-            nagios=asked["nagios"],
-            textfile=asked["textfile"],
-            state=state,
+            form="jsonl" if nagios else None,
+            report=report,
+            tally=PlannedTally(progress),
         )
-    options = _options(asked, engine.jobs or 1)
+    del asked["retired"]  # everything is looked at
+    limit = asked.pop("decompress_limit")
+    options = VerifyOptions(limit=limit, jobs=engine.jobs or 1, **asked)
     with item_driver(engine) as driver:
-        found = verify_items(
-            paths,
-            options,
-            progress=progress,
-            state=state[1] if state else None,
-            **driver,
-        )
+        found = verify_items(paths, options, progress=progress, state=seen, **driver)
         raise SystemExit(results.take(found))
 
 
@@ -242,39 +226,19 @@ def _is_given(name: str) -> bool:
     return source not in (None, click.core.ParameterSource.DEFAULT)
 
 
-def _refuse_contradictions(asked: dict[str, Any], engine: Engine, writing: Writing) -> None:
-    for one, other in (("deep", "quick"), ("state", "quick")):
-        if asked[one] and asked[other]:
-            raise UsageError(f"--{one} and --{other} exclude each other")
-    if asked["nagios"] and (writing.form is not None or writing.output is not None):
+def _refuse_contradictions(
+    asked: dict[str, Any], engine: Engine, writing: Writing, *, has_state: bool, nagios: bool
+) -> None:
+    for one, given in (("deep", asked["deep"]), ("state", has_state)):
+        if given and asked["quick"]:
+            raise UsageError(f"--{one} and --quick exclude each other")
+    if nagios and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
     for name in ("recovery_rate", "recovery_threads"):
         if asked[name] is not None and not asked["predict"]:
             raise UsageError(f"--{name.replace('_', '-')} needs --predict")
-    if engine.is_spark and (asked["max_duration"] is not None or asked["bwlimit"] is not None):
+    paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
+    if engine.is_spark and paced:
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")
-    if asked["recheck_after"] is not None and asked["state"] is None:
+    if asked["recheck_s"] is not None and not has_state:
         raise UsageError("--recheck-after needs --state")
-
-
-def _options(asked: dict[str, Any], jobs: int) -> VerifyOptions:
-    from kdump.engine.verify.options import VerifyOptions
-
-    return VerifyOptions(
-        topic=asked["topic"],
-        partition=asked["partition"],
-        server_properties=asked["server_properties"],
-        deep=asked["deep"],
-        quick=asked["quick"],
-        limit=asked["decompress_limit"],
-        jobs=jobs,
-        bytes_per_second=asked["bwlimit"],
-        max_duration_s=asked["max_duration"],
-        subset=asked["subset"],
-        recheck_s=asked["recheck_after"],
-        predict=asked["predict"],
-        broker_version=asked["broker_version"],
-        recovery_rate=asked["recovery_rate"],
-        recovery_threads=asked["recovery_threads"],
-        summary_by=asked["summary_by"],
-    )

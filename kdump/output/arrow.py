@@ -10,6 +10,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, Rec
 from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def arrow_sink(form: str, file: BinaryIO, path: str) -> ArrowSink:
     return ArrowSink(form, file, path)
 
 
-class ArrowSink:
+class ArrowSink(Sink):
     """Writes rows of one kind. The first row decides the kind; a file has one schema.
 
     Columns `left_out` are known from elsewhere, as from the name of a part's directory.
@@ -87,9 +88,6 @@ class ArrowSink:
         elif isinstance(item, Row):
             types = self._types if item.row == self._kind else entry_types(item)
             self._row(item.row, types, item.fields)
-
-    def settle(self) -> None:
-        """Nothing is held back for looks."""
 
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""

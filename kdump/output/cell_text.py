@@ -1,8 +1,9 @@
-"""Measure, cut and pad text to the width of a column on a terminal."""
+"""Measure, cut, pad and wrap text to the width of a column on a terminal."""
 
 from __future__ import annotations
 
 from functools import cache
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,3 +63,9 @@ def fitted(text: str, width: int, *, right: bool = False, last: bool = False) ->
         return text if last else text.ljust(width)
     text = cut(text, width)
     return text if last and not right else pad(text, width, right=right)
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Break text into lines; codes, options and paths stay whole, to be found and copied."""
+    lines = TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap(text)
+    return lines or [""]

@@ -6,18 +6,27 @@ may be wider than its column; the column then grows, and only a column that may 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kdump.output.amounts import number_cell
 from kdump.output.cell_text import width_of
+from kdump.output.escape import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    Cell = Callable[[dict[str, Any]], str]
 
 _LONG_NAME = 10
 
 
+def _nothing(fields: dict[str, Any]) -> str:
+    """Write no cell: those of an endless stream are written a row at a time."""
+    return ""
+
+
 class Column(NamedTuple):
-    """One column of a table.
+    """One column of a table; `cell` writes what of a row's members stands in it.
 
     `least` is the width below which a column that may be cut (`cuts`) is of no use; what `folds`
     goes on below instead, in the tables that rich draws. When there is still no room, columns with
@@ -25,6 +34,7 @@ class Column(NamedTuple):
     """
 
     name: str
+    cell: Cell = _nothing
     right: bool = False
     cuts: bool = False
     folds: bool = False
@@ -38,6 +48,32 @@ class Column(NamedTuple):
             return "", self.name.replace("_", " ")
         splits = [(" ".join(words[:at]), " ".join(words[at:])) for at in range(1, len(words))]
         return min(splits, key=lambda lines: max(map(len, lines)))
+
+
+def number(name: str, member: str | None = None, *, absent: str = "-", rank: int = 0) -> Column:
+    """Make the column of a number, which may be null."""
+    member = member or name
+    return amount(name, lambda fields: number_cell(fields[member], absent), rank)
+
+
+def amount(name: str, cell: Cell, rank: int = 0) -> Column:
+    """Make a column whose cells end where those above and below do."""
+    return Column(name, cell, right=True, rank=rank)
+
+
+def folded(name: str, text: Cell, least: int, rank: int = 0) -> Column:
+    """Make the column of a text of any length, which goes on below."""
+    cell = _made_visible(text)
+    return Column(name, cell, cuts=True, folds=True, least=least, rank=rank)
+
+
+def _made_visible(text: Cell) -> Cell:
+    return lambda fields: visible(text(fields))
+
+
+def cells_of(columns: Sequence[Column], fields: dict[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a row."""
+    return tuple(column.cell(fields) for column in columns)
 
 
 class Layout(NamedTuple):

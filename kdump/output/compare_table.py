@@ -10,37 +10,48 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, shell_text, verify_command
 from kdump.findings.rows import Row
-from kdump.output.column_widths import Column
+from kdump.output.amounts import counted, seconds_text, size_text
+from kdump.output.cell_text import wrap
+from kdump.output.column_widths import Column, amount, cells_of, folded, number
 from kdump.output.escape import visible
-from kdump.output.grid import grid_lines
-from kdump.output.messages import SGR
-from kdump.output.progress import counted, size_text
-from kdump.output.values import number_cell
-from kdump.output.verify_text import seconds_text, wrap
+from kdump.output.grid import table_lines
+from kdump.output.row_tables import name_of
+from kdump.output.text_report import TextReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from kdump.output.items import Item
+    from kdump.output.text_report import Page
 
-_WIDEST = 100
 _INDENT = " " * 4
 _VERDICT_WIDTH = 21
+
+
+def partition_name(fields: dict[str, Any]) -> str:
+    """Name the partition of a row."""
+    return str(fields["replicas"][0]["path"]) if fields["topic"] is None else name_of(fields)
+
+
+def _most_records(fields: dict[str, Any]) -> str:
+    return f"{max(replica['records_count'] for replica in fields['replicas']):,}"
+
+
 _EQUAL = (
-    Column("verdict"),
-    Column("partition", cuts=True, folds=True, least=24),
-    Column("records", right=True),
-    Column("replicas", right=True),
+    Column("verdict", lambda fields: fields["verdict"]),
+    folded("partition", partition_name, 24),
+    amount("records", _most_records),
+    amount("replicas", lambda fields: str(len(fields["replicas"]))),
 )
 _REPLICAS = (
-    Column("path", cuts=True, folds=True, least=24),
-    Column("broker", right=True),
-    Column("log start", right=True),
-    Column("log end", right=True),
-    Column("records", right=True),
-    Column("epoch", right=True),
-    Column("high_watermark", right=True, rank=1),
-    Column("sound"),
+    folded("path", lambda replica: replica["path"], 24),
+    amount("broker", lambda replica: visible(replica["node_id"] or "")),
+    number("log start", "log_start"),
+    number("log end", "log_end"),
+    number("records", "records_count"),
+    number("epoch", "last_epoch"),
+    number("high_watermark", absent="", rank=1),
+    Column("sound", lambda replica: "yes" if replica["sound"] else "no"),
 )
 #: Equal partitions of one table; more go on in another.
 _PAGE = 1000
@@ -50,18 +61,13 @@ _SAID = ("behind", "start-differs")
 _NAMED = 5
 
 
-class CompareTable:
+class CompareTable(TextReport):
     """Takes differences and comparisons, and writes each partition when it is whole."""
 
-    def __init__(
-        self, write: Callable[[bytes], object], *, width: int, colour: bool, quiet: bool
-    ) -> None:
-        self._write = write
-        self._width = min(width, _WIDEST)
-        self._colour = colour
-        self._quiet = quiet
+    def __init__(self, page: Page, *, quiet: bool) -> None:
+        super().__init__(page, quiet=quiet)
         self._differences: list[dict[str, Any]] = []
-        self._equal: list[tuple[str, ...]] = []
+        self._equal: list[dict[str, Any]] = []
 
     def write(self, item: Item) -> None:
         """Take one row."""
@@ -80,41 +86,32 @@ class CompareTable:
         equal, self._equal = self._equal, []
         if equal:
             marks = {"equal": "green"}
-            for line in grid_lines(_EQUAL, equal, self._width, colour=self._colour, marks=marks):
-                self._line(line)
-            self._line("")
+            self._lines(table_lines(_EQUAL, equal, self._width, colour=self._colour, marks=marks))
+            self._line()
 
     def finish(self) -> None:
         """Write what was held back where no summary came."""
         self.settle()
 
     def _comparison(self, fields: dict[str, Any]) -> None:
-        verdict, severity = fields["verdict"], fields["severity"]
-        name = visible(partition_name(fields))
+        verdict = fields["verdict"]
         if verdict == "equal" and not self._differences:
-            many = max(replica["records_count"] for replica in fields["replicas"])
-            self._equal.append((verdict, name, f"{many:,}", str(len(fields["replicas"]))))
+            self._equal.append(fields)
             if len(self._equal) >= _PAGE:
                 self.settle()
             return
         self.settle()
-        word = f"{verdict:{_VERDICT_WIDTH}}"
-        if self._colour:
-            word = f"\x1b[{SGR[severity] if severity else '32'}m{word}\x1b[0m"
-        self._line(f"{word} {name}")
-        for line in wrap(visible(fields["explanation"]), self._width - len(_INDENT)):
-            self._line(_INDENT + line)
-        for line in replica_lines(fields["replicas"], self._width - len(_INDENT)):
-            self._line(_INDENT + line)
+        word = self._word(f"{verdict:{_VERDICT_WIDTH}}", fields["severity"])
+        self._line(f"{word} {visible(partition_name(fields))}")
+        self._wrapped(visible(fields["explanation"]), _INDENT)
+        self._lines(replica_lines(fields["replicas"], self._width - len(_INDENT)), _INDENT)
         for difference in self._differences:
-            if difference["kind"] in _SAID:
-                continue
-            for line in self._difference(difference):
-                self._line(_INDENT + line)
+            if difference["kind"] not in _SAID:
+                self._lines(self._difference(difference), _INDENT)
         left = sum(fields["differences"].values()) - len(self._differences)
         if left > 0:
             self._line(f"{_INDENT}{counted(left, 'more difference')}; --limit shows more")
-        self._line("")
+        self._line()
 
     def _difference(self, fields: dict[str, Any]) -> Iterator[str]:
         text = f"{fields['kind']} at {span_text(fields)}"
@@ -128,10 +125,9 @@ class CompareTable:
         if fields["severity"] == "note":
             return
         for side in ("left", "right"):
-            for number, line in enumerate(
-                wrap(visible(side_text(fields[side])), self._width - 2 * len(_INDENT) - 2)
-            ):
-                yield _INDENT + ("  " if number else "") + line
+            text = visible(side_text(fields[side]))
+            for at, line in enumerate(wrap(text, self._width - 2 * len(_INDENT) - 2)):
+                yield _INDENT + ("  " if at else "") + line
         for command in commands(fields):
             yield f"{_INDENT}→ {command}"
 
@@ -159,37 +155,14 @@ class CompareTable:
         count = fields["found_once_count"]
         names = ", ".join(fields["found_once"][:_NAMED])
         more = f" and {count - _NAMED:,} more" if count > _NAMED else ""
-        text = f"Under one path only, and not compared: {names}{more}."
-        for line in wrap(visible(text), self._width):
-            self._line(line)
-
-    def _line(self, text: str) -> None:
-        self._write(text.rstrip().encode("utf-8", "backslashreplace") + b"\n")
-
-
-def partition_name(fields: dict[str, Any]) -> str:
-    """Name the partition of a row."""
-    if fields["topic"] is None:
-        return str(fields["replicas"][0]["path"])
-    return f"{fields['topic']}-{fields['partition']}"
+        self._wrapped(visible(f"Under one path only, and not compared: {names}{more}."))
 
 
 def replica_lines(replicas: list[dict[str, Any]], width: int) -> Iterator[str]:
     """Draw the replicas as a table; a column of which nothing is known is left out."""
-    rows = [
-        (
-            visible(replica["path"]),
-            visible(replica["node_id"] or ""),
-            *(number_cell(replica[name]) for name in ("log_start", "log_end", "records_count")),
-            number_cell(replica["last_epoch"]),
-            number_cell(replica["high_watermark"], ""),
-            "yes" if replica["sound"] else "no",
-        )
-        for replica in replicas
-    ]
-    kept = [at for at in range(len(_REPLICAS)) if any(row[at] for row in rows)]
-    cells = [[row[at] for at in kept] for row in rows]
-    return grid_lines([_REPLICAS[at] for at in kept], cells, width)
+    known = map(any, zip(*(cells_of(_REPLICAS, replica) for replica in replicas), strict=True))
+    columns = [column for column, is_known in zip(_REPLICAS, known, strict=True) if is_known]
+    return table_lines(columns, replicas, width)
 
 
 def span_text(fields: dict[str, Any]) -> str:
@@ -220,9 +193,7 @@ def side_text(side: dict[str, Any]) -> str:
 
 
 def commands(fields: dict[str, Any]) -> Iterator[str]:
-    """Give the commands to type next: they show the first record of both sides, where there is
-    one.
-    """
+    """Give the commands to type next, which show the first record that a side has."""
     offset = fields["offset"]
     for side in (fields["left"], fields["right"]):
         if side["present"] and fields["last_offset"] is not None:

@@ -13,6 +13,7 @@ from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, Rec
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
+from kdump.output.sink import Sink
 from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _SHARED = slice(_at("timestamp_type"), _at("sequence"))
 _OWN = slice(_at("sequence"), _at("headers"))
 
 
-class Delimited:
+class Delimited(Sink):
     """Writes every item as CSV lines to `write`.
 
     Rows of another kind get a header line of their own: the first column, `row`, tells them apart.
@@ -62,12 +63,6 @@ class Delimited:
             self._line("batch", item._fields, item)
         elif isinstance(item, Row):
             self._line(item.row, tuple(item.fields), item.fields.values())
-
-    def settle(self) -> None:
-        """Nothing is held back."""
-
-    def finish(self) -> None:
-        """Nothing is held back."""
 
     def _chunk(self, chunk: RecordChunk) -> None:
         """Write a chunk's records; what they share with their batch is written out once."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from kdump.output.amounts import number_text, time_text
 from kdump.output.cell_text import pad, width_of
 from kdump.output.escape import visible
-from kdump.output.table_columns import partition_text
-from kdump.output.times import time_text
+from kdump.output.row_tables import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,20 +25,20 @@ _PASSED_SHOWN = 2
 def answer_line(row: Row) -> str:
     """Write the answer on one line."""
     fields = row.fields
-    parts = [partition_text(row)]
+    parts = [name_of(row.fields)]
     offset = fields["offset"]
-    parts.append("none" if offset is None else f"offset {_number(offset)}")
+    parts.append("none" if offset is None else f"offset {number_text(offset)}")
     if isinstance(time_ms := fields["timestamp_ms"], int):
         parts.append(time_text(time_ms))
     if fields["segment"] is not None:
         parts.append(f"segment {fields['segment']}")
     if fields["position"] is not None:
-        parts.append(f"position {_number(fields['position'])}")
+        parts.append(f"position {number_text(fields['position'])}")
     if fields.get("leader_epoch") is not None:
         parts.append(f"leader epoch {fields['leader_epoch']}")
     offsets = fields.get("offsets")
     if isinstance(offsets, list) and len(offsets) > 1:
-        parts.append("offsets " + " ".join(map(_number, offsets)))
+        parts.append("offsets " + " ".join(map(number_text, offsets)))
     return visible("   ".join(parts))
 
 
@@ -45,7 +46,7 @@ def _scan_words(row: Row) -> str:
     scanned = row.fields["scan_offset"]
     if scanned == row.fields["offset"]:
         return "a scan of the log finds the same"
-    found = "none" if scanned is None else f"offset {_number(scanned)}"
+    found = "none" if scanned is None else f"offset {number_text(scanned)}"
     return f"a scan of the log finds {found} instead"
 
 
@@ -75,25 +76,14 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
 
 def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
     """Leave out most of a long run of segments that only say that they come too early."""
-    run: Steps = []
-    for step in steps:
-        if step["step"] == "segment":
-            run.append(step)
-            continue
-        yield from _run(run)
-        run = []
-        yield step
-    yield from _run(run)
-
-
-def _run(run: Steps) -> Iterator[dict[str, object]]:
-    left_out = len(run) - _PASSED_SHOWN
-    if left_out <= 1:
+    for name, same in groupby(steps, lambda step: step["step"]):
+        run = list(same)
+        left_out = len(run) - _PASSED_SHOWN
+        if name == "segment" and left_out > 1:
+            words = f"{left_out:,} older segments: passed over likewise"
+            yield {"step": "segment", "file": "", "text": words}
+            del run[:left_out]
         yield from run
-        return
-    words = f"{left_out:,} older segments: passed over likewise"
-    yield {"step": "segment", "file": "", "text": words}
-    yield from run[left_out:]
 
 
 def _told(step: dict[str, object]) -> str:
@@ -107,7 +97,3 @@ def _told(step: dict[str, object]) -> str:
                 text = text.replace(str(value), time_text(value), 1)
     file = os.path.basename(str(step["file"]))
     return f"{file}: {text}" if file else text
-
-
-def _number(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,15 +1,15 @@
 """Tables of bounded length, drawn by rich.
 
-`layout.fit` says which columns have room and how wide each is, which rich has no rule for: rich
-would narrow numbers. Cells are `rich.text.Text`, never markup, and already `visible`.
+`column_widths.fit` says which columns have room and how wide each is, which rich has no rule for:
+rich would narrow numbers. Cells are `rich.text.Text`, never markup, and already `visible`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from kdump.output.column_widths import fit
-from kdump.output.verify_text import wrap
+from kdump.output.cell_text import wrap
+from kdump.output.column_widths import cells_of, fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}
 
 
-def grid_lines(
+def table_lines(
     columns: Sequence[Column],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[dict[str, Any]],
     width: int,
     *,
     colour: bool = False,
@@ -37,8 +37,9 @@ def grid_lines(
 
     system: Literal["standard"] | None = "standard" if colour else None
     console = Console(file=StringIO(), width=width, color_system=system)
-    layout = fit(columns, rows, width)
-    yield from grid(console, columns, rows, layout, marks)
+    cells = [cells_of(columns, row) for row in rows]
+    layout = fit(columns, cells, width)
+    yield from grid(console, columns, cells, layout, marks)
     if unseen := layout.without(columns):
         yield from wrap(f"No room for: {', '.join(unseen)}; --format jsonl has all.", width)
 

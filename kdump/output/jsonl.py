@@ -12,6 +12,7 @@ from kdump import kernels
 from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
+from kdump.output.sink import Sink
 from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def row_members(row: Row, mode: int) -> dict[str, object]:
     }
 
 
-class JsonLines:
+class JsonLines(Sink):
     """Writes every item as JSON Lines to `write`."""
 
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
@@ -98,12 +99,6 @@ class JsonLines:
             self._write(json_line(batch_members(item)))
         elif isinstance(item, (RecordRow, Pre08Row)):
             self._record(item)
-
-    def settle(self) -> None:
-        """Nothing is held back."""
-
-    def finish(self) -> None:
-        """Nothing is held back."""
 
     def _records(self, chunk: RecordChunk) -> None:
         if chunk.controls is not None:

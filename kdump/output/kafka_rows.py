@@ -89,35 +89,37 @@ def _producer_text(fields: dict[str, object]) -> str:
 
 def report_lines(reports: Reports) -> Iterator[str]:
     """Yield the lines printed to standard error at the end of a run, in the tool's order."""
-    for path, found in reports.mismatches:
-        if found.index:
-            yield f"Mismatches in :{name_text(path)}"
-            for offset, last_offset in reversed(found.index):
-                yield f"  Index offset: {offset}, log offset: {last_offset}"
-            yield from _left_out(found.index)
-    for path, found in reports.mismatches:
-        if found.timestamp:
-            yield f"Found timestamp mismatch in :{name_text(path)}"
-            for stored, seen in found.timestamp:
-                yield f"  Index timestamp: {stored}, log timestamp: {seen}"
-            yield from _left_out(found.timestamp)
-    for path, found in reports.mismatches:
-        if found.order:
-            yield f"Found out of order timestamp in :{name_text(path)}"
-            for stored, previous in found.order:
-                yield f"  Index timestamp: {stored}, Previously indexed timestamp: {previous}"
-            yield from _left_out(found.order)
-    for _, found in reports.mismatches:
-        if found.not_found:
-            yield "The following indexed offsets are not found in the log."
-            for offset, last_offset in found.not_found:
-                yield f"Indexed offset: {offset}, found log offset: {last_offset}"
-            yield from _left_out(found.not_found)
+    for member, heading, line in _REPORTS:
+        for path, found in reports.mismatches:
+            if pairs := getattr(found, member):
+                yield heading.format(name_text(path))
+                yield from _pair_lines(line, pairs, is_newest_first=member == "index")
     for path, pairs in reports.gaps:
         yield f"Non-consecutive offsets in {name_text(path)}"
-        for offset, following in reversed(pairs):
-            yield f"  {offset} is followed by {following}"
-        yield from _left_out(pairs)
+        yield from _pair_lines("  {} is followed by {}", pairs, is_newest_first=True)
+
+
+#: Mismatches of a file, the line above them, and the line of each.
+_REPORTS = (
+    ("index", "Mismatches in :{}", "  Index offset: {}, log offset: {}"),
+    ("timestamp", "Found timestamp mismatch in :{}", "  Index timestamp: {}, log timestamp: {}"),
+    (
+        "order",
+        "Found out of order timestamp in :{}",
+        "  Index timestamp: {}, Previously indexed timestamp: {}",
+    ),
+    (
+        "not_found",
+        "The following indexed offsets are not found in the log.",
+        "Indexed offset: {}, found log offset: {}",
+    ),
+)
+
+
+def _pair_lines(line: str, pairs: Pairs, *, is_newest_first: bool) -> Iterator[str]:
+    for pair in reversed(pairs) if is_newest_first else pairs:
+        yield line.format(*pair)
+    yield from _left_out(pairs)
 
 
 def _left_out(pairs: Pairs) -> Iterator[str]:

@@ -13,6 +13,7 @@ from kdump.output.escape import name_text, visible
 from kdump.output.java_text import camel_case, jackson, java_text
 from kdump.output.kafka_rows import batch_text, broken_text, report_lines, row_text
 from kdump.output.large_records import cut_text, is_large, name_pieces, write_pieces
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -35,7 +36,7 @@ _CONTROL_WORDS = {
 _NO_LINE: tuple[int, Line] = -1, ""
 
 
-class KafkaText:
+class KafkaText(Sink):
     """Writes the tool's standard output to `write`, and the lines it sends to standard error.
 
     On a terminal control characters are spelled out, line ends inside a payload too; elsewhere
@@ -44,11 +45,7 @@ class KafkaText:
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        complain: Callable[[str], object],
-        *,
-        terminal: bool,
+        self, write: Callable[[bytes], object], complain: Callable[[str], object], *, terminal: bool
     ) -> None:
         self._write = write
         self._complain = complain
@@ -79,12 +76,6 @@ class KafkaText:
         elif isinstance(item, Reports):
             for line in report_lines(item):
                 self._complain(line)
-
-    def settle(self) -> None:
-        """Nothing is held back."""
-
-    def finish(self) -> None:
-        """Nothing is held back: the reports are an item of their own."""
 
     def _lines(self, lines: Iterable[Line]) -> None:
         write_pieces(self._write, _with_ends(lines))
@@ -185,12 +176,7 @@ def _legacy_crcs(chunk: RecordChunk) -> list[tuple[int, bool]]:
         return []
     data = memoryview(chunk.data)
     crcs = []
-    for row, position, flags in zip(
-        of,
-        records.positions,
-        records.row_flags,
-        strict=True,
-    ):
+    for row, position, flags in zip(of, records.positions, records.row_flags, strict=True):
         batch_flags = batches.flags_of(row)
         bad = flags & c.INNER_CRC_BAD if batch_flags & c.WRAPPER else batch_flags & c.CRC_BAD
         crcs.append((int.from_bytes(data[position + 12 : position + 16], "big"), not bad))

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.output.values import (
-    AUTO,
-    BASE64,
-    HEX,
-    UTF8,
-    bytes_text,
-    headers_json,
-)
+from kdump.output.values import AUTO, BASE64, HEX, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, TextIO
 
 from kdump.errors import PathError
+from kdump.output.amounts import counted
 from kdump.output.escape import visible
 from kdump.output.process_tuning import KERNEL
-from kdump.output.progress import counted
 from kdump.output.served_words import way_past
 from kdump.output.terminal import silence
 
@@ -38,17 +38,23 @@ class Messages:
         self._colour = colour
         self._before = before
         self.findings: Counter[Severity] = Counter()
+        self.severities: set[Severity] = set()  # of rows that have one
         self.statuses: set[int] = set()
         self.paths_unfinished = 0
 
     @property
     def worst(self) -> Severity | None:
-        """The most severe of the findings so far."""
-        return max(self.findings, key=lambda severity: severity.rank, default=None)
+        """The most severe of the findings, and of rows that are as bad, so far."""
+        found = (*self.findings, *self.severities)
+        return max(found, key=lambda severity: severity.rank, default=None)
+
+    def count(self, finding: Finding) -> None:
+        """Take note of a finding that is written where results are."""
+        self.findings[finding.severity] += 1 + finding.more
 
     def finding(self, finding: Finding) -> None:
         """Write a finding: one JSON line, or one line of text."""
-        self.findings[finding.severity] += 1 + finding.more
+        self.count(finding)
         if self._as_json:
             from kdump.output.jsonl import json_text
 

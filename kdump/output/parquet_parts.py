@@ -10,7 +10,7 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
-from kdump.output.part_files import PartFiles, files_at
+from kdump.output.part_files import files_at
 
 if TYPE_CHECKING:
     from kdump.engine.reading.split_edges import SplitEdges
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.engine.work.splits import Split
     from kdump.output.arrow import ArrowSink
     from kdump.output.items import Item
+    from kdump.output.part_files import PartFiles
 
 #: Told by the directories a part lies in.
 _OF_THE_DIRECTORY = frozenset({"topic", "partition"})

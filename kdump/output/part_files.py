@@ -1,6 +1,7 @@
 """File operations on the parts of a bulk dump, on this machine or in a store.
 
-Both do the same few things. Paths are relative to the directory, with slashes.
+Both do the same few things. Paths are relative to the directory, with slashes. What cannot be done
+raises OSError.
 """
 
 from __future__ import annotations
@@ -9,43 +10,16 @@ import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
     from typing import BinaryIO
 
+    from kdump.output.part_store import StoreFiles
 
-class PartFiles(Protocol):
-    """What is done to the files of one directory. What cannot be done raises OSError."""
-
-    def names(self) -> list[str]:
-        """Return the names in the directory; none where it is not there."""
-
-    def make(self, path: str) -> None:
-        """Make a directory, and those around it."""
-
-    def create(self, path: str) -> Any:
-        """Open a new file for writing; one that is there already is an error."""
-
-    def close(self, file: Any) -> int:
-        """Close a file so that it survives a power failure; return its size."""
-
-    def remove(self, path: str) -> None:
-        """Remove a file, if it is there."""
-
-    def move(self, path: str, to: str) -> None:
-        """Move a file to a place whose directories may have to be made."""
-
-    def settle(self, paths: Iterable[str]) -> None:
-        """See to it that what happened in directories survives a power failure."""
-
-    def clear(self, path: str) -> bool:
-        """Remove a directory with all that is in it, and say whether it is gone."""
-
-    def drop(self) -> None:
-        """Remove the directory itself, if nothing is in it."""
+    PartFiles: TypeAlias = "LocalFiles | StoreFiles"
 
 
 def files_at(path: str) -> PartFiles:

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from kdump.findings.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.output.amounts import counted, size_text
+from kdump.output.escape import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -16,24 +18,6 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress
     from kdump.findings.rows import Place
     from kdump.output.items import Item
-
-_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-
-
-def counted(count: int, word: str) -> str:
-    """Write a number and a word, in the plural where it is one."""
-    plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
-    plural = "es" if plural and word == "batch" else plural
-    return f"{count:,} {word}{plural}"
-
-
-def size_text(size_bytes: float) -> str:
-    """Write a size with a binary unit and three digits or so."""
-    unit = 0
-    while size_bytes >= 1024 and unit < len(_UNITS) - 1:
-        size_bytes /= 1024
-        unit += 1
-    return f"{size_bytes:,.0f} {_UNITS[unit]}" if unit < 1 else f"{size_bytes:,.1f} {_UNITS[unit]}"
 
 
 class Written(NamedTuple):
@@ -46,7 +30,8 @@ class Written(NamedTuple):
 class Tally:
     """What has gone by: rows, bytes of log, and where the work is now."""
 
-    __slots__ = ("_counts", "_file_bytes", "_started", "_whole_bytes", "at", "place")
+    #: How far a plan has come, where there is one: what several workers do is looked at there.
+    progress: Progress | None = None
 
     def __init__(self) -> None:
         self._started = time.monotonic()
@@ -54,7 +39,6 @@ class Tally:
         self._whole_bytes = 0  # of files behind us
         self._file_bytes = 0  # of the file at hand
         self.place: Place | None = None
-        self.at = ""  # where the work is, when many are at it
 
     @property
     def seconds(self) -> float:
@@ -89,12 +73,6 @@ class Tally:
             if isinstance(inside, (RecordChunk, BatchChunk)):
                 self.count(inside)
 
-    def follow(self, progress: Progress) -> None:
-        """Take over how far several workers have come."""
-        self._file_bytes = progress.done_bytes
-        self.at = f"{progress.items_done} of {progress.planned_items} pieces"
-        self.at += f" · {progress.at[0]}" if progress.at else ""
-
     def _at(self, place: Place) -> None:
         if self.place is not None and place != self.place:
             self._whole_bytes += self._file_bytes
@@ -117,8 +95,10 @@ class Tally:
 
     def amount_text(self) -> str:
         """Write how much is done, and how fast it goes."""
-        done = self.size_bytes
-        return f"{size_text(done)} at {size_text(done / max(self.seconds, 0.001))}/s"
+        return f"{size_text(self.size_bytes)} at {self._rate()}/s"
+
+    def _rate(self) -> str:
+        return size_text(self.size_bytes / max(self.seconds, 0.001))
 
     def total(self) -> int | None:
         """Say where the bar ends; None: at the bytes of all files, which have to be asked."""
@@ -126,10 +106,6 @@ class Tally:
 
     def place_text(self) -> str:
         """Write where the work is."""
-        from kdump.output.escape import visible
-
-        if self.at:
-            return visible(self.at)
         if self.place is None:
             return "nothing read yet"
         topic, partition, segment, path = self.place
@@ -142,90 +118,105 @@ class Tally:
 class PlannedTally(Tally):
     """What has gone by of a plan, whose size is known from the start; `word` names its items."""
 
-    __slots__ = ("_progress", "_word")
+    progress: Progress
 
     def __init__(self, progress: Progress, word: str = "partition") -> None:
         super().__init__()
-        self._progress = progress
+        self.progress = progress
         self._word = word
 
     @property
     def size_bytes(self) -> int:
         """Bytes of logs read so far."""
-        return self._progress.done_bytes
+        return self.progress.done_bytes
 
     def count(self, item: object) -> None:
         """Count nothing: the plan's own counters are looked at."""
 
     def total(self) -> int | None:
         """Say how many bytes of logs are to be read."""
-        return self._progress.planned_bytes
+        return self.progress.planned_bytes
+
+    def _items_text(self) -> str:
+        progress = self.progress
+        return f"{progress.items_done:,} of {counted(progress.planned_items, self._word)}"
 
     def text(self) -> str:
         """Write how far the plan has come on one line."""
-        progress = self._progress
-        total = progress.planned_bytes
+        total = self.progress.planned_bytes
         parts = [
-            f"{progress.items_done:,} of {counted(progress.planned_items, self._word)}",
+            self._items_text(),
             f"{size_text(self.size_bytes)} of {size_text(total)}",
-            f"{size_text(self.size_bytes / max(self.seconds, 0.001))}/s",
+            f"{self._rate()}/s",
         ]
         if 0 < self.size_bytes < total:
             left = self.seconds * (total - self.size_bytes) / self.size_bytes
             parts.append(f"{left:,.0f} s left")
-        parts += [counted(n, word) for word, n in progress.findings.items() if n]
+        parts += [counted(n, word) for word, n in self.progress.findings.items() if n]
         parts.append(f"{self.seconds:.2f} s")
         return " · ".join(parts)
 
     def amount_text(self) -> str:
         """Write how much is done, how fast it goes, and what was found so far."""
-        total, done = self._progress.planned_bytes, self.size_bytes
-        rate = size_text(done / max(self.seconds, 0.001))
-        parts = [f"{size_text(done)} of {size_text(total)} at {rate}/s"]
-        found = self._progress.findings
+        total = self.progress.planned_bytes
+        parts = [f"{size_text(self.size_bytes)} of {size_text(total)} at {self._rate()}/s"]
+        found = self.progress.findings
         parts += [counted(n, word) for word, n in found.items() if n and word != "note"]
         return " · ".join(parts)
 
     def place_text(self) -> str:
         """Write which partitions are being read."""
-        from kdump.output.escape import visible
-
-        at = self._progress.at
+        at = self.progress.at
         if not at:
             return "nothing read yet"
         more = f" and {len(at) - 1} more" if len(at) > 1 else ""
         return visible(os.path.basename(os.path.abspath(at[0]))) + more
 
 
-class LookupTally(Tally):
+class LookupTally(PlannedTally):
     """What has gone by of many lookups: partitions, since next to nothing of them is read."""
-
-    __slots__ = ("_progress",)
-
-    def __init__(self, progress: Progress) -> None:
-        super().__init__()
-        self._progress = progress
 
     @property
     def done(self) -> int:
         """Partitions that were asked for."""
-        return self._progress.items_done
+        return self.progress.items_done
 
     def total(self) -> int | None:
         """Say how many partitions there are."""
-        return self._progress.planned_items
+        return self.progress.planned_items
 
-    def follow(self, progress: Progress) -> None:
-        """Take over where the work is."""
-        self.at = progress.at[0] if progress.at else ""
+    def place_text(self) -> str:
+        """Write where the work is."""
+        return visible(self.progress.at[0]) if self.progress.at else "nothing read yet"
 
     def amount_text(self) -> str:
         """Write how much is done."""
-        return f"{self.done:,} of {counted(self._progress.planned_items, 'partition')}"
+        return self._items_text()
 
     def text(self) -> str:
         """Write how far the lookups have come on one line."""
         return f"{self.amount_text()} · {self.seconds:.2f} s"
+
+
+class PartsTally(Tally):
+    """What has gone by where workers write the rows to files of their own."""
+
+    progress: Progress
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__()
+        self.progress = progress
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of logs read so far."""
+        return self.progress.done_bytes
+
+    def place_text(self) -> str:
+        """Write how many pieces are done, and where the work is."""
+        progress = self.progress
+        text = f"{progress.items_done} of {progress.planned_items} pieces"
+        return visible(" · ".join((text, *progress.at[:1])))
 
 
 class Bar:
@@ -256,21 +247,15 @@ class Bar:
         self._progress.refresh()
 
     def _start(self) -> None:
+        from rich import progress as of_rich
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            TaskProgressColumn,
-            TextColumn,
-            TimeRemainingColumn,
-        )
 
-        self._progress = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[amount]}"),
-            TimeRemainingColumn(),
+        self._progress = of_rich.Progress(
+            of_rich.TextColumn("{task.description}", markup=False),
+            of_rich.BarColumn(),
+            of_rich.TaskProgressColumn(),
+            of_rich.TextColumn("{task.fields[amount]}"),
+            of_rich.TimeRemainingColumn(),
             console=Console(file=self._file),
             auto_refresh=False,
             transient=True,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.find.reset import refused_topic
 from kdump.findings.rows import Row
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from kdump.output.messages import Messages
 
 
-class ResetCsv:
+class ResetCsv(Sink):
     """Writes one line for each lookup that has an answer; messages name every other one."""
 
     def __init__(self, write: Callable[[bytes], object], messages: Messages) -> None:
@@ -37,9 +38,3 @@ class ResetCsv:
             tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
         else:
             self._write(f"{topic},{partition},{offset}\n".encode())
-
-    def settle(self) -> None:
-        """Nothing is held back."""
-
-    def finish(self) -> None:
-        """Nothing is held back."""

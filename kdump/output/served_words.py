@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.output.progress import counted
+from kdump.output.amounts import counted
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding

@@ -1,27 +1,27 @@
-"""The protocol of sinks, which take the engine's items; `pour` keeps findings apart."""
+"""The sinks, which take what the engine yields: one for each form of output."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError
-from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk
-from kdump.output.progress import Written
+from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
+    from kdump.findings.finding import Finding
     from kdump.output.items import Item
-    from kdump.output.messages import Messages
-    from kdump.output.progress import Tally
 
 
-class Sink(Protocol):
-    """One form of output."""
+class Sink:
+    """One form of output. This one takes everything and writes nothing: `-q`."""
 
     def write(self, item: Item) -> None:
         """Take one item. Its data is valid only until the call returns."""
+
+    def finding(self, finding: Finding) -> None:
+        """Take a finding that is a result: a row like any other."""
+        self.write(Row("finding", finding.fields()))
 
     def settle(self) -> None:
         """Write what was held back only for looks: a line on standard error is to follow."""
@@ -29,57 +29,21 @@ class Sink(Protocol):
     def finish(self) -> None:
         """Write what was held back; nothing comes after it."""
 
-
-class NullSink:
-    """Takes everything and writes nothing: `-q`."""
-
-    def write(self, item: Item) -> None:
-        """Take one item."""
-
-    def settle(self) -> None:
-        """Nothing is held back."""
-
-    def finish(self) -> None:
-        """Nothing is held back."""
+    def stop(self) -> None:
+        """The run was interrupted: write what is of use all the same."""
+        self.settle()
 
 
-class WithoutHeaders:
-    """Passes on everything but batch headers, for forms that hold rows of one kind.
+class Without(Sink):
+    """Passes on what is not left out, for forms that hold rows of one kind."""
 
-    Among records such a header stands for a batch that cannot be read; the finding about it says
-    the same.
-    """
-
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, is_left_out: Callable[[Item], bool]) -> None:
         self._sink = sink
-        self.settle = sink.settle
-        self.finish = sink.finish
+        self._is_left_out = is_left_out
+        self.settle = sink.settle  # type: ignore[method-assign]
+        self.finish = sink.finish  # type: ignore[method-assign]
 
     def write(self, item: Item) -> None:
         """Take one item."""
-        if not isinstance(item, BatchChunk):
+        if not self._is_left_out(item):
             self._sink.write(item)
-
-
-def pour(
-    items: Iterable[Item | Written | Finding | KdumpError],
-    sink: Sink,
-    messages: Messages,
-    tally: Tally,
-    tick: Callable[[], None],
-) -> None:
-    """Write rows to the sink, findings and errors to the messages, and call `tick` in between."""
-    for item in items:
-        if isinstance(item, Finding):
-            sink.settle()
-            messages.finding(item)
-        elif isinstance(item, KdumpError):
-            sink.settle()
-            messages.error(item)
-        elif isinstance(item, Written):
-            tally.count(item)
-        else:
-            tally.count(item)  # first: writing may take long where the reader is slow
-            sink.write(item)
-        tick()
-    sink.finish()

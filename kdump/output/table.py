@@ -23,14 +23,15 @@ from kdump.findings.rows import (
     Row,
 )
 from kdump.output import table_columns as columns_of
-from kdump.output.cell_text import cut, fitted, pad, width_of
-from kdump.output.column_widths import Column, Layout, fit
+from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
+from kdump.output.column_widths import Column, Layout, cells_of, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.verify_text import wrap
+from kdump.output.row_tables import SUMMARIES
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from kdump.output.items import Item
 
@@ -56,7 +57,7 @@ _NOTHINGS = frozenset((columns_of.NULL, columns_of.EMPTY, columns_of.ABSENT, col
 _MARKS = _NOTHINGS | {"✗"}
 
 
-class Table:
+class Table(Sink):
     """Draws rows under a heading for each segment, partition or file."""
 
     def __init__(
@@ -114,8 +115,9 @@ class Table:
         if not held:
             return
         value = _WIDEST if self._wide else columns_of.VALUE_WIDTH
-        cells = [columns_of.row_cells(row, self._mode, value) for row in held]
-        place, columns = columns_of.place_of_row(held[0]), columns_of.row_columns(held[0])
+        columns = columns_of.row_columns(held[0], self._mode, value)
+        cells = [cells_of(columns, row.fields) for row in held]
+        place = columns_of.place_of_row(held[0])
         if held[0].row in _STREAMED:
             self._draw(place, columns, iter(cells), held[0].row)
             return
@@ -125,8 +127,7 @@ class Table:
         self._columns = ()  # the names of a stream that goes on have to be drawn again
         if self._wide:
             self._console.size = (_WIDEST, 25)
-        for line in grid(self._console, columns, cells, layout):
-            self._line(line)
+        self._lines(grid(self._console, columns, cells, layout))
 
     def finish(self) -> None:
         """Draw what was held back, and say which columns had no room."""
@@ -138,8 +139,7 @@ class Table:
         if left_out:
             self._line("")
             told = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            for line in wrap(told, self._width):
-                self._line(self._styled("rule", line))
+            self._lines(self._styled("rule", line) for line in wrap(told, self._width))
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow | Pre08Row]) -> None:
         mode, width = self._mode, _WIDEST if self._wide else self._width
@@ -157,13 +157,9 @@ class Table:
         """Draw a lookup that explains itself: the answer, then numbered steps."""
         from kdump.output.explained import answer_line, step_lines
 
-        if self._started:
-            self._line("")
-        self._started = True
-        self._line(self._styled("columns", answer_line(row)))
-        self._line("")
-        for line in step_lines(row, self._width):
-            self._line(line)
+        self._begin(None, "")
+        self._lines((self._styled("columns", answer_line(row)), ""))
+        self._lines(step_lines(row, self._width))
 
     def _draw_entry(self, row: Row) -> None:
         """Hold a row until there is a page of them, or others come."""
@@ -171,13 +167,12 @@ class Table:
             self.settle()
             self._draw_explained(row)
             return
-        if row.row in columns_of.SUMMARIES:
+        if row.row in SUMMARIES:
             self.settle()
             self._tell_left_out()
             self._line("")
-            for line in columns_of.SUMMARIES[row.row](row):
-                for part in wrap(line, self._width):
-                    self._line(part)
+            for line in SUMMARIES[row.row](row.fields):
+                self._lines(wrap(line, self._width))
             return
         held = self._held
         if held and (
@@ -191,12 +186,8 @@ class Table:
 
     def _draw_hex(self, item: HexText) -> None:
         self._begin(item.place, "")
-        self._line(
-            "\n".join(
-                self._styled("bad", visible(line)) if "✗" in line else visible(line)
-                for line in item.lines
-            )
-        )
+        for line in map(visible, item.lines):
+            self._line(self._styled("bad", line) if "✗" in line else line)
 
     def _draw(
         self,
@@ -312,6 +303,10 @@ class Table:
 
     def _styled(self, name: str, text: str) -> str:
         return self._styles[name].render(text, color_system=self._system)
+
+    def _lines(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._line(text)
 
     def _line(self, text: str) -> None:
         self._write_bytes(text.encode(self._encoding, "backslashreplace") + b"\n")

@@ -53,8 +53,3 @@ def headers_json(headers: Sequence[tuple[bytes, bytes | None]], mode: int) -> li
     return [
         {"key": header_key(key, mode), "value": bytes_json(value, mode)} for key, value in headers
     ]
-
-
-def number_cell(value: object, absent: str = "-") -> str:
-    """Write a number for a cell of a table."""
-    return absent if value is None else str(value)

@@ -5,56 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kdump.output.column_widths import Column
+from kdump.output.amounts import number_text, size_text
+from kdump.output.column_widths import Column, amount, folded
 from kdump.output.escape import visible
-from kdump.output.grid import grid_lines
-from kdump.output.progress import size_text
+from kdump.output.grid import table_lines
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 _SHOWN = 40
 _TAIL = 24  # of a data directory's path
-_LEAST = {"broker": _TAIL + 3, "topic": 12}
 _SEVERITIES = ("damage", "rebuild", "note")
+
+
+def _broker(fields: dict[str, Any]) -> str:
+    name = visible(fields["broker"])
+    if len(name) > _TAIL:  # what tells paths apart stands at their end
+        name = "…" + name[1 - _TAIL :]
+    return name if fields["node_id"] is None else f"{visible(fields['node_id'])}: {name}"
+
+
+def _codes(fields: dict[str, Any]) -> str:
+    codes = fields["codes"].items()
+    return ", ".join(code if count == 1 else f"{count:,} {code}" for code, count in codes)
+
+
+def _found(word: str) -> Column:
+    return amount(word, lambda fields: number_text(fields["findings"][word] or None, "-"))
+
+
+_COLUMNS = (
+    Column("broker", _broker, cuts=True, folds=True, least=_TAIL + 3),
+    folded("topic", lambda fields: "-" if fields["topic"] is None else fields["topic"], 12),
+    amount("partitions", lambda fields: number_text(fields["partitions"]), 1),
+    amount("size", lambda fields: size_text(fields["bytes"]), 2),
+    *map(_found, _SEVERITIES),
+    folded("codes", _codes, 12, rank=3),
+)
 
 
 def group_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
     """Yield a compact table of the groups; of very many the worst, and how many there are."""
     if not rows:
         return
-    words = [word for word in ("broker", "topic") if word in rows[0].fields]
-    columns = [
-        *(Column(word, cuts=True, folds=True, least=_LEAST[word]) for word in words),
-        Column("partitions", right=True, rank=1),
-        Column("size", right=True, rank=2),
-        *(Column(word, right=True) for word in _SEVERITIES),
-        Column("codes", cuts=True, folds=True, least=12, rank=3),
-    ]
-    ordered = sorted(rows, key=_badness, reverse=True)[:_SHOWN]
-    cells = [_cells(row.fields, words) for row in ordered]
-    yield from grid_lines(columns, cells, width)
+    other = {"broker", "topic"} - set(rows[0].fields)
+    columns = [column for column in _COLUMNS if column.name not in other]
+    ordered = sorted((row.fields for row in rows), key=_badness, reverse=True)
+    yield from table_lines(columns, ordered[:_SHOWN], width)
     if len(rows) > _SHOWN:
         yield f"and {len(rows) - _SHOWN:,} more, none worse; --format jsonl lists them"
 
 
-def _badness(row: Row) -> tuple[int, ...]:
-    found: Any = row.fields["findings"]
-    return tuple(found[word] for word in _SEVERITIES)
-
-
-def _cells(fields: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
-    found, codes = fields["findings"], fields["codes"]
-    names = ["-" if fields[word] is None else visible(fields[word]) for word in words]
-    if "broker" in words:
-        if len(names[0]) > _TAIL:  # what tells paths apart stands at their end
-            names[0] = "…" + names[0][1 - _TAIL :]
-        if fields["node_id"] is not None:
-            names[0] = f"{visible(fields['node_id'])}: {names[0]}"
-    return (
-        *names,
-        f"{fields['partitions']:,}",
-        size_text(fields["bytes"]),
-        *(f"{found[word]:,}" if found[word] else "-" for word in _SEVERITIES),
-        ", ".join(code if count == 1 else f"{count:,} {code}" for code, count in codes.items()),
-    )
+def _badness(fields: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(fields["findings"][word] for word in _SEVERITIES)

@@ -5,30 +5,53 @@ Behind it come lines of long text, for whoever opens the alarm: the worst findin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import insort
+from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import command_for, shell_text
 from kdump.findings.finding import Severity
+from kdump.output.amounts import counted
 from kdump.output.escape import visible
-from kdump.output.progress import counted
+from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
+_WORST = 10
 #: What was asked for and not done; that a batch was not opened without --deep is no such thing.
-_LEFT = (
-    "segments_out_of_time",
-    "segments_not_read",
-    "batches_over_limit",
-    "batches_without_codec",
-)
+_LEFT = ("segments_out_of_time", "segments_not_read", "batches_over_limit", "batches_without_codec")
 #: A bar would start performance data, and a line end the long output.
 _PLAIN = str.maketrans({"|": "/", "\n": " ", "\r": " "})
+
+
+class PluginText(Sink):
+    """Writes the text when everything was found, with the worst of it.
+
+    Those are ten of the findings that are at least as severe as what has lines of its own.
+    """
+
+    def __init__(
+        self, write: Callable[[bytes], object], fail_on: str, text: Callable[[list[Finding]], str]
+    ) -> None:
+        self._write = write
+        self._least = least_told(fail_on)
+        self._text = text
+        self._worst: list[Finding] = []
+
+    def finding(self, finding: Finding) -> None:
+        """Keep the worst, of those as urgent the first."""
+        if finding.severity.rank >= self._least.rank:
+            insort(self._worst, finding, key=lambda one: [-number for number in one.urgency])
+            del self._worst[_WORST:]
+
+    def finish(self) -> None:
+        """Write it all; half a run has no outcome."""
+        self._write(self._text(self._worst).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def plugin_status(summary: Row | None, errors: int, fail_on: str = "rebuild") -> int:
@@ -83,23 +106,22 @@ def plugin_line(
         told = why or "nothing was checked"
     else:
         assert summary is not None
-        told = _looked_at(summary)
+        told = _looked_at(summary.fields)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
             told += f"; not reported under --fail-on {fail_on}: " + ", ".join(
                 f"{n} {word}" for word, n in below.items()
             )
     line = f"KDUMP {_WORDS[status]} - {visible(told).translate(_PLAIN)}"
-    return line if summary is None else f"{line} | {_performance(summary)}"
+    return line if summary is None else f"{line} | {_performance(summary.fields)}"
 
 
-def _looked_at(summary: Row) -> str:
+def _looked_at(fields: dict[str, Any]) -> str:
     """Say how much was looked at, and of what: --quick reads no log through."""
-    partitions = counted(_number(summary, "paths"), "partition")
-    segments = counted(_number(summary, "segments"), "segment")
-    if summary.fields.get("mode") != "quick":
-        return f"{partitions}, {segments} checked"
-    tails = counted(int(str(summary.fields.get("tails", 0))), "segment")
+    partitions = counted(fields["paths"], "partition")
+    if fields.get("mode") != "quick":
+        return f"{partitions}, {counted(fields['segments'], 'segment')} checked"
+    tails = counted(fields.get("tails", 0), "segment")
     return f"{partitions}, names, sizes, indexes and tails of {tails} checked (--quick)"
 
 
@@ -140,18 +162,14 @@ def _place(finding: Finding) -> str:
     return where if finding.position is None else f"{where} at position {finding.position}"
 
 
-def _performance(summary: Row) -> str:
-    findings = _findings(summary)
-    left = summary.fields["not_checked"]
-    assert isinstance(left, dict)
-    not_checked = sum(left.get(word, 0) for word in _LEFT)
+def _performance(fields: dict[str, Any]) -> str:
+    findings, left = fields["findings"], fields["not_checked"]
     figures = (
         f"damaged={findings['damage']};;0 rebuild={findings['rebuild']};0"
-        f" bytes={summary.fields['bytes']}B seconds={float(str(summary.fields['seconds'])):g}"
-        f" not_checked={not_checked}"
+        f" bytes={fields['bytes']}B seconds={fields['seconds']:g}"
+        f" not_checked={sum(left.get(word, 0) for word in _LEFT)}"
     )
-    forecast = summary.fields.get("forecast")
-    if isinstance(forecast, dict):
+    if forecast := fields.get("forecast"):
         figures += (
             f" start_records_lost={forecast['records_lost']};;0"
             f" start_bytes={forecast['bytes_to_read']}B start_seconds={forecast['seconds']:g}"
@@ -159,13 +177,5 @@ def _performance(summary: Row) -> str:
     return figures
 
 
-def _findings(summary: Row | None) -> dict[str, int]:
-    found = {} if summary is None else summary.fields["findings"]
-    assert isinstance(found, dict)
-    return found
-
-
-def _number(summary: Row, name: str) -> int:
-    value = summary.fields[name]
-    assert isinstance(value, int)
-    return value
+def _findings(summary: Row | None) -> Any:
+    return {} if summary is None else summary.fields["findings"]

@@ -7,30 +7,25 @@ progress bar says how many there are. Held are the worst few thousand; the rest 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import shell_line, way_lines
 from kdump.findings.finding import CATALOGUE, Finding, Severity
+from kdump.findings.rows import Row
+from kdump.output.amounts import counted, seconds_text, size_text
+from kdump.output.cell_text import wrap
 from kdump.output.escape import visible
-from kdump.output.messages import SGR
-from kdump.output.progress import counted, size_text
-from kdump.output.verify_text import (
-    Columns,
-    not_checked_text,
-    number,
-    seconds_text,
-    told,
-    wrap,
-)
+from kdump.output.text_report import TextReport
+from kdump.output.verify_text import Columns, not_checked_text, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.findings.rows import Row
+    from kdump.output.items import Item
+    from kdump.output.text_report import Page
     from kdump.storage.about import DirectoryFacts
 
 _INDENT = " " * 9
-_WIDEST = 100
 #: Of one code in one partition so many are reported in full.
 _TOLD_EACH = 5
 #: So many are held of each severity.
@@ -38,24 +33,19 @@ _HELD = 2000
 _SHOWN_DIRECTORIES = 12
 
 
-class VerifyTable:
+class VerifyTable(TextReport):
     """Takes findings and the summary, and writes all of it at the end."""
 
     def __init__(
         self,
-        write: Callable[[bytes], object],
+        page: Page,
         *,
-        width: int,
-        colour: bool,
         quiet: bool,
         all_notes: bool,
         directories: Callable[[], Iterable[DirectoryFacts]],
         status: Callable[[], int],
     ) -> None:
-        self._write = write
-        self._width = min(width, _WIDEST)
-        self._colour = colour
-        self._quiet = quiet
+        super().__init__(page, quiet=quiet)
         self._all_notes = all_notes
         self._directories = directories
         self._status = status
@@ -65,7 +55,7 @@ class VerifyTable:
         self._note_places: dict[str, set[int]] = defaultdict(set)
         self._recoveries: list[Row] = []
         self._groups: list[Row] = []
-        self._summary: Row | None = None
+        self._summary: dict[str, Any] | None = None
         self._meant: set[str] = set()  # codes whose meaning was reported
 
     def finding(self, finding: Finding) -> None:
@@ -79,47 +69,45 @@ class VerifyTable:
         else:
             self._left_out[finding.severity] += 1
 
-    def row(self, row: Row) -> None:
-        """Hold what a restart would do to a partition, or the summary."""
-        if row.row == "summary":
-            self._summary = row
-        elif row.row == "summary-by":
-            self._groups.append(row)
+    def write(self, item: Item) -> None:
+        """Hold what a restart would do to a partition, the sum of a group, or the summary."""
+        assert isinstance(item, Row)
+        if item.row == "summary":
+            self._summary = item.fields
+        elif item.row == "summary-by":
+            self._groups.append(item)
         else:
-            self._recoveries.append(row)
+            self._recoveries.append(item)
 
     def finish(self) -> None:
         """Write everything."""
         if not self._quiet:
-            for line in _heading(list(self._directories())):
-                self._line(line)
-            self._line("")
+            self._lines(_heading(list(self._directories())))
+            self._line()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
-        for line in self._note_lines():
-            self._line(line)
-        if self._recoveries and not self._quiet:
+        self._note_lines()
+        if self._quiet:
+            return
+        if self._recoveries:
             from kdump.output.verify_recovery import recovery_lines, totals_lines
 
-            for line in recovery_lines(self._recoveries, self._width):
-                self._line(line)
-            forecast = None if self._summary is None else self._summary.fields.get("forecast")
-            for line in totals_lines(forecast, self._width):
-                self._line(line)
-        if self._groups and not self._quiet:
+            self._lines(recovery_lines(self._recoveries, self._width))
+            if self._summary and (forecast := self._summary.get("forecast")):
+                self._lines(totals_lines(forecast, self._width))
+        if self._groups:
             from kdump.output.verify_groups import group_lines
 
-            self._line("")
-            for line in group_lines(self._groups, self._width):
-                self._line(line)
-        if self._summary is not None and not self._quiet:
+            self._line()
+            self._lines(group_lines(self._groups, self._width))
+        if self._summary:
             self._closing(self._summary)
 
     def stop(self) -> None:
         """Write what was found so far."""
         self.finish()
         if not self._quiet:
-            self._line("")
+            self._line()
             self._line("Interrupted: this is what was found until then.")
 
     def _findings(self, severity: Severity) -> None:
@@ -144,68 +132,52 @@ class VerifyTable:
         meaning = "" if finding.code in self._meant else finding.entry.meaning
         self._meant.add(finding.code)
         for text in told(finding, meaning):
-            for line in wrap(visible(text), self._width - len(_INDENT)):
-                self._line(_INDENT + line)
+            self._wrapped(visible(text), _INDENT)
         command = shell_line(finding)
         if command is not None:
             self._line(f"{_INDENT}→ {visible(command)}")
         elif finding.severity is not Severity.NOTE:
-            for number, line in enumerate(
-                wrap(finding.entry.remedy, self._width - len(_INDENT) - 2)
-            ):
-                self._line(_INDENT + ("  " if number else "→ ") + line)
+            self._wrapped(finding.entry.remedy, _INDENT, "→ ")
         for way in way_lines(finding):
             self._line(f"{_INDENT}→ {visible(way)}")
 
-    def _note_lines(self) -> Iterator[str]:
+    def _note_lines(self) -> None:
         for code, count in sorted(self._notes.items()):
             places = len(self._note_places[code])
             many = f"{count:,} × {code} in {counted(places, 'place')}" if count > 1 else code
             lines = wrap(f"{many}: {CATALOGUE[code].sentence}", self._width - len(_INDENT))
-            yield self._level(Severity.NOTE) + lines[0]
-            yield from (_INDENT + line for line in lines[1:])
+            self._line(self._level(Severity.NOTE) + lines[0])
+            self._lines(lines[1:], _INDENT)
 
-    def _closing(self, summary: Row) -> None:
-        fields = summary.fields
-        findings = fields["findings"]
-        assert isinstance(findings, dict)
+    def _closing(self, fields: dict[str, Any]) -> None:
+        findings, tails = fields["findings"], fields.get("tails", 0)
         if any(findings.values()) or self._recoveries or self._groups:
-            self._line("")
+            self._line()
         parts = [counted(count, word) for word, count in findings.items() if count]
-        tails = number(fields.get("tails", 0))
+        # Of segments that were left out it is known what was found in them.
+        seen = fields["segments"] or tails or fields["not_checked"].get("segments_verified_before")
         if not fields["paths"]:
             parts.insert(0, "nothing was looked at")
-        elif not (fields["segments"] or tails or self._seen_before(fields)):
+        elif not seen:
             parts.insert(0, "no segment was looked at")
         elif not (findings["damage"] or findings["rebuild"]):
             parts.insert(0, "no damage, nothing to rebuild")
         text = " · ".join(parts)
         hint = " (--notes lists them)" if self._notes else ""
         read = [
-            counted(number(fields["paths"]), "partition"),
-            counted(number(fields["segments"]), "segment"),
+            counted(fields["paths"], "partition"),
+            counted(fields["segments"], "segment"),
             *([f"the tails of {counted(tails, 'segment')}"] if tails else []),
-            counted(number(fields["batches"]), "batch"),
-            size_text(number(fields["bytes"])),
+            counted(fields["batches"], "batch"),
+            size_text(fields["bytes"]),
         ]
         self._line(f"{text[0].upper()}{text[1:]}{hint}.")
         self._line(f"Read: {' · '.join(read)} in {seconds_text(fields['seconds'])}.")
-        for line in wrap(not_checked_text(fields), self._width):
-            self._line(line)
+        self._wrapped(not_checked_text(fields))
         self._line(f"status {self._status()}")
 
-    @staticmethod
-    def _seen_before(fields: dict[str, object]) -> bool:
-        """Whether segments were left out of which it is known what was found in them."""
-        left = fields["not_checked"]
-        return isinstance(left, dict) and bool(left.get("segments_verified_before"))
-
     def _level(self, severity: Severity) -> str:
-        word = f"{severity.value.upper():9}"
-        return f"\x1b[{SGR[severity.value]}m{word}\x1b[0m" if self._colour else word
-
-    def _line(self, text: str) -> None:
-        self._write(text.encode("utf-8", "backslashreplace") + b"\n")
+        return self._word(f"{severity.value.upper():9}", severity.value)
 
 
 def _heading(directories: list[DirectoryFacts]) -> Iterator[str]:

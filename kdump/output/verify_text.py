@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from textwrap import TextWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from kdump.output.amounts import counted, size_text
 from kdump.output.cell_text import pad, width_of
 from kdump.output.escape import visible
-from kdump.output.progress import counted, size_text
 from kdump.output.served_words import way_past
 
 if TYPE_CHECKING:
@@ -72,17 +71,16 @@ def told(finding: Finding, meaning: str) -> Iterator[str]:
         yield past
 
 
-def not_checked_text(fields: dict[str, object]) -> str:
+def not_checked_text(fields: dict[str, Any]) -> str:
     """Say what this run did not look at, in words."""
     left = fields["not_checked"]
-    assert isinstance(left, dict)
     parts = []
     unsaid = {"bytes_out_of_time", "compressed_batches"}
     if fields["mode"] == "quick":
         parts.append("what lies inside the logs (--quick)")
         unsaid.add("segments_not_read")
     if fields["mode"] == "default":
-        many = counted(number(fields["batches"]), "batch")
+        many = counted(fields["batches"], "batch")
         packed = left.get("compressed_batches", 0)
         more = f" ({packed:,} compressed)" if packed else ""
         parts.append(f"the records inside {many}{more}, beyond their checksums (--deep)")
@@ -95,7 +93,7 @@ def not_checked_text(fields: dict[str, object]) -> str:
         if word == "segments_out_of_time":
             parts[-1] += f", {size_text(left.get('bytes_out_of_time', 0))}"
     if unfinished := fields["paths_unfinished"]:
-        parts.append(f"{counted(number(unfinished), 'path')} that could not be read")
+        parts.append(f"{counted(unfinished, 'path')} that could not be read")
     return f"Not checked: {', '.join(parts)}." if parts else "Everything was checked."
 
 
@@ -108,25 +106,3 @@ _NOT_CHECKED = {
     "batches_over_limit": ("batch", "over --decompress-limit"),
     "batches_without_codec": ("batch", "whose codec is not installed"),
 }
-
-
-def seconds_text(value: object) -> str:
-    """Write how long something took."""
-    seconds = float(str(value))
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, left = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
-
-
-def wrap(text: str, width: int) -> list[str]:
-    """Break text into lines; codes, options and paths stay whole, to be found and copied."""
-    lines = TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap(text)
-    return lines or [""]
-
-
-def number(value: object) -> int:
-    """Take a number out of a summary."""
-    assert isinstance(value, int)
-    return value

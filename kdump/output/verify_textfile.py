@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.findings.finding import Severity
 from kdump.output.escape import visible
@@ -53,11 +53,7 @@ def metrics(
 
 
 def _lines(
-    summary: Row | None,
-    now_s: int,
-    succeeded: bool,
-    before: str,
-    places: Mapping[Place, int],
+    summary: Row | None, now_s: int, succeeded: bool, before: str, places: Mapping[Place, int]
 ) -> Iterator[str]:
     if summary is not None:
         yield from _of_summary(summary.fields)
@@ -66,7 +62,8 @@ def _lines(
             "Findings of the last run above notes, by where they are.",
             {_labels(place): count for place, count in places.items()},
         )
-        yield from _of_forecast(summary.fields.get("forecast"))
+        if "forecast" in summary.fields:
+            yield from _of_forecast(summary.fields["forecast"])
     yield from _metric(
         "kdump_verify_finished",
         "Whether all that was asked for was looked at.",
@@ -80,22 +77,14 @@ def _lines(
         yield from _metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
 
 
-def _of_summary(fields: dict[str, object]) -> Iterator[str]:
-    yield from _metric(
-        "kdump_verify_findings",
-        "Findings of the last run.",
-        _labelled("severity", fields["findings"]),
-    )
-    yield from _metric(
-        "kdump_verify_findings_by_code",
-        "Findings of the last run by code.",
-        _labelled("code", fields["codes"]),
-    )
-    yield from _metric(
-        "kdump_verify_not_checked",
-        "What the last run did not look at.",
-        _labelled("what", fields["not_checked"]),
-    )
+def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
+    for name, help_text, label, member in (
+        ("findings", "Findings of the last run.", "severity", "findings"),
+        ("findings_by_code", "Findings of the last run by code.", "code", "codes"),
+        ("not_checked", "What the last run did not look at.", "what", "not_checked"),
+    ):
+        values = {f'{{{label}="{word}"}}': count for word, count in fields[member].items()}
+        yield from _metric(f"kdump_verify_{name}", help_text, values)
     for name, help_text in (
         ("paths", "Partitions looked at by the last run."),
         ("segments", "Segments read by the last run."),
@@ -104,13 +93,11 @@ def _of_summary(fields: dict[str, object]) -> Iterator[str]:
         ("seconds", "How long the last run took."),
         ("paths_unfinished", "Paths that the last run could not read."),
     ):
-        value = fields[name]
-        assert isinstance(value, (int, float))
-        yield from _metric(f"kdump_verify_{name}", help_text, {"": value})
+        yield from _metric(f"kdump_verify_{name}", help_text, {"": fields[name]})
 
 
-def _of_forecast(forecast: object) -> Iterator[str]:
-    if not isinstance(forecast, dict):
+def _of_forecast(forecast: Any) -> Iterator[str]:
+    if forecast is None:
         return
     for name, help_text in (
         ("records_lost", "Records that the next start would lose."),
@@ -130,11 +117,6 @@ def _labels(place: Place) -> str:
 def _value(text: str) -> str:
     """Write a label's value: names on a disk may hold anything."""
     return visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _labelled(label: str, counts: object) -> dict[str, int]:
-    assert isinstance(counts, dict)
-    return {f'{{{label}="{name}"}}': count for name, count in counts.items()}
 
 
 def _metric(name: str, help_text: str, values: Mapping[str, float]) -> Iterator[str]:

@@ -29,7 +29,7 @@ from kdump.storage import places
 
 if TYPE_CHECKING:
     from kdump.engine.work.splits import Split
-    from kdump.output.bulk_dump import Driver, Outcome, Step
+    from kdump.output.bulk_dump import Outcome, Step
 
 #: Log bytes of one task: seconds of work, against a tenth of a second to start one.
 TASK_BYTES = 256 << 20
@@ -148,8 +148,7 @@ def _do_tasks(
                 with nullcontext() if base is None else chdir(base):
                     result = pickle.dumps(_result_of(step, item, pace))
                 yield pa.RecordBatch.from_arrays(
-                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())],
-                    schema=schema,
+                    [pa.array([number], pa.int64()), pa.array([result], pa.binary())], schema=schema
                 )
 
 
@@ -175,18 +174,22 @@ def _nothing() -> None:
     """Nobody is looking."""
 
 
-def splits_on(session: Session, *, tasks: int | None = None) -> Driver:
-    """Return the driver that runs splits on a session that is there."""
+def splits_on(session: Session, *, tasks: int | None = None) -> Callable[..., Iterator[Outcome]]:
+    """Return the driver that runs splits on a session that is there.
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
-        paths = [file.path for split in splits for file in split.target.files]
-        staging = getattr(getattr(step, "keywords", {}).get("job"), "staging", None)
-        yield from run_spark(
+    It is also told which directories, beside the logs, executors must be able to write to.
+    """
+
+    def driver(
+        splits: Sequence[Split], step: Step, progress: Progress, *, directories: Sequence[str] = ()
+    ) -> Iterator[Outcome]:
+        logs = [file.path for split in splits for file in split.target.files]
+        return run_spark(
             session,
             splits,
             step,
             sizes=[split.size_bytes for split in splits],
-            paths=[*paths, *([staging] if staging and not places.is_uri(staging) else [])],
+            paths=[*logs, *(path for path in directories if not places.is_uri(path))],
             tasks=tasks,
             progress=progress,
         )
@@ -194,14 +197,19 @@ def splits_on(session: Session, *, tasks: int | None = None) -> Driver:
     return driver
 
 
-def items_on(session: Session) -> Callable[..., Iterator[tuple[Any, Any]]]:
-    """Return the driver that runs items of whole partitions, as `pipeline.run` does in process.
+class ItemDriver:
+    """Runs items of whole partitions, as `pipeline.run` does in process.
 
-    No rate is kept: no memory is shared by executors. Its `packed_bytes` are how much of what some
-    items leave may go with others.
+    No rate is kept: no memory is shared by executors. `packed_bytes`: how much of what some items
+    leave may go with others.
     """
 
-    def driver(
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.packed_bytes = packed_bytes(session)
+
+    def __call__(
+        self,
         items: Sequence[Any],
         step: Callable[[Any, Pace], Any],
         *,
@@ -209,8 +217,9 @@ def items_on(session: Session) -> Callable[..., Iterator[tuple[Any, Any]]]:
         bytes_per_second: int | None,
         progress: Progress,
     ) -> Iterator[tuple[Any, Any]]:
+        """Do the step for each item; yield each with what came of it."""
         return run_spark(
-            session,
+            self._session,
             items,
             step,
             sizes=[item.bytes for item in items],
@@ -220,9 +229,6 @@ def items_on(session: Session) -> Callable[..., Iterator[tuple[Any, Any]]]:
             item_bytes=PARTITION_BYTES,
             progress=progress,
         )
-
-    driver.packed_bytes = packed_bytes(session)  # type: ignore[attr-defined]
-    return driver
 
 
 def packed_bytes(session: Session) -> int:

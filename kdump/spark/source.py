@@ -13,38 +13,20 @@ imports it, by way of the top-level module `pyspark_kdump`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from kdump import __version__
-from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.work.splits import SPLIT_BYTES, Split, plan
-from kdump.errors import KdumpError, UsageError
-from kdump.spark.columns import finding_row, of_items, of_rows
+from kdump.engine.work.splits import SPLIT_BYTES
+from kdump.errors import UsageError
 from kdump.spark.schema import VIEWS, columns_of
+from kdump.spark.views import planned_by, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-#: Option of the source -> option of the engine; the values are whole numbers.
-_NUMBERS = {
-    "partition": "partition",
-    "fromOffset": "from_offset",
-    "toOffset": "to_offset",
-    "fromTimeMs": "from_time_ms",
-    "toTimeMs": "to_time_ms",
-    "producerId": "producer_id",
-    "decompressLimit": "decompress_limit",
-}
-_SWITCHES = {"retired": "retired", "visible": "visible", "deep": "deep", "control": "control"}
-_WORDS = {
-    "topic": "topic",
-    "serverProperties": "server_properties",
-    "isolation": "isolation",
-}
 #: The options that leave files and batches unread.
 _NARROWING = ("topic", "partition", "fromOffset", "toOffset", "fromTimeMs", "toTimeMs")
 
@@ -101,15 +83,9 @@ class KdumpSource(DataSource):
 
     def _asked(self, view: str) -> DumpOptions:
         asked: dict[str, Any] = {"mode": "batches" if view == "batches" else "records"}
-        for name, member in _NUMBERS.items():
+        for name, (member, read) in _ENGINE_OPTIONS.items():
             if name in self.options:
-                asked[member] = _number(name, self.options[name])
-        for name, member in _SWITCHES.items():
-            if name in self.options:
-                asked[member] = _truth(name, self.options[name])
-        for name, member in _WORDS.items():
-            if name in self.options:
-                asked[member] = self.options[name]
+                asked[member] = read(name, self.options[name])
         if asked.get("isolation") == "read_committed":
             asked["visible"] = True
         return DumpOptions(**asked)
@@ -126,12 +102,7 @@ class Reader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(
-        self,
-        paths: list[str],
-        view: str,
-        options: DumpOptions,
-        schema: StructType,
-        pack_bytes: int,
+        self, paths: list[str], view: str, options: DumpOptions, schema: StructType, pack_bytes: int
     ) -> None:
         self._paths = paths
         self._view = view
@@ -141,52 +112,14 @@ class Reader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Plan: a listing, packed into pieces of a size. A path that cannot be read is an error."""
-        if self._view == "findings":
-            from kdump.spark.views import finding_items
-
-            return [Piece((item,)) for item in finding_items(self._paths, self._options)]
-        if self._view == "index-entries":
-            from kdump.spark.views import entry_targets
-
-            return [Piece((target,)) for target in entry_targets(self._paths, self._options)]
-        pieces: list[InputPartition] = []
-        packed: list[Split] = []
-        for split in plan(self._paths, self._options, None):
-            if isinstance(split, KdumpError):
-                raise split
-            size = sum(one.size_bytes for one in packed)
-            if packed and size + split.size_bytes > self._pack_bytes:
-                pieces.append(Piece(tuple(packed)))
-                packed = []
-            packed.append(split)
-        if packed:
-            pieces.append(Piece(tuple(packed)))
-        return pieces
+        planned = planned_by(self._view, self._paths, self._options, self._pack_bytes)
+        return [Piece(splits) for splits in planned]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a piece as Arrow record batches."""
         if not isinstance(partition, Piece):  # Spark makes one up where there is none
             return
-        schema = _arrow(self._schema)
-        if self._view == "findings":
-            from kdump.spark.views import findings_of
-
-            rows = (finding_row(found, __version__) for found in findings_of(partition.splits))
-            yield from of_rows(rows, schema)
-            return
-        if self._view == "index-entries":
-            from kdump.spark.views import entries_of
-
-            yield from of_rows(entries_of(partition.splits), schema)
-            return
-        for split in partition.splits:
-            yield from self._rows(split, schema)
-
-    def _rows(self, split: Split, schema: Any) -> Iterator[Any]:
-        for file, size in zip(split.target.files, split.sizes, strict=True):
-            alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
-            items = SplitReader(alone, self._options).items()
-            yield from of_items(items, schema, file.path, headers=self._view == "batches")
+        yield from rows_of(self._view, partition.splits, self._options, _arrow(self._schema))
 
 
 def _refuse_other_columns(view: str, schema: StructType) -> None:
@@ -226,3 +159,26 @@ def _truth(name: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise UsageError(f"option {name}: {text!r} is neither true nor false")
     return text.lower() == "true"
+
+
+def _word(name: str, text: str) -> str:
+    return text
+
+
+#: Option of the source -> option of the engine, and how it is read.
+_ENGINE_OPTIONS: dict[str, tuple[str, Callable[[str, str], object]]] = {
+    "partition": ("partition", _number),
+    "fromOffset": ("from_offset", _number),
+    "toOffset": ("to_offset", _number),
+    "fromTimeMs": ("from_time_ms", _number),
+    "toTimeMs": ("to_time_ms", _number),
+    "producerId": ("producer_id", _number),
+    "decompressLimit": ("decompress_limit", _number),
+    "retired": ("retired", _truth),
+    "visible": ("visible", _truth),
+    "deep": ("deep", _truth),
+    "control": ("control", _truth),
+    "topic": ("topic", _word),
+    "serverProperties": ("server_properties", _word),
+    "isolation": ("isolation", _word),
+}

@@ -1,37 +1,85 @@
-"""The views with few rows: findings of whole partitions, and the entries of indexes."""
+"""The views of the data source: what is planned for each, and the rows that a task makes of it."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from kdump import __version__
+from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
+from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
+from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.storage import places
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.verify.items import Item
+    from kdump.engine.verify.options import VerifyOptions
+
+Planned = TypeVar("Planned")
 
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
 
-def entry_targets(paths: list[str], options: DumpOptions) -> Iterator[Target]:
-    """Yield the partitions whose indexes are asked for."""
-    for target in resolve(paths, options.selection, options.server_properties):
-        if isinstance(target, KdumpError):
-            raise target
-        files = tuple(file for file in target.files if has_entries(os.path.basename(file.path)))
-        if files:
-            yield target._replace(log=None, files=files)
+def planned_by(
+    view: str, paths: list[str], options: DumpOptions, pack_bytes: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield what each task reads: partitions one by one, splits packed into pieces of a size.
+
+    A path that cannot be read is an error.
+    """
+    if view == "findings":
+        from kdump.engine.verify.plan import plan as plan_of_verify
+
+        for item in _sound(plan_of_verify(paths, _verify_options(options), None)):
+            yield (item,)
+    elif view == "index-entries":
+        for target in _sound(resolve(paths, options.selection, options.server_properties)):
+            files = tuple(one for one in target.files if has_entries(os.path.basename(one.path)))
+            if files:
+                yield (target._replace(log=None, files=files),)
+    else:
+        packed: list[Split] = []
+        for split in _sound(plan(paths, options, None)):
+            if packed and sum(one.size_bytes for one in (*packed, split)) > pack_bytes:
+                yield tuple(packed)
+                packed = []
+            packed.append(split)
+        if packed:
+            yield tuple(packed)
 
 
-def entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
+def rows_of(
+    view: str, planned: tuple[Any, ...], options: DumpOptions, schema: Arrow
+) -> Iterator[Arrow]:
+    """Yield the rows of what was planned as Arrow record batches."""
+    if view == "findings":
+        rows = (finding_row(found, __version__) for found in _findings_of(planned))
+        yield from of_rows(rows, schema)
+    elif view == "index-entries":
+        yield from of_rows(_entries_of(planned), schema)
+    else:
+        for split in planned:
+            for file, size in zip(split.target.files, split.sizes, strict=True):
+                alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
+                items = SplitReader(alone, options).items()
+                yield from of_items(items, schema, file.path, headers=view == "batches")
+
+
+def _sound(planned: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
+    for one in planned:
+        if isinstance(one, KdumpError):
+            raise one
+        yield one
+
+
+def _entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
     """Yield the slots of offset and time indexes as far as they are written, in file order."""
     for target in targets:
         for file in target.files:
@@ -44,36 +92,21 @@ def entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
                     raise
 
 
-def finding_items(paths: list[str], options: DumpOptions) -> Iterator[Item]:
-    """Yield what is to be verified: one item a partition."""
-    from kdump.engine.verify.plan import plan
-
-    for item in plan(paths, _verify_options(options), None):
-        if isinstance(item, KdumpError):
-            raise item
-        yield item
-
-
-def findings_of(items: Iterable[Item]) -> Iterator[Finding]:
+def _findings_of(items: Iterable[Item]) -> Iterator[Finding]:
     """Verify partitions."""
     from kdump.broker.settings import read_settings
     from kdump.engine.verify.run import verify_item
 
-    verify: Any = partial(
-        verify_item,
-        options=_verify_options(DumpOptions()),
-        settings=read_settings(None),
-        deadline=None,
-    )
+    options, settings = _verify_options(DumpOptions()), read_settings(None)
     pace = Pace([0], 0, None, lambda: None)
     for item in items:
-        result = verify(item, pace)
+        result = verify_item(item, pace, options=options, settings=settings, deadline=None)
         if result.errors:
             raise result.errors[0]
         yield from result.findings
 
 
-def _verify_options(options: DumpOptions) -> Any:
+def _verify_options(options: DumpOptions) -> VerifyOptions:
     from kdump.engine.verify.options import VerifyOptions
 
     return VerifyOptions(

@@ -248,11 +248,11 @@ class Bench:
 
     def verify(self, cases: dict[str, Case]) -> None:
         """Measure verify, in tasks of 1 GiB."""
-        from kdump.spark.driver import items_on
+        from kdump.spark.driver import ItemDriver
 
         size = int(self.arguments.verify_gib * (1 << 30))
         root, size = linked(self.data, cases["v2none"], size, "verify")
-        on_spark = {"driver": items_on(self.session)}
+        on_spark = {"driver": ItemDriver(self.session)}
         self.compare(
             "verify",
             size,

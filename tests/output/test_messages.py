@@ -5,8 +5,9 @@ import json
 
 from kdump.errors import PathError
 from kdump.findings.finding import Severity, finding
+from kdump.output.amounts import counted, size_text
 from kdump.output.messages import Messages, finding_text
-from kdump.output.progress import Tally, counted, size_text
+from kdump.output.progress import Tally
 
 FOUND = finding(
     "crc-mismatch",

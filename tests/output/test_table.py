@@ -7,10 +7,10 @@ import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
 
 from kdump.findings.rows import HexText, Place, Row
+from kdump.output.amounts import time_text
 from kdump.output.cell_text import cut, fitted, pad, width_of
 from kdump.output.column_widths import Column, fit
 from kdump.output.table import Table
-from kdump.output.times import time_text
 from kdump.output.values import AUTO
 
 

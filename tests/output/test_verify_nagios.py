@@ -1,14 +1,14 @@
 """One line for a monitoring plug-in."""
 
 import subprocess
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
 from kdump.findings.rows import Row
-from kdump.output.verify_nagios import plugin_line, plugin_status, plugin_text
-from kdump.output.verify_sinks import FileReport
+from kdump.output.verify_nagios import PluginText, plugin_line, plugin_status, plugin_text
 
 WORST = finding(
     "crc-mismatch",
@@ -132,20 +132,30 @@ def test_a_bar_in_a_path_stays_a_bar_for_a_shell(directory: str) -> None:
     assert said.stdout == directory
 
 
+def kept(fail_on: str, found: Iterable[Finding]) -> list[Finding]:
+    given: list[Finding] = []
+
+    def text(worst: list[Finding]) -> str:
+        given.extend(worst)
+        return "KDUMP"
+
+    written = bytearray()
+    sink = PluginText(written.extend, fail_on, text)
+    for one in found:
+        sink.finding(one)
+    sink.finish()
+    assert written == b"KDUMP\n"
+    return given
+
+
 def test_the_worst_ten_are_kept() -> None:
-    kept: list[Finding] = []
-    report = FileReport(lambda worst, _: kept.extend(worst), Severity.REBUILD)
-    for number in range(30):
-        severity = (Severity.NOTE, Severity.REBUILD, Severity.DAMAGE)[number % 3]
-        report.finding(WORST._replace(severity=severity, offset=number))
-    report.finish()
-    assert [one.offset for one in kept] == list(range(2, 30, 3))
-    few: list[Finding] = []
-    report = FileReport(lambda worst, _: few.extend(worst), Severity.NOTE)
-    for severity in (Severity.NOTE, Severity.DAMAGE, Severity.REBUILD, Severity.NOTE):
-        report.finding(WORST._replace(severity=severity))
-    report.finish()
-    assert [one.severity.value for one in few] == ["damage", "rebuild", "note", "note"]
+    severities = (Severity.NOTE, Severity.REBUILD, Severity.DAMAGE)
+    found = [WORST._replace(severity=severities[at % 3], offset=at) for at in range(30)]
+    assert [one.offset for one in kept("rebuild", found)] == list(range(2, 30, 3))
+    severities = (Severity.NOTE, Severity.DAMAGE, Severity.REBUILD)
+    few = [WORST._replace(severity=severity) for severity in (*severities, Severity.NOTE)]
+    told = [one.severity.value for one in kept("note", few)]
+    assert told == ["damage", "rebuild", "note", "note"]
 
 
 def test_quick_says_what_it_looked_at() -> None:

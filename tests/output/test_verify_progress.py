@@ -44,7 +44,6 @@ def test_nothing_planned_nothing_left() -> None:
 def test_lookups_are_counted_by_partition() -> None:
     progress = planned()
     tally = LookupTally(progress)
-    tally.follow(progress)
     assert (tally.done, tally.total()) == (4, 10)
     assert tally.amount_text() == "4 of 10 partitions"
     assert tally.text().startswith("4 of 10 partitions · ")

@@ -7,6 +7,7 @@ import pytest
 
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.output.text_report import Page
 from kdump.output.verify_table import VerifyTable
 from kdump.output.verify_text import not_checked_text
 from kdump.storage.about import DirectoryFacts
@@ -41,13 +42,14 @@ def summary(**fields: Any) -> Row:
 
 def drawn(*items: Finding | Row, quiet: bool = False, **settings: Any) -> list[str]:
     text = bytearray()
-    given = {"width": 100, "colour": False, "all_notes": False, "status": lambda: 3} | settings
-    table = VerifyTable(text.extend, quiet=quiet, directories=lambda: [DIRECTORY], **given)
+    given = {"all_notes": False, "status": lambda: 3} | settings
+    page = Page(text.extend, given.pop("width", 100), given.pop("colour", False))
+    table = VerifyTable(page, quiet=quiet, directories=lambda: [DIRECTORY], **given)
     for item in items:
         if isinstance(item, Finding):
             table.finding(item)
         else:
-            table.row(item)
+            table.write(item)
     table.finish()
     return text.decode().splitlines()
 

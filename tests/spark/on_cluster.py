@@ -30,7 +30,7 @@ from kdump.engine.verify.run import verify
 from kdump.engine.work.pipeline import run
 from kdump.errors import KdumpError
 from kdump.findings.rows import Row
-from kdump.spark.driver import items_on, splits_on
+from kdump.spark.driver import ItemDriver, splits_on
 from kdump.spark.session import spark_session
 
 SPLIT_BYTES = 9000
@@ -51,7 +51,6 @@ def acting(step: Any, act: Act) -> Any:
         act(item, result)
         return result
 
-    both.keywords = getattr(step, "keywords", {})  # type: ignore[attr-defined]
     return both
 
 
@@ -153,7 +152,7 @@ def losses(data: Path, out: Path) -> dict[str, Any]:
     told["dump"] = {"here": dumped(data, out / "here", HERE)}
     told["verify"] = {"here": verified(data, run)}
     with local_cluster() as spark:
-        on_splits, on_items = splits_on(spark, tasks=TASKS), items_on(spark)
+        on_splits, on_items = splits_on(spark, tasks=TASKS), ItemDriver(spark)
         for name, whom in (("worker", os.getpid), ("executor", executor)):
             act = killing(f"dump-{name}", whom)
             told["dump"][name] = dumped(data, out / name, on_splits, act)
@@ -206,7 +205,7 @@ def copies(data: Path, out: Path) -> dict[str, Any]:
         spark_session(url, None) as spark,
     ):
         began = time.monotonic()
-        on_splits, on_items = splits_on(spark, tasks=TASKS), items_on(spark)
+        on_splits, on_items = splits_on(spark, tasks=TASKS), ItemDriver(spark)
         slow_dump = slow("dump", lambda split: split.number == 0)
         told["dump"]["copied"] = dumped(data, out / "copied", on_splits, slow_dump)
         slow_verify = slow("verify", lambda item: item.path.endswith("orders-3"))
@@ -230,14 +229,14 @@ def shipped(data: Path, out: Path) -> dict[str, Any]:
     with standalone(out / "cluster") as url, with_settings(spark_executor_memory="512m"):
         with spark_session(url, None, str(archive)) as spark:
             told["dump"]["sent"] = dumped(data, out / "sent", splits_on(spark, tasks=TASKS))
-            told["verify"]["sent"] = verified(data, items_on(spark))
+            told["verify"]["sent"] = verified(data, ItemDriver(spark))
             spark.conf.unset("spark.sql.execution.pyspark.python")
             told["refused"] = _refusal(data, spark)
         with (
             connect_server(out / "server", url) as remote,
             spark_session(None, remote, str(archive)) as spark,
         ):
-            told["verify"]["connect"] = verified(data, items_on(spark))
+            told["verify"]["connect"] = verified(data, ItemDriver(spark))
             told["dump"]["connect"] = dumped(data, out / "connect", splits_on(spark, tasks=TASKS))
     shutil.rmtree(out / "cluster")
     return told
@@ -245,7 +244,7 @@ def shipped(data: Path, out: Path) -> dict[str, Any]:
 
 def _refusal(data: Path, spark: Any) -> list[Any]:
     try:
-        verified(data, items_on(spark))
+        verified(data, ItemDriver(spark))
     except KdumpError as error:
         return [error.status, str(error)]
     return []

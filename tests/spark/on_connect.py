@@ -28,7 +28,7 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress
 from kdump.findings.rows import RecordChunk, Row
-from kdump.spark.driver import SparkFailed, items_on, splits_on
+from kdump.spark.driver import ItemDriver, SparkFailed, splits_on
 from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session
 
@@ -84,7 +84,7 @@ def slowly(spark: Any, seconds: float, progress: Progress) -> list[Any]:
             time.sleep(seconds)
             return look_up(item, pace, **step.keywords)
 
-        return items_on(spark)(items, slow, **how)
+        return ItemDriver(spark)(items, slow, **how)
 
     asked = FindOptions(check=True)
     return list(find_offset([str(SOUND)], 0, asked, jobs=7, progress=progress, driver=driver))
@@ -134,7 +134,7 @@ def main(out: Path) -> None:
     out.mkdir()
     here = bulk_dumped(SOUND, out / "here", split_bytes=9000)
     with spark_session(None, "local[2]") as spark:
-        driver = {"driver": items_on(spark)}
+        driver = {"driver": ItemDriver(spark)}
         there = bulk_dumped(SOUND, out / "there", splits_on(spark, tasks=4), 9000)
         told = {
             "connect": not hasattr(spark, "_sc"),

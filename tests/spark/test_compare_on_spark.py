@@ -11,7 +11,7 @@ from corpus import corpus
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
 from kdump.findings.rows import Row
-from kdump.spark.driver import items_on
+from kdump.spark.driver import ItemDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -44,7 +44,7 @@ def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:
     replica(tmp_path / "left", "", log, partition="alone-0")
     roots = (tmp_path / "left", tmp_path / "right")
     ours = told(*roots)
-    assert told(*roots, jobs=3, driver=items_on(spark)) == ours
+    assert told(*roots, jobs=3, driver=ItemDriver(spark)) == ours
     assert [row.fields["verdict"] for row in ours if row.row == "replica-comparison"] == [
         "equal",
         "behind",
@@ -63,5 +63,5 @@ def test_copies_of_a_broker(spark: Any) -> None:
         for copy in ("clean", "killed")
     ]
     ours = told(*roots)
-    assert told(*roots, jobs=2, driver=items_on(spark)) == ours
+    assert told(*roots, jobs=2, driver=ItemDriver(spark)) == ours
     assert ours[-1].fields["partitions"] == 23

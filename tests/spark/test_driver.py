@@ -154,7 +154,6 @@ def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
             act(split, result)
             return result
 
-        hurting.keywords = keywords  # type: ignore[attr-defined]
         return driver(splits, hurting, progress)
 
     return hurt

@@ -17,9 +17,9 @@ from kdump.findings.rows import Row
 from kdump.spark.driver import (
     PARTITION_BYTES,
     PARTITION_TASK_BYTES,
+    ItemDriver,
     SparkFailed,
     grouped,
-    items_on,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -52,7 +52,9 @@ def test_rows_of_sample_data(spark: Any, find: Find, target: int, options: FindO
     paths = [*directories(SAMPLES), str(SAMPLES / "nonesuch")]
     ours = shown(find(paths, target, options))
     progress = Progress()
-    theirs = shown(find(paths, target, options, jobs=3, progress=progress, driver=items_on(spark)))
+    theirs = shown(
+        find(paths, target, options, jobs=3, progress=progress, driver=ItemDriver(spark))
+    )
     assert theirs == ours
     rows = sum(isinstance(item, Row) for item in ours)
     assert rows > 30
@@ -67,7 +69,7 @@ def test_rows_of_all_modern_corpora(
     if not paths:
         pytest.skip("no corpora")
     ours = shown(find(paths, target, options))
-    assert shown(find(paths, target, options, driver=items_on(spark))) == ours
+    assert shown(find(paths, target, options, driver=ItemDriver(spark))) == ours
     assert sum(isinstance(item, Row) for item in ours) > 100
 
 
@@ -83,7 +85,7 @@ def data(tmp_path: Path) -> Path:
 def test_partition_that_vanished_since_the_plan_is_a_note(spark: Any, data: Path) -> None:
     def driver(items: Any, step: Any, **how: Any) -> Iterator[Any]:
         shutil.rmtree(data / "orders-1")
-        return items_on(spark)(items, step, **how)
+        return ItemDriver(spark)(items, step, **how)
 
     found = list(find_offset([str(data)], 0, FindOptions(), driver=driver))
     assert [item.fields["partition"] for item in found if isinstance(item, Row)] == [0, 2]
@@ -96,7 +98,7 @@ def test_relative_paths_are_told_as_they_were_given(
 ) -> None:
     monkeypatch.chdir(data)
     paths = [f"orders-{number}" for number in range(3)]
-    found = list(find_offset(paths, 0, FindOptions(), driver=items_on(spark)))
+    found = list(find_offset(paths, 0, FindOptions(), driver=ItemDriver(spark)))
     assert found == list(find_offset(paths, 0, FindOptions()))
 
 
@@ -107,7 +109,7 @@ def test_error_of_an_executor_is_one_line_with_its_partition(spark: Any, data: P
                 raise OSError("the disk went away")
             return look_up(item, pace, **step.keywords)
 
-        return items_on(spark)(items, broken, **how)
+        return ItemDriver(spark)(items, broken, **how)
 
     with pytest.raises(SparkFailed, match=r"^.*orders-1: OSError: the disk .*\(on ") as told:
         list(find_offset([str(data)], 0, FindOptions(), driver=driver))

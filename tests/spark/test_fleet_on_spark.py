@@ -11,7 +11,7 @@ from kdump.engine.usage.run import UsageOptions, usage
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.rows import Row
-from kdump.spark.driver import items_on, splits_on
+from kdump.spark.driver import ItemDriver, splits_on
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -46,7 +46,7 @@ def test_sequences(spark: Any, name: str) -> None:
     paths = directories(name)
     options = SequenceOptions(explained=True)
     ours = told(sequences(paths, options))
-    assert told(sequences(paths, options, jobs=4, driver=items_on(spark))) == ours
+    assert told(sequences(paths, options, jobs=4, driver=ItemDriver(spark))) == ours
 
 
 def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
@@ -65,4 +65,4 @@ def test_sums_of_verify(spark: Any) -> None:
     ours = told(verify(paths, options))
     assert any(isinstance(item, Row) and item.row == "summary-by" for item in ours)
     options = options._replace(jobs=4)
-    assert told(verify(paths, options, driver=items_on(spark))) == ours
+    assert told(verify(paths, options, driver=ItemDriver(spark))) == ours

@@ -13,7 +13,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.output.bulk_dump import Driver, dump_parts
 from kdump.output.part_directory import PartDirectory
-from kdump.spark.driver import items_on, splits_on
+from kdump.spark.driver import ItemDriver, splits_on
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 DATA = Path(__file__).parents[2] / "sample-data"
@@ -33,7 +33,7 @@ def told(root: str, **driven: Any) -> list[tuple[object, ...]]:
 
 def test_verify(spark: Any) -> None:
     directory = DATA / "damaged/4.1.1-stopped/d1"
-    assert told(f"file://{directory}", driver=items_on(spark)) == told(str(directory))
+    assert told(f"file://{directory}", driver=ItemDriver(spark)) == told(str(directory))
 
 
 def test_parts(spark: Any, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from corpus import corpus, files, names
 from oracle import PROFILES, oracle
 from verifying import verified
 
-from kdump.spark.driver import items_on, packed_bytes
+from kdump.spark.driver import ItemDriver, packed_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -34,7 +34,7 @@ def same(spark: Any, roots: list[Path], split_bytes: int, **options: Any) -> int
     """Compare with one process that cuts nothing; give how many logs were replayed."""
     whole, none = verified(*roots, **options)
     told, replays = verified(
-        *roots, split_bytes=split_bytes, driver=items_on(spark), jobs=TASKS, **options
+        *roots, split_bytes=split_bytes, driver=ItemDriver(spark), jobs=TASKS, **options
     )
     assert told == whole
     assert none == 0
@@ -85,7 +85,7 @@ def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path)
         if jobs == 2:
             data = segments.read(path, 0, "log")
             (path / segments.name(0, "log")).write_bytes(data[:-40])
-        return items_on(spark)(*given, **named)
+        return ItemDriver(spark)(*given, **named)
 
     told, replays = verified(path, split_bytes=5000, driver=driver, jobs=TASKS)
     assert (told, replays) == (verified(path)[0], 1)

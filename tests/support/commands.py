@@ -3,10 +3,15 @@
 import re
 from pathlib import Path
 
+import click
 from click.testing import CliRunner
 
-from kdump.cli import cli
+from kdump.cli import LazyGroup, cli
 
+assert isinstance(cli, LazyGroup)
+CONTEXT = click.Context(cli, info_name="kdump")
+#: All commands that there are.
+NAMES = cli.list_commands(CONTEXT)
 DATA = Path(__file__).parents[2] / "sample-data"
 COMMANDS = [
     "verify --deep --format jsonl {}",
@@ -17,6 +22,14 @@ COMMANDS = [
     "find-offset --format jsonl {} 5",
     "find-time --format jsonl {} 1700050000000",
 ]
+
+
+def registered(name: str) -> click.Command:
+    """Return a command by its name."""
+    assert isinstance(cli, LazyGroup)
+    command = cli.get_command(CONTEXT, name)
+    assert command is not None
+    return command
 
 
 def answer(command: str, root: str) -> tuple[int, str, str]:

@@ -1,0 +1,136 @@
+"""What `dump`, `compare`, the lookups and `reindex` make of their results beside writing them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kdump.cli import status
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.output.report import Report
+from kdump.output.terminal import is_terminal
+
+if TYPE_CHECKING:
+    from kdump.engine.reading.options import DumpOptions
+    from kdump.engine.reindex.options import ReindexOptions
+    from kdump.output.report import Result
+    from kdump.output.sink import Sink
+    from kdump.output.text_report import Page
+
+_REFUSALS_SHOWN = 20
+
+
+class DumpReport(Report):
+    """Says at the end that nothing was shown, and what was asked for."""
+
+    def __init__(self, options: DumpOptions) -> None:
+        self._options = options
+        self._is_silent = options.limit == 0
+
+    def takes(self, item: Result) -> bool:
+        """See whether anything is shown; findings are not what was asked for."""
+        self._is_silent = self._is_silent or not isinstance(item, Finding)
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say that there was nothing, if what was not done is not the reason."""
+        if not (self._is_silent or self.quiet or self.messages.statuses):
+            asked = [
+                f"--{name.removesuffix('_ms').replace('_', '-')}"
+                for name, value in self._options.filters._asdict().items()
+                if value is not None
+            ]
+            if self._options.visible:
+                asked.append("--visible")
+            what = "batches" if self._options.mode == "hex" else self._options.mode
+            none = f"no {what} match {', '.join(asked)}" if asked else f"there are no {what}"
+            self.messages.line(f"kdump: {none}")
+        return reached
+
+
+class CompareReport(Report):
+    """Comparisons are sentences, and with `-q` only those of damage are written."""
+
+    has_summary = True
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the table."""
+        if form != "table":
+            return None
+        from kdump.output.compare_table import CompareTable
+
+        return CompareTable(page, quiet=self.quiet)
+
+    def takes(self, item: Result) -> bool:
+        """Leave out what is usual."""
+        return not (
+            self.quiet
+            and isinstance(item, Row)
+            and (item.row == "summary" or item.fields["severity"] != "damage")
+        )
+
+
+class LookupReport(Report):
+    """Sees whether any partition had an answer; 4, "none", is the status where none had."""
+
+    _is_answered = False
+
+    def takes(self, item: Result) -> bool:
+        """Look at an answer."""
+        self._is_answered |= isinstance(item, Row) and item.fields["offset"] is not None
+        return True
+
+    def status(self, reached: int) -> int:
+        """Return the status."""
+        return status.first_of(reached, status.DONE if self._is_answered else status.NONE)
+
+
+class ReindexReport(Report):
+    """Says at the end what to type next, and why something is to be refused."""
+
+    def __init__(self, options: ReindexOptions) -> None:
+        self._options = options
+        self._actions: Counter[str] = Counter()
+        self._refusals: dict[str, str] = {}  # reason: first file; a table has no room for it
+
+    def takes(self, item: Result) -> bool:
+        """Count what is to be done."""
+        if isinstance(item, Row):
+            action = str(item.fields["action"])
+            self._actions[action] += 1
+            if action == "refuse" and len(self._refusals) < _REFUSALS_SHOWN:
+                self._refusals.setdefault(str(item.fields["reason"]), str(item.fields["path"]))
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say what comes next."""
+        if is_terminal(sys.stderr) and not self.quiet:
+            if not self._options.write:
+                for reason, path in self._refusals.items():
+                    self.messages.line(f"To be refused: {path}: {reason}")
+            if next_line := _next(self._options, self._actions):
+                self.messages.line(next_line)
+        return reached
+
+
+def _next(options: ReindexOptions, actions: Counter[str]) -> str:
+    """Say what to type next: the same command with --write, or with --undo."""
+    from kdump.findings.commands import shell_text
+
+    command = shell_text(("kdump", *sys.argv[1:]))
+    files = actions["rebuild"] + actions["create"]
+    if files:
+        return f"Nothing was changed. To write {_files(files)}: {command} --write"
+    if actions["restore"]:
+        return f"Nothing was changed. To put back {_files(actions['restore'])}: {command} --write"
+    if options.changes and actions["rebuilt"]:
+        return f"To put the old files back: {command} --undo"
+    if not actions or actions["refuse"] or actions["restored"] or options.write:
+        return ""
+    return "Nothing is to be rebuilt."
+
+
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count:,} files"

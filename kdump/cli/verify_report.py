@@ -1,0 +1,196 @@
+"""What `verify` makes of its results, of which findings are a part.
+
+Beside the rows, a run may end in one line for a monitoring plug-in, in a file of metrics, and in a
+state file for the next run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kdump.cli import status
+from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.output.report import Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kdump.engine.verify.state import VerifyState
+    from kdump.engine.work.pace import Progress
+    from kdump.output.report import Result
+    from kdump.output.sink import Sink
+    from kdump.output.text_report import Page
+    from kdump.output.verify_textfile import Place
+
+#: The state is written so often while a run goes on, so that a killed one loses little.
+_STATE_SECONDS = 60.0
+_UNKNOWN = 3  # of a monitoring plug-in: could not be done
+
+
+class VerifyReport(Report):
+    """Findings are results; what is counted of them goes to metrics and to a plug-in's status."""
+
+    has_findings = True
+    has_summary = True
+
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        fail_on: str,
+        all_notes: bool,
+        nagios: bool,
+        textfile: str | None,
+        state: tuple[str, VerifyState] | None,
+    ) -> None:
+        self._progress = progress
+        self._all_notes = all_notes
+        self._nagios = nagios
+        self._textfile = textfile
+        self._state = state
+        self._saved = time.monotonic()
+        self._fail_on = fail_on
+        self._errors: list[str] = []
+        self._places: Counter[Place] = Counter()
+        self._summary: Row | None = None
+        self._plugin_status = _UNKNOWN
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return what writes the plug-in's text, or the table."""
+        if self._nagios:
+            from kdump.output.verify_nagios import PluginText
+
+            return PluginText(page.write, self._fail_on, self._plugin_text)
+        if form != "table":
+            return None
+        from kdump.output.verify_table import VerifyTable
+
+        return VerifyTable(
+            page,
+            quiet=self.quiet,
+            all_notes=self._all_notes,
+            directories=lambda: self._progress.directories,
+            status=lambda: status.reached(self.messages, self._fail_on),
+        )
+
+    def takes(self, item: Result) -> bool:
+        """Take note of an item; with `-q` findings are written and nothing else."""
+        if isinstance(item, KdumpError):
+            self._errors.append(str(item))
+        elif isinstance(item, Finding):
+            if self._textfile is not None:
+                self._count_place(item)
+            return True
+        elif isinstance(item, Row) and item.row == "summary":
+            self._summary = item
+        return not self.quiet
+
+    def _count_place(self, finding: Finding) -> None:
+        from kdump.output.verify_textfile import SERIES, place_of
+
+        place = place_of(finding)
+        if place is not None and (place in self._places or len(self._places) < SERIES):
+            self._places[place] += 1 + finding.more
+
+    def tick(self) -> None:
+        """Save the state now and then."""
+        if time.monotonic() - self._saved > _STATE_SECONDS:
+            self._save_state()
+
+    def end(self, *, kept: bool) -> None:
+        """Save the state; where the plug-in's line did not arrive, what it says was not said."""
+        self._save_state()
+        if not kept:
+            self._plugin_status = _UNKNOWN
+
+    def status(self, reached: int) -> int:
+        """Write the metrics, which a plug-in's line has said already, and return the status."""
+        if self._nagios:
+            return self._plugin_status
+        return reached if self._keep_textfile() else status.first_of(reached, status.NOT_DONE)
+
+    def _save_state(self) -> None:
+        if self._state is None:
+            return
+        path, state = self._state
+        self._saved = time.monotonic()
+        if state.changed:
+            _write_file(path, state.lines())
+            state.changed = False
+
+    def _plugin_text(self, worst: list[Finding]) -> str:
+        from kdump.output.verify_nagios import plugin_status, plugin_text
+
+        self._keep_textfile()  # first: that it cannot be written belongs to the line
+        why = self._errors[-1] if self._errors else ""
+        summary, errors, fail_on = self._summary, len(self._errors), self._fail_on
+        self._plugin_status = plugin_status(summary, errors, fail_on)
+        return plugin_text(worst, summary, errors, why, fail_on)
+
+    def _keep_textfile(self) -> bool:
+        """Write the metrics, where they are asked for; say whether that went well."""
+        if self._textfile is None:
+            return True
+        from kdump.output.verify_textfile import metrics
+
+        try:
+            text = metrics(
+                self._summary,
+                now_s=int(time.time()),
+                succeeded=self._summary is not None and not self._errors,
+                before=_text_of(self._textfile),
+                places=self._places,
+            )
+            _write_file(self._textfile, [text.encode("utf-8", "backslashreplace")])
+        except KdumpError as error:
+            self._errors.append(str(error))
+            self.messages.error(error)
+            return False
+        return True
+
+
+def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
+    """Read a state file; one that cannot be believed is reported, and all is seen anew."""
+    from kdump.engine.verify.state import SIZE_LIMIT, VerifyState
+    from kdump.output.target import content_before
+
+    now_s = int(time.time())
+    try:
+        before = content_before(path, SIZE_LIMIT + 1)
+        if before is None:
+            return VerifyState(now_s)
+        if len(before) > SIZE_LIMIT:
+            raise ValueError("is too large for one")
+        return VerifyState.read(before, now_s)
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+    except ValueError as error:
+        tell(f"kdump: {path}: the state is not used, everything is verified anew: {error}")
+        return VerifyState(now_s)
+
+
+def _write_file(path: str, pieces: Iterable[bytes]) -> None:
+    """Write a file beside its place and rename it: no reader ever sees half of one."""
+    from kdump.output.target import OutputFile
+
+    file = OutputFile(path)
+    try:
+        for piece in pieces:
+            file.stream.write(piece)
+        file.keep()
+    except BaseException:
+        file.drop()
+        raise
+
+
+def _text_of(path: str) -> str:
+    from kdump.output.target import content_before
+
+    try:
+        return (content_before(path, 1 << 20) or b"").decode("utf-8", "replace")
+    except OSError:
+        return ""

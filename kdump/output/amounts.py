@@ -1,0 +1,71 @@
+"""Numbers, sizes and times for people. Everywhere else a time is integer milliseconds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_DAY_MS = 86_400_000
+#: Year 0001 to 9999, what the calendar of ISO 8601 can name.
+_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
+
+
+def counted(count: int, word: str) -> str:
+    """Write a number and a word, in the plural where it is one."""
+    plural = "" if count == 1 or word in ("damage", "rebuild") else "s"
+    plural = "es" if plural and word == "batch" else plural
+    return f"{count:,} {word}{plural}"
+
+
+def size_text(size_bytes: float) -> str:
+    """Write a size with a binary unit and three digits or so."""
+    unit = 0
+    while size_bytes >= 1024 and unit < len(_UNITS) - 1:
+        size_bytes /= 1024
+        unit += 1
+    return f"{size_bytes:,.0f} {_UNITS[unit]}" if unit < 1 else f"{size_bytes:,.1f} {_UNITS[unit]}"
+
+
+def number_cell(value: object, absent: str = "-") -> str:
+    """Write a number for a cell of a table."""
+    return absent if value is None else str(value)
+
+
+def number_text(value: object, unknown: str = "?") -> str:
+    """Write a number with thousands apart."""
+    return f"{value:,}" if isinstance(value, int) else unknown
+
+
+def time_cell(timestamp_ms: object) -> str:
+    """Write a time for a cell of a table."""
+    return time_text(timestamp_ms) if isinstance(timestamp_ms, int) else "-"
+
+
+def seconds_text(value: object) -> str:
+    """Write how long something took."""
+    seconds = float(str(value))
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, left = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Write a time as ISO 8601 in UTC; a number outside the years 1 to 9999 stays a number."""
+    if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
+        return str(timestamp_ms)
+    if timestamp_ms == -1:  # the formats' own mark for "no time"; -1 as a time is never meant
+        return "-1"
+    days, within = divmod(timestamp_ms, _DAY_MS)
+    hours, within = divmod(within, 3_600_000)
+    minutes, within = divmod(within, 60_000)
+    seconds, millis = divmod(within, 1000)
+    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z"
+
+
+@lru_cache(maxsize=4096)
+def _date_text(days: int) -> str:
+    from datetime import date
+
+    return date.fromordinal(days + 719_163).isoformat()

@@ -1,0 +1,86 @@
+"""What a command makes of its results; `pour` keeps rows, findings and errors apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump.errors import KdumpError
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
+from kdump.output.progress import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kdump.output.items import Item
+    from kdump.output.messages import Messages
+    from kdump.output.progress import Tally
+    from kdump.output.sink import Sink
+    from kdump.output.text_report import Page
+
+    Result = Item | Written | Finding | KdumpError
+
+#: Rows whose severity counts for the status as that of a finding does.
+_JUDGED = frozenset(("replica-comparison", "sequence-gap", "sequence-duplicate"))
+
+
+class Report:
+    """What a command makes of its results beside writing them; this one nothing."""
+
+    #: What is said on standard error, and whether `-q` is given: both set before anything comes.
+    messages: Messages
+    quiet: bool
+    #: Findings are results, written where rows are.
+    has_findings = False
+    #: The results end with a sum of their own, and `-q` leaves the findings among them.
+    has_summary = False
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return a form of output that only this command has; None: one that all have."""
+
+    def takes(self, item: Result) -> bool:
+        """Take note of an item, and say whether it is written."""
+        return True
+
+    def tick(self) -> None:
+        """Do what is to be done now and then while the work goes on."""
+
+    def end(self, *, kept: bool) -> None:
+        """Take note that nothing more comes; `kept`: what was written has arrived."""
+
+    def status(self, reached: int) -> int:
+        """Say what follows from it all, and return the exit status; `reached` is that of all."""
+        return reached
+
+
+def pour(
+    items: Iterable[Result],
+    sink: Sink,
+    messages: Messages,
+    tally: Tally,
+    tick: Callable[[], None],
+    report: Report | None = None,
+) -> None:
+    """Write rows to the sink, findings and errors to the messages, and call `tick` in between."""
+    report = report or Report()
+    for item in items:
+        is_written = report.takes(item)
+        if isinstance(item, Row) and item.row in _JUDGED and item.fields["severity"] is not None:
+            messages.severities.add(Severity(item.fields["severity"]))
+        if isinstance(item, KdumpError):
+            sink.settle()
+            messages.error(item)
+        elif isinstance(item, Finding):
+            if report.has_findings:
+                messages.count(item)
+                sink.finding(item)
+            else:
+                sink.settle()
+                messages.finding(item)
+        elif isinstance(item, Written):
+            tally.count(item)
+        elif is_written:
+            tally.count(item)  # first: writing may take long where the reader is slow
+            sink.write(item)
+        tick()
+    sink.finish()

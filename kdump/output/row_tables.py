@@ -1,0 +1,245 @@
+"""The tables of lookups, `usage`, `sequences` and `reindex`: columns, each with its cell."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kdump.output.amounts import counted, number_text, size_text, time_cell
+from kdump.output.column_widths import Column, amount, folded, number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kdump.findings.rows import Row
+
+    Fields = dict[str, Any]
+
+_BAR_CELLS = 10
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def name_of(fields: Fields) -> str:
+    """Name the partition of a row."""
+    topic = fields["topic"]
+    return "?" if topic is None else f"{topic}-{fields['partition']}"
+
+
+def span_text(first: int | None, last: int | None) -> str:
+    """Write the first and the last offset of a batch; that of a closed wrapper is not known."""
+    if last is None:
+        return "-"
+    return f"{'?' if first is None else first}\N{EN DASH}{last}"
+
+
+def _lookup_note(fields: Fields) -> str:
+    offset = fields["offset"]
+    notes = [str(fields["error"])] if fields.get("error") else []
+    if "scan_offset" in fields and fields["scan_offset"] != offset:
+        scanned = fields["scan_offset"]
+        notes.append(f"a scan finds {'none' if scanned is None else scanned}")
+    if fields.get("next_offset") is not None:
+        served = fields["served_from"]
+        where = "not served behind it" if served is None else f"served again from {served}"
+        notes.append(f"damage: on disk again from {fields['next_offset']}, {where}")
+    if len(offsets := fields.get("offsets") or ()) > 1:
+        notes.append("then " + " ".join(map(str, offsets[1:])))
+    return "; ".join(notes)
+
+
+_LOOKUP = (
+    folded("partition", name_of, 14),
+    number("offset", absent="none"),
+    Column("time", lambda fields: time_cell(fields["timestamp_ms"])),
+    number("segment"),
+    number("position", rank=1),
+)
+_LOOKUP_NOTE = folded("note", _lookup_note, 20)
+_OFFSET_LOOKUP = (
+    *_LOOKUP,
+    amount("batch", lambda row: span_text(row.get("base_offset"), row.get("last_offset")), 2),
+    _LOOKUP_NOTE,
+)
+_TIME_LOOKUP = (*_LOOKUP, number("epoch", "leader_epoch", rank=2), _LOOKUP_NOTE)
+
+
+def _to_read(fields: Fields) -> str:
+    size_bytes = fields["bytes_to_read"]
+    return size_text(size_bytes) if size_bytes else ""
+
+
+def _reindex_why(fields: Fields) -> str:
+    why, difference = str(fields["reason"]), fields["first_difference"]
+    if difference is not None:
+        before, after = (_entry(difference[side]) for side in ("before", "after"))
+        why = f"{why}; entry {difference['slot']}: {before} for {after}"
+    return why if fields["written"] is None else f"{fields['written']}: {why}"
+
+
+def _entry(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return "nothing" if entry is None else str(entry)
+    numbers = [str(number) for name, number in entry.items() if name != "version"]
+    return f"({', '.join(numbers)})"
+
+
+def _time_of_batch(fields: Fields) -> str:
+    time_ms = fields["timestamp_ms"]
+    return time_cell(None if time_ms < 0 else time_ms)
+
+
+_REINDEX = (
+    number("segment"),
+    Column("file", lambda row: str(row["kind"])),
+    number("entries", "entries_before"),
+    number("rebuilt", "entries_after"),
+    amount("to read", _to_read, 1),
+    Column("action", lambda row: str(row["action"])),
+    folded("why", _reindex_why, 24),
+)
+
+_SEQUENCES = (
+    folded("partition", name_of, 16),
+    amount("producer", lambda row: f"{row['producer_id']}/{row['producer_epoch']}"),
+    Column("what", lambda row: str(row["kind"])),
+    amount("count", lambda row: number_text(row["sequences_count"], "-")),
+    number("expected", "expected_sequence", rank=2),
+    number("found", "base_sequence", rank=2),
+    number("after", "previous_offset", rank=3),
+    number("offset"),
+    Column("time", _time_of_batch, rank=4),
+    folded("why", lambda row: str(row["explanation"]), 24, rank=5),
+)
+
+
+def _sequence_summary(fields: Fields) -> list[str]:
+    """Say in lines what was found and what could not be judged."""
+    gaps, repeats = fields["gaps"], fields["duplicates"]
+    found = "No gap and no repeat"
+    if gaps or repeats:
+        found = (
+            f"{counted(gaps, 'gap')} ({counted(fields['missing_count'], 'number')} missing), "
+            f"{counted(repeats, 'repeat')} ({counted(fields['repeated_count'], 'number')})"
+        )
+    numbered = f"{fields['batches_with_sequences']:,} of {counted(fields['batches'], 'batch')}"
+    where = f"in {counted(fields['partitions'], 'partition')}"
+    whose = counted(fields["producers"], "producer")
+    lines = [f"{found} {where}: {numbered} have sequence numbers, of {whose}"]
+    explained = [f"{fields[kind]:,} {kind}" for kind in ("removed", "expired", "restarted")]
+    if any(fields[kind] for kind in ("removed", "expired", "restarted")):
+        lines.append(
+            f"with an innocent explanation: {', '.join(explained)}; --explained lists them"
+        )
+    for name, words in (
+        ("rows_not_listed", "{} not listed: ten thousand rows a partition"),
+        ("partitions_damaged", "around damage, in {}, nothing was judged"),
+        ("partitions_of_coordinators", "not followed: {} of coordinators, which all write 0"),
+        ("partitions_not_followed", "too many producers at once to follow them all, in {}"),
+    ):
+        if fields[name]:
+            word = "row" if name == "rows_not_listed" else "partition"
+            lines.append(words.format(counted(fields[name], word)))
+    return lines
+
+
+def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
+    """Return the columns of a row: what its group is made of, then what it comes to."""
+
+    def name(member: str) -> Callable[[Fields], str]:
+        return lambda row: "-" if row[member] is None else str(row[member])
+
+    def key_cell(row: Fields) -> str:
+        key, size = row["key"], row["key_size_bytes"]
+        is_cut = key is not None and size is not None and size > len(key)
+        return bytes_cell(key) + (f"… ({size:,} bytes)" if is_cut else "")
+
+    names = {
+        "topic": folded("topic", name("topic"), 12),
+        "partition": number("partition"),
+        "producer_id": number("producer", "producer_id"),
+        "codec": Column("codec", name("codec")),
+        "key": Column("key", key_cell, cuts=True, least=12),
+    }
+    of_batches = "batches" in fields
+    size = "size_bytes" if of_batches else "plain_bytes"
+    return (
+        *(column for member, column in names.items() if member in fields),
+        amount(
+            "size" if of_batches else "plain size",
+            lambda row: _size_cell(row[size], row[f"{size}_at_most"]),
+        ),
+        amount("share", lambda row: f"{row['share']:.1%}"),
+        Column("", lambda row: _bar(row["share"]), rank=1),
+        *([amount("batches", lambda row: number_text(row["batches"]), 2)] if of_batches else []),
+        amount("records", lambda row: number_text(row["records_count"])),
+        Column("first time", lambda row: _second(row["first_timestamp_ms"]), rank=4),
+        Column("last time", lambda row: _second(row["last_timestamp_ms"]), rank=3),
+    )
+
+
+def _usage_summary(fields: Fields) -> list[str]:
+    """Say in lines what all groups come to, and what was not counted."""
+    of_batches = "batches" in fields
+    size = fields["size_bytes" if of_batches else "plain_bytes"]
+    parts = [f"{_size(size)}{'' if of_batches else ' of keys, values and headers'}"]
+    if of_batches:
+        parts.append(counted(fields["batches"], "batch"))
+    records = fields["records_count"]
+    parts.append("records not known" if records is None else counted(records, "record"))
+    listed, groups = fields["listed"], fields["groups"]
+    shown = "" if groups == listed else f", {listed:,} of {number_text(groups, 'very many')} shown"
+    lines = [f"in all{shown}: {', '.join(parts)}"]
+    if unopened := fields.get("unopened_wrappers"):
+        lines.append(
+            f"{counted(unopened, 'wrapper')} of magic 0 or 1 not opened; "
+            "--deep counts what is inside"
+        )
+    if not fields["exact"]:
+        most = fields[f"unlisted_{'size' if of_batches else 'plain'}_bytes_at_most"]
+        lines.append(
+            "Too many groups to hold all: sizes are at least and at most, records at least"
+        )
+        lines.append(f"no group that is not shown has more than {_size(most)}")
+    if fields["bytes_not_counted"]:
+        lines.append(f"{_size(fields['bytes_not_counted'])} on disk not counted; see the findings")
+    return lines
+
+
+def _size(value: int | None) -> str:
+    return "?" if value is None else size_text(value)
+
+
+def _size_cell(least: int | None, most: int | None) -> str:
+    return _size(least) if least == most else f"{_size(least)}\N{EN DASH}{_size(most)}"
+
+
+def _second(timestamp_ms: int | None) -> str:
+    """Write a time to the second, which is enough here."""
+    text = time_cell(timestamp_ms)
+    return f"{text[:-5]}Z" if text.endswith("Z") else text
+
+
+def _bar(share: float) -> str:
+    eighths = round(min(max(share, 0.0), 1.0) * _BAR_CELLS * 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
+
+
+#: Kind of row -> the columns of its table, where it has one of its own.
+_COLUMNS = {
+    "offset-lookup": _OFFSET_LOOKUP,
+    "time-lookup": _TIME_LOOKUP,
+    "reindex": _REINDEX,
+    "sequence-gap": _SEQUENCES,
+    "sequence-duplicate": _SEQUENCES,
+}
+#: Rows that are shown in lines, not in a table.
+SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
+    "usage-summary": _usage_summary,
+    "sequence-summary": _sequence_summary,
+}
+#: Rows that name their partition themselves, where others have it above them.
+NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage"}
+
+
+def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...] | None:
+    """Return the columns of a row that has some of its own; `bytes_cell` writes a key."""
+    return _usage(row.fields, bytes_cell) if row.row == "usage" else _COLUMNS.get(row.row)
