@@ -16,7 +16,7 @@ cdef int count_entries(
         if left <= UP_TO_MAGIC:
             return SHORT_TAIL
         size = <int32_t>be32(p + start + 8)
-        if size < OVERHEAD_V0:
+        if size < SMALLEST_MESSAGE:
             return LENGTH_TOO_SMALL
         if size > left - LOG_OVERHEAD:
             return CUT_SHORT
@@ -24,8 +24,8 @@ cdef int count_entries(
         start += LOG_OVERHEAD + <Py_ssize_t>size
 
 
-cdef inline int64_t put_legacy(
-    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, int layout,
+cdef inline int64_t put_message(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, const Format *read,
     int64_t *out, Py_ssize_t stride,
 ) noexcept nogil:
     """Fill a row, but for its position, from a v0 or v1 message; return its flags."""
@@ -39,22 +39,21 @@ cdef inline int64_t put_legacy(
     cdef int64_t flags = 0
     if check_crc:
         computed = kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
-    if layout == 1:
-        if size < LOG_OVERHEAD + OVERHEAD_V1:
-            flags |= TOO_SMALL
-        else:
-            timestamp = <int64_t>be64(p + 18)
+    if size < read.smallest_size:
+        flags |= TOO_SMALL
+    elif read.has_timestamps:
+        timestamp = <int64_t>be64(p + 18)
     if computed != crc:
         flags |= CRC_BAD
-    if magic < 0 or magic > 1:
+    if magic != read.magic:
         flags |= MAGIC_UNKNOWN
     if offset <= last_offset:
         flags |= OFFSET_NOT_RISING
     if codec:
         flags |= WRAPPER | COMPRESSED
-        if codec > 3:
+        if codec > read.largest_codec:
             flags |= CODEC_UNKNOWN
-    if attributes & (0xF0 if layout == 1 else 0xF8):
+    if attributes & ~read.meant_bits:
         flags |= RESERVED
     out[B_SIZE * stride] = size
     out[B_MAGIC * stride] = magic
@@ -71,64 +70,74 @@ cdef inline int64_t put_legacy(
     out[B_PRODUCER_EPOCH * stride] = -1
     out[B_BASE_SEQUENCE * stride] = -1
     out[B_FLAGS * stride] = flags
-    out[B_LAYOUT * stride] = layout
+    out[B_LAYOUT * stride] = read.magic
     return flags
 
 
-cdef inline int64_t put_v2(
-    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc,
+cdef inline int32_t field_32(
+    const uint8_t *p, Py_ssize_t size, int position, int32_t absent
+) noexcept nogil:
+    return <int32_t>be32(p + position) if position + 4 <= size else absent
+
+
+cdef inline int64_t field_64(const uint8_t *p, Py_ssize_t size, int position) noexcept nogil:
+    return <int64_t>be64(p + position) if position + 8 <= size else -1
+
+
+cdef inline int64_t put_batch(
+    const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, const Format *read,
     int64_t *out, Py_ssize_t stride,
 ) noexcept nogil:
-    """Fill a row, but for its position, from a v2 batch header; return its flags."""
+    """Fill a row, but for its position, from the header of a record batch; return its flags."""
     cdef int64_t base_offset = <int64_t>be64(p)
-    cdef uint32_t crc = be32(p + 17)
+    cdef uint32_t crc = be32(p + read.crc_position)
     cdef uint32_t computed = crc
     cdef int magic = <signed char>p[16]
-    cdef int attributes = be16(p + 21)
+    cdef int attributes = be16(p + read.attributes)
     cdef int codec = attributes & CODEC_BITS
-    cdef int32_t delta
-    cdef int32_t count
-    cdef int64_t last
+    cdef int64_t delta, count, last
     cdef int64_t flags = 0
-    if likely(size >= HEADER_V2):
+    if likely(size >= read.header_size):
         if check_crc:
-            computed = kd_crc32c(0, p + CRC_FROM_V2, size - CRC_FROM_V2)
-        delta = <int32_t>be32(p + 23)
-        count = <int32_t>be32(p + 57)
-        if count < 0 or delta < 0 or count > <int64_t>delta + 1:
+            computed = kd_crc32c(0, p + read.crc_start, size - read.crc_start)
+        delta = <int32_t>be32(p + read.last_offset_delta)
+        count = <int32_t>be32(p + read.records_count)
+        if count < 0 or delta < 0 or count > delta + 1:
             flags |= DELTA_COUNT
         out[B_RECORDS_COUNT * stride] = count
-        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27)
-        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35)
-        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43)
-        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51)
-        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53)
+        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + read.base_timestamp)
+        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + read.max_timestamp)
+        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + read.producer_id)
+        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + read.producer_epoch)
+        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + read.base_sequence)
     else:
         flags |= TOO_SMALL | CRC_BAD
         computed = 0
-        delta = <int32_t>be32(p + 23) if size >= 27 else 0
-        out[B_RECORDS_COUNT * stride] = -1
-        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(p + 27) if size >= 35 else -1
-        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(p + 35) if size >= 43 else -1
-        out[B_PRODUCER_ID * stride] = <int64_t>be64(p + 43) if size >= 51 else -1
-        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + 51) if size >= 53 else -1
-        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(p + 53) if size >= 57 else -1
+        delta = field_32(p, size, read.last_offset_delta, 0)
+        out[B_RECORDS_COUNT * stride] = field_32(p, size, read.records_count, -1)
+        out[B_BASE_TIMESTAMP * stride] = field_64(p, size, read.base_timestamp)
+        out[B_MAX_TIMESTAMP * stride] = field_64(p, size, read.max_timestamp)
+        out[B_PRODUCER_ID * stride] = field_64(p, size, read.producer_id)
+        out[B_PRODUCER_EPOCH * stride] = -1
+        if read.producer_epoch + 2 <= size:
+            out[B_PRODUCER_EPOCH * stride] = <signed short>be16(p + read.producer_epoch)
+        out[B_BASE_SEQUENCE * stride] = field_32(p, size, read.base_sequence, -1)
     last = add(base_offset, delta)
     if computed != crc:
         flags |= CRC_BAD
-    if magic != 2:
+    if magic != read.magic:
         flags |= MAGIC_UNKNOWN
     if base_offset <= last_offset or last < base_offset:
         flags |= OFFSET_NOT_RISING
     if codec:
         flags |= COMPRESSED
-        if codec > 4:
+        if codec > read.largest_codec:
             flags |= CODEC_UNKNOWN
     if attributes & CONTROL_BIT:
         flags |= CONTROL
     if attributes & TRANSACTIONAL_BIT:
         flags |= TRANSACTIONAL
-    if attributes & 0xFF80:
+    if attributes & ~read.meant_bits:
         flags |= RESERVED
     out[B_SIZE * stride] = size
     out[B_MAGIC * stride] = magic
@@ -139,7 +148,7 @@ cdef inline int64_t put_v2(
     out[B_COMPUTED_CRC * stride] = computed
     out[B_LEADER_EPOCH * stride] = <int32_t>be32(p + 12)
     out[B_FLAGS * stride] = flags
-    out[B_LAYOUT * stride] = 2
+    out[B_LAYOUT * stride] = read.magic
     return flags
 
 
@@ -154,23 +163,23 @@ cdef int64_t walk_entries(
     cdef int64_t every = 0
     cdef Py_ssize_t size
     cdef Py_ssize_t i
-    cdef int magic
+    cdef const Format *read
     for i in range(count):
         p = data + position[0]
         row = out.block + i
         size = LOG_OVERHEAD + <Py_ssize_t><int32_t>be32(p + 8)
-        magic = <signed char>p[16]
+        read = BY_MAGIC[p[16]]
         row[B_POSITION * out.stride] = add(base, position[0])
-        if likely(magic >= 2):
-            flags = put_v2(p, size, last_offset, check_crc, row, out.stride)
+        if likely(not read.is_legacy):
+            flags = put_batch(p, size, last_offset, check_crc, read, row, out.stride)
             if (
                 flags & CRC_BAD
                 and check_crc
                 and be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, size - CRC_FROM_LEGACY)
             ):
-                flags = put_legacy(p, size, last_offset, True, 0, row, out.stride)
+                flags = put_message(p, size, last_offset, True, FORMATS, row, out.stride)
         else:
-            flags = put_legacy(p, size, last_offset, check_crc, magic == 1, row, out.stride)
+            flags = put_message(p, size, last_offset, check_crc, read, row, out.stride)
         every |= flags
         last_offset = max(last_offset, row[B_LAST_OFFSET * out.stride])
         position[0] += size

@@ -165,19 +165,21 @@ cdef struct Common:
     int64_t producer_epoch
     bint modern
     bint timed
+    bint transactional
     bint wrapper
 
 
 cdef void read_common(const Cols *batches, Py_ssize_t batch, Common *out) noexcept nogil:
-    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
     out.batch = batch
     out.position = cell(batches, B_POSITION, batch)
     out.magic = cell(batches, B_MAGIC, batch)
     out.attributes = cell(batches, B_ATTRIBUTES, batch)
     out.base_offset = cell(batches, B_BASE_OFFSET, batch)
-    out.modern = layout == 2
-    out.timed = layout == 2 or layout == 1
-    out.wrapper = not out.modern and cell(batches, B_FLAGS, batch) & WRAPPER != 0
+    out.modern = read.has_producer_fields
+    out.timed = read.has_timestamps
+    out.transactional = out.attributes & read.meant_bits & TRANSACTIONAL_BIT != 0
+    out.wrapper = read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER != 0
     out.base_sequence = out.leader_epoch = out.producer_id = out.producer_epoch = -1
     if out.modern:
         out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
@@ -284,10 +286,7 @@ cdef Py_ssize_t gather_rows(
         (<int32_t *>room.at[G_SEQUENCE])[n] = <int32_t>sequence_of(
             common.base_sequence, subtract(offset, common.base_offset)
         )
-        put_bit(
-            room.at[G_TRANSACTIONAL], n,
-            common.modern and common.attributes & TRANSACTIONAL_BIT != 0,
-        )
+        put_bit(room.at[G_TRANSACTIONAL], n, common.transactional)
         put_bit(room.at[G_MODERN], n, common.modern)
         put_bit(room.at[G_TIMED], n, timed)
         room.counts[N_OLD] += not common.modern

@@ -1,4 +1,4 @@
-# Small helpers for all rooms, and the struct of what the checksum of a batch covers.
+# Small helpers for all rooms, and the formats as this kernel reads them.
 
 cdef extern from *:
     """
@@ -112,14 +112,11 @@ cdef enum:
 cdef enum:
     LOG_OVERHEAD = 12
     UP_TO_MAGIC = 17
-    OVERHEAD_V0 = 14
-    OVERHEAD_V1 = 22
+    SMALLEST_MESSAGE = 14
     SMALLEST_ENTRY = 26
     SMALLEST_RECORD = 7
-    HEADER_V2 = 61
-    HEADER_LOOKED_AT = 66  # of an entry that may be one: a header, and a first record's size
-    CRC_FROM_V2 = 21
     CRC_FROM_LEGACY = 16
+    MOST_FORMATS = 8
 
 cdef enum:
     CODEC_BITS = 0x07
@@ -129,6 +126,82 @@ cdef enum:
     DELETE_HORIZON_BIT = 0x40
 
 cdef array template = array("q")
+
+
+cdef struct Format:
+    int magic
+    bint is_legacy
+    bint crc_is_castagnoli
+    bint has_timestamps
+    bint has_leader_epoch
+    bint has_producer_fields
+    bint relative_offsets
+    int header_size
+    int smallest_size
+    int crc_position
+    int crc_start
+    int meant_bits
+    int largest_codec
+    # Where the fields of a batch header stand.
+    int attributes
+    int last_offset_delta
+    int base_timestamp
+    int max_timestamp
+    int producer_id
+    int producer_epoch
+    int base_sequence
+    int records_count
+
+
+# The table of kernels/layout.py, and its answers about each magic byte.
+cdef Format FORMATS[MOST_FORMATS]
+cdef const Format *BY_MAGIC[256]
+cdef int FORMATS_COUNT = len(layout.FORMATS)
+cdef int LARGEST_HEADER = layout.LARGEST_HEADER
+
+
+cdef int fill_formats() except -1:
+    cdef Format *out
+    cdef int number
+    if FORMATS_COUNT > MOST_FORMATS:
+        raise ValueError(layout.FORMATS)
+    memset(FORMATS, 0, sizeof(FORMATS))
+    for number, row in enumerate(layout.FORMATS):
+        out = &FORMATS[number]
+        out.magic = row.magic
+        out.is_legacy = row.is_legacy
+        out.crc_is_castagnoli = row.crc_kind == layout.CRC32C
+        out.has_timestamps = row.has_timestamps
+        out.has_leader_epoch = row.has_leader_epoch
+        out.has_producer_fields = row.has_producer_fields
+        out.relative_offsets = row.relative_offsets
+        out.header_size = row.header_size
+        out.smallest_size = row.smallest_size
+        out.crc_position = row.crc_position
+        out.crc_start = row.crc_start
+        out.meant_bits = row.meant_bits
+        out.largest_codec = row.largest_codec
+        if row.fields is not None:
+            (
+                out.attributes, out.last_offset_delta, out.base_timestamp, out.max_timestamp,
+                out.producer_id, out.producer_epoch, out.base_sequence, out.records_count,
+            ) = row.fields
+    for number in range(256):
+        BY_MAGIC[number] = &FORMATS[layout.format_of(number).magic]
+    return 0
+
+
+fill_formats()
+
+
+cdef inline const Format *format_at(int64_t number) noexcept nogil:
+    """Return the format of a number in B_LAYOUT; what is none counts as 0."""
+    return &FORMATS[number if 0 <= number < FORMATS_COUNT else 0]
+
+
+cdef inline const Format *message_format(int64_t magic) noexcept nogil:
+    """Return the format of a message inside a wrapper: 1 if that is its magic, else 0 (F15)."""
+    return &FORMATS[magic == 1]
 
 
 cdef struct Cols:

@@ -221,12 +221,12 @@ cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
             floor = floor_of(proof.offsets, offset_slot, relative)
             if floor >= 0 and proof.marks[floor] >= time:
                 say(proof, STARTS_LATE, time_slot, i)
-            elif timestamp != time and cell(rows, B_LAYOUT, i) != 0:
+            elif timestamp != time and format_at(cell(rows, B_LAYOUT, i)).has_timestamps:
                 say(proof, OTHER_TIME, time_slot, i)
             time_slot += 1
         highest = max(highest, last)
         newest = max(newest, timestamp)
-        if cell(rows, B_LAYOUT, i) == 0:
+        if not format_at(cell(rows, B_LAYOUT, i)).has_timestamps:
             proof.state[4] = 1
     proof.state[0] = offset_slot
     proof.state[1] = time_slot
@@ -413,22 +413,23 @@ cdef inline void tell(Held *held, int64_t why, int64_t batch, int64_t record) no
 
 cdef inline void close_batch(Held *held, const Cols *batches, int64_t record) noexcept nogil:
     cdef int64_t row = held.state[0]
-    cdef int64_t layout
-    cdef int64_t flags
+    cdef const Format *read
+    cdef bint wrapper
     if row < 0 or row >= batches.count:
         return
-    layout = cell(batches, B_LAYOUT, row)
-    flags = cell(batches, B_FLAGS, row)
+    read = format_at(cell(batches, B_LAYOUT, row))
+    wrapper = cell(batches, B_FLAGS, row) & WRAPPER != 0
     if (
-        (layout == 2 or (layout == 1 and flags & WRAPPER != 0))
+        read.has_timestamps
+        and (wrapper or not read.is_legacy)
         and cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME == 0
         and not held.state[3]
         and held.state[2] != cell(batches, B_MAX_TIMESTAMP, row)
     ):
         tell(held, MAX_TIMESTAMP, row, record)
     if (
-        layout == 0
-        and flags & WRAPPER != 0
+        not read.relative_offsets
+        and wrapper
         and held.state[1] != cell(batches, B_LAST_OFFSET, row)
     ):
         tell(held, LAST_OFFSET, row, record)
@@ -444,9 +445,7 @@ cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noe
     cdef int64_t lowest
     cdef int64_t key
     cdef int64_t value
-    cdef int64_t layout
-    cdef int64_t magic
-    cdef int64_t fixed
+    cdef const Format *read
     for i in range(records.count):
         batch = cell(records, R_BATCH, i)
         if batch != state[0]:
@@ -474,14 +473,12 @@ cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noe
             if not state[4]:
                 state[5] = offset
             state[4] += 1
-        layout = cell(batches, B_LAYOUT, batch)
-        if layout < 2:
-            value = cell(records, R_VALUE_SIZE, i)
-            magic = layout
+        read = format_at(cell(batches, B_LAYOUT, batch))
+        if read.is_legacy:
+            value = max(cell(records, R_VALUE_SIZE, i), <int64_t>0)
             if header_flags & WRAPPER:
-                magic = flags >> INNER_MAGIC_SHIFT & 3
-            fixed = LOG_OVERHEAD + (OVERHEAD_V1 if magic == 1 else OVERHEAD_V0)
-            if cell(records, R_SIZE, i) > fixed + max(key, <int64_t>0) + max(value, <int64_t>0):
+                read = message_format(flags >> INNER_MAGIC_SHIFT & 3)
+            if cell(records, R_SIZE, i) > read.smallest_size + max(key, <int64_t>0) + value:
                 if not state[6]:
                     state[7] = cell(batches, B_POSITION, batch)
                 state[6] += 1

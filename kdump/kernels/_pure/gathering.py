@@ -9,9 +9,9 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels._pure.layout import int64, view_of
 from kdump.kernels._pure.records import batch_row
-from kdump.kernels._pure.text import headers_of, is_magic_0, row_numbers, sequence_at, span_of
+from kdump.kernels._pure.text import has_time, headers_of, row_numbers, sequence_at, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.kernels.layout import TRANSACTIONAL_BIT
+from kdump.kernels.layout import TRANSACTIONAL_BIT, format_at
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
@@ -121,8 +121,9 @@ def _gather_row(
     room.bit(g.G_KEY_VALID, at, key is not None)
     room.bit(g.G_VALUE_VALID, at, value is not None)
     offset, attributes = records.offset(row), batch[c.B_ATTRIBUTES]
-    modern = batch[c.B_LAYOUT] == 2
-    timed = not is_magic_0(batch, records.flags_of(row))
+    read = format_at(batch[c.B_LAYOUT])
+    modern = read.has_producer_fields
+    timed = has_time(batch, records.flags_of(row))
     of_v2: tuple[int, ...] = (-1, -1, -1, -1)
     if modern:
         of_v2 = (
@@ -142,7 +143,7 @@ def _gather_row(
     )
     for buffer, number in enumerate(numbers):
         room.number(buffer, at, number)
-    room.bit(g.G_TRANSACTIONAL, at, modern and bool(attributes & TRANSACTIONAL_BIT))
+    room.bit(g.G_TRANSACTIONAL, at, bool(attributes & read.meant_bits & TRANSACTIONAL_BIT))
     room.bit(g.G_MODERN, at, modern)
     room.bit(g.G_TIMED, at, timed)
     counts[g.N_ROWS] = at + 1

@@ -1,41 +1,48 @@
-"""Small helpers for all rooms, and the struct of what the checksum of a batch covers."""
+"""Small helpers for all rooms, and the formats as this kernel reads them."""
 
 from __future__ import annotations
 
-from struct import Struct
-from typing import TYPE_CHECKING
+from struct import Struct, calcsize
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import reasons
-from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2, MAX_INT32
+from kdump.kernels.layout import FIELD_CODES, FORMATS, MAX_INT32
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable
+
+    from kdump.kernels.layout import Format
 
     Data = bytes | bytearray | memoryview
     Rows = array[int] | None
     Write = Callable[[bytes], object]
     Row = tuple[int, ...]
 
+I8 = Struct(">b")
 U16 = Struct(">H")
 I32 = Struct(">i")
 U32 = Struct(">I")
 I64 = Struct(">q")
 
-# The part of the v2 header that the CRC covers, from byte 21 on (F20).
-HEADER_V2_TAIL = Struct(
-    ">"
-    "H"  # 21 attributes
-    "i"  # 23 lastOffsetDelta
-    "q"  # 27 baseTimestamp
-    "q"  # 35 maxTimestamp
-    "q"  # 43 producerId
-    "h"  # 51 producerEpoch
-    "i"  # 53 baseSequence
-    "i"  # 57 recordsCount
-)
-assert HEADER_V2_TAIL.size == BATCH_OVERHEAD_V2 - CRC_START_V2
 
+class Tail(NamedTuple):
+    """The fields of a batch header, and where each ends; both from where the checksum starts."""
+
+    fields: Struct
+    ends: tuple[int, ...]
+
+
+def _tail_of(read: Format) -> Tail:
+    ends, codes = [read.crc_start], ">"
+    for position, code in zip(read.fields or (), FIELD_CODES, strict=False):
+        codes += f"{position - ends[-1]}x{code}"
+        ends.append(position + calcsize(f">{code}"))
+    codes += f"{read.header_size - ends[-1]}x"
+    return Tail(Struct(codes), tuple(end - read.crc_start for end in ends[1:]))
+
+
+TAILS = tuple(_tail_of(each) for each in FORMATS)
 MAX_SEQUENCE = MAX_INT32
 
 
