@@ -43,7 +43,6 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, u
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from kdump.kernels import layout
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 include "_compiled/layout.pxi"

@@ -14,6 +14,7 @@ SMALLEST_MESSAGE = 14  # no size field of a sound entry is smaller (F7, S6)
 SMALLEST_RECORD = 7  # a length, six one-byte fields
 BATCH_OVERHEAD_V2 = 61
 CRC_START_V2 = 21  # CRC-32C covers from here to the end (F20)
+LAST_OFFSET_DELTA = 2  # in every header of a batch, counted from where the checksum starts
 CRC_START_LEGACY = 16  # CRC-32 covers from the magic byte to the end (F7)
 CRC32, CRC32C = "crc-32", "crc-32c"
 MAGIC_V2 = 2
@@ -28,32 +29,15 @@ MAX_INT32 = (1 << 31) - 1
 MAX_INT64 = (1 << 63) - 1
 
 
-class BatchFields(NamedTuple):
-    """Where the fields of a batch header stand that its checksum covers (F20).
-
-    They follow each other in this order, FIELD_CODES; a format may have others between.
-    """
-
-    attributes: int
-    last_offset_delta: int
-    base_timestamp: int
-    max_timestamp: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    records_count: int
-
-
-FIELD_CODES = "Hiqqqhii"  # of BatchFields, as struct has them
-
-
 class Format(NamedTuple):
     """One format; positions and sizes in bytes from the entry's start.
 
     `header_size` ends behind the key's length in a message, where the records start in a batch.
     Attribute bits outside `meant_bits` are reserved, and zero. `relative_offsets`: what a
     compressed entry holds is numbered from the entry's own offset (F13, F14). `lz4_header_wrong`:
-    writers hashed the wrong bytes for the header of an LZ4 stream (F34). `fields`: of a batch.
+    writers hashed the wrong bytes for the header of an LZ4 stream (F34). The checksum of a batch
+    covers it from its attributes on, which seven other fields follow (F20); then come those, if
+    any, that magic 2 does not have.
     """
 
     magic: int
@@ -69,7 +53,6 @@ class Format(NamedTuple):
     has_producer_fields: bool
     relative_offsets: bool
     lz4_header_wrong: bool
-    fields: BatchFields | None
 
     @property
     def smallest_size(self) -> int:
@@ -80,13 +63,13 @@ class Format(NamedTuple):
 # fmt: off
 FORMATS = (
     # magic, legacy, header, crc at, crc from, kind, meant bits, largest codec,
-    # timestamps, leader epoch, producer fields, relative offsets, wrong lz4 header, fields
+    # timestamps, leader epoch, producer fields, relative offsets, wrong lz4 header
     Format(0, True, 22, 12, CRC_START_LEGACY, CRC32, CODEC_MASK, 3,
-           False, False, False, False, True, None),
+           False, False, False, False, True),
     Format(1, True, 30, 12, CRC_START_LEGACY, CRC32, CODEC_MASK | TIMESTAMP_TYPE_BIT, 3,
-           True, False, False, True, False, None),
+           True, False, False, True, False),
     Format(MAGIC_V2, False, BATCH_OVERHEAD_V2, 17, CRC_START_V2, CRC32C, 0x7F, 4,
-           True, True, True, True, False, BatchFields(21, 23, 27, 35, 43, 51, 53, 57)),
+           True, True, True, True, False),
 )
 # fmt: on
 NEWEST_MAGIC = FORMATS[-1].magic

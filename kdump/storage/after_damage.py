@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
+from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
 from kdump.storage.believed import Bounds
 from kdump.storage.names import OFFSET_MAX
 
@@ -319,8 +319,10 @@ def header_at(source: Source, position: int) -> RecordBatches | None:
 def _offsets_of(window: Window, at: int) -> tuple[int, int]:
     """Return the first and last offset of an entry whose header is at hand."""
     first = last = int.from_bytes(window.data[at : at + 8], "big", signed=True)
-    if window.data[at + 16] == 2:
-        last += int.from_bytes(window.data[at + 23 : at + 27], "big", signed=True)
+    read = format_of(window.data[at + 16])
+    if not read.is_legacy:
+        at += read.crc_start + LAST_OFFSET_DELTA
+        last += int.from_bytes(window.data[at : at + 4], "big", signed=True)
     return first, last
 
 

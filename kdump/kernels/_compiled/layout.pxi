@@ -1,4 +1,4 @@
-# Small helpers for all rooms, and the formats as this kernel reads them.
+# Small helpers for all rooms, and the fields that every batch header has.
 
 cdef extern from *:
     """
@@ -22,11 +22,32 @@ cdef extern from *:
     {
         return (uint64_t)kd_be32(p) << 32 | kd_be32(p + 4);
     }
+
+    typedef struct {
+        uint8_t magic, is_legacy, header_size, smallest_size, crc_position, crc_start;
+        uint8_t crc_is_castagnoli, meant_bits, largest_codec;
+        uint8_t has_timestamps, has_leader_epoch, has_producer_fields, relative_offsets;
+    } kd_format;
+
+    static const kd_format KD_FORMATS[] = {
+        {0, 1, 22, 26, 12, 16, 0, 0x07, 3, 0, 0, 0, 0},
+        {1, 1, 30, 34, 12, 16, 0, 0x0F, 3, 1, 0, 0, 1},
+        {2, 0, 61, 61, 17, 21, 1, 0x7F, 4, 1, 1, 1, 1},
+    };
+    enum { KD_FORMATS_COUNT = sizeof KD_FORMATS / sizeof KD_FORMATS[0] };
     """
     bint likely "KD_LIKELY" (bint condition) nogil
     uint16_t be16 "kd_be16" (const uint8_t *p) nogil
     uint32_t be32 "kd_be32" (const uint8_t *p) nogil
     uint64_t be64 "kd_be64" (const uint8_t *p) nogil
+
+    # The table of kernels/layout.py; a test holds one to the other.
+    ctypedef struct Format "kd_format":
+        uint8_t magic, is_legacy, header_size, smallest_size, crc_position, crc_start
+        uint8_t crc_is_castagnoli, meant_bits, largest_codec
+        uint8_t has_timestamps, has_leader_epoch, has_producer_fields, relative_offsets
+    const Format FORMATS "KD_FORMATS" []
+    enum: FORMATS_COUNT "KD_FORMATS_COUNT"
 
 
 # The same numbers as in reasons.py and columns.py; tests hold them together.
@@ -116,7 +137,18 @@ cdef enum:
     SMALLEST_ENTRY = 26
     SMALLEST_RECORD = 7
     CRC_FROM_LEGACY = 16
-    MOST_FORMATS = 8
+    MAGIC_V2 = 2
+
+# Where the fields lie that the checksum of a batch header covers in every format, from CRC_START on
+# (F20).
+cdef enum:
+    LAST_OFFSET_DELTA = 2
+    BASE_TIMESTAMP = 6
+    NEWEST_TIMESTAMP = 14
+    PRODUCER_ID = 22
+    PRODUCER_EPOCH = 30
+    BASE_SEQUENCE = 32
+    RECORDS_COUNT = 36
 
 cdef enum:
     CODEC_BITS = 0x07
@@ -127,76 +159,18 @@ cdef enum:
 
 cdef array template = array("q")
 
-
-cdef struct Format:
-    int magic
-    bint is_legacy
-    bint crc_is_castagnoli
-    bint has_timestamps
-    bint has_leader_epoch
-    bint has_producer_fields
-    bint relative_offsets
-    int header_size
-    int smallest_size
-    int crc_position
-    int crc_start
-    int meant_bits
-    int largest_codec
-    # Where the fields of a batch header stand.
-    int attributes
-    int last_offset_delta
-    int base_timestamp
-    int max_timestamp
-    int producer_id
-    int producer_epoch
-    int base_sequence
-    int records_count
+COMPILED_FORMATS = [FORMATS[number] for number in range(FORMATS_COUNT)]  # for a test
+cdef int LARGEST_HEADER = max([read["header_size"] for read in COMPILED_FORMATS])
 
 
-# The table of kernels/layout.py, and its answers about each magic byte.
-cdef Format FORMATS[MOST_FORMATS]
-cdef const Format *BY_MAGIC[256]
-cdef int FORMATS_COUNT = len(layout.FORMATS)
-cdef int LARGEST_HEADER = layout.LARGEST_HEADER
+cdef inline const Format *format_of(uint8_t magic) noexcept nogil:
+    """Return the format brokers read an entry in, by its magic byte (S6)."""
+    return &FORMATS[0 if magic > 127 else min(<int>magic, <int>FORMATS_COUNT - 1)]
 
 
-cdef int fill_formats() except -1:
-    cdef Format *out
-    cdef int number
-    if FORMATS_COUNT > MOST_FORMATS:
-        raise ValueError(layout.FORMATS)
-    memset(FORMATS, 0, sizeof(FORMATS))
-    for number, row in enumerate(layout.FORMATS):
-        out = &FORMATS[number]
-        out.magic = row.magic
-        out.is_legacy = row.is_legacy
-        out.crc_is_castagnoli = row.crc_kind == layout.CRC32C
-        out.has_timestamps = row.has_timestamps
-        out.has_leader_epoch = row.has_leader_epoch
-        out.has_producer_fields = row.has_producer_fields
-        out.relative_offsets = row.relative_offsets
-        out.header_size = row.header_size
-        out.smallest_size = row.smallest_size
-        out.crc_position = row.crc_position
-        out.crc_start = row.crc_start
-        out.meant_bits = row.meant_bits
-        out.largest_codec = row.largest_codec
-        if row.fields is not None:
-            (
-                out.attributes, out.last_offset_delta, out.base_timestamp, out.max_timestamp,
-                out.producer_id, out.producer_epoch, out.base_sequence, out.records_count,
-            ) = row.fields
-    for number in range(256):
-        BY_MAGIC[number] = &FORMATS[layout.format_of(number).magic]
-    return 0
-
-
-fill_formats()
-
-
-cdef inline const Format *format_at(int64_t number) noexcept nogil:
+cdef inline const Format *format_at(int64_t layout) noexcept nogil:
     """Return the format of a number in B_LAYOUT; what is none counts as 0."""
-    return &FORMATS[number if 0 <= number < FORMATS_COUNT else 0]
+    return &FORMATS[layout if <uint64_t>layout < FORMATS_COUNT else 0]
 
 
 cdef inline const Format *message_format(int64_t magic) noexcept nogil:

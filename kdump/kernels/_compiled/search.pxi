@@ -21,9 +21,10 @@ cdef inline bint batch_fits(
 ) noexcept nogil:
     """Whether the header of a batch says nothing that cannot be."""
     cdef const uint8_t *at = p + read.header_size
-    cdef int attributes = be16(p + read.attributes)
-    cdef int64_t delta = <int32_t>be32(p + read.last_offset_delta)
-    cdef int64_t count = <int32_t>be32(p + read.records_count)
+    cdef const uint8_t *fields = p + read.crc_start
+    cdef int attributes = be16(fields)
+    cdef int64_t delta = <int32_t>be32(fields + LAST_OFFSET_DELTA)
+    cdef int64_t count = <int32_t>be32(fields + RECORDS_COUNT)
     cdef int32_t length = 0
     cdef int64_t last = add(offset, delta)
     if attributes & ~read.meant_bits or attributes & CODEC_BITS > read.largest_codec:
@@ -64,7 +65,7 @@ cdef inline Py_ssize_t believable(
 
     `known` bytes are at hand, 26 at least, and where others are `behind` them enough for a header.
     """
-    cdef const Format *read = BY_MAGIC[p[16]]
+    cdef const Format *read = format_of(p[16])
     cdef int64_t offset = <int64_t>be64(p)
     cdef int64_t size = LOG_OVERHEAD + <int64_t><int32_t>be32(p + 8)
     if offset <= min_offset or offset >= max_offset:
@@ -95,7 +96,7 @@ cdef Py_ssize_t find_entry(
             continue
         size = believable(p, end - position, behind, min_offset, max_offset)
         if size:
-            read = BY_MAGIC[p[16]]
+            read = format_of(p[16])
             covered = size - read.crc_start
             if covered > summed or size > end - position:
                 stop[0] = position + size

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I8, I32, I64, TAILS, U32, clamped, int64, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, int64, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.columns import RecordBatches
 from kdump.kernels.layout import (
@@ -161,23 +161,25 @@ def _batch(
     leader_epoch = I32.unpack_from(frame, 12)[0]
     crc = computed = U32.unpack_from(frame, read.crc_position)[0]
     flags = 0
-    fields, ends = TAILS[read.magic]
-    tail = bytes(frame[read.crc_start : read.header_size])
+    fields = bytes(frame[read.crc_start : read.crc_start + BATCH_FIELDS.size])
     if len(frame) < read.header_size:
         flags |= c.TOO_SMALL | c.CRC_BAD
         computed = 0
-        whole = tail.ljust(fields.size, b"\0")
-        # What ends outside the entry is not there.
+        # Where each field ends; what ends outside the entry is not there.
+        ends = (2, 6, 14, 22, 30, 32, 36, 40)
+        whole = fields.ljust(BATCH_FIELDS.size, b"\0")
         attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
-            value if end <= len(tail) else -1
-            for value, end in zip(fields.unpack(whole), ends, strict=True)
+            value if end <= len(fields) else -1
+            for value, end in zip(BATCH_FIELDS.unpack(whole), ends, strict=True)
         )
-        if len(tail) < ends[1]:
+        if len(fields) < ends[1]:
             delta = 0
     else:
         if check_crc:
             computed = crc32c_function()(frame[read.crc_start :], 0)
-        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = fields.unpack(tail)
+        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = BATCH_FIELDS.unpack(
+            fields
+        )
         if count < 0 or delta < 0 or count > delta + 1:
             flags |= c.DELTA_COUNT
     last = int64(base_offset + delta)

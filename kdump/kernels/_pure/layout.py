@@ -1,18 +1,16 @@
-"""Small helpers for all rooms, and the formats as this kernel reads them."""
+"""Small helpers for all rooms, and the fields that every batch header has."""
 
 from __future__ import annotations
 
-from struct import Struct, calcsize
-from typing import TYPE_CHECKING, NamedTuple
+from struct import Struct
+from typing import TYPE_CHECKING
 
 from kdump.kernels import reasons
-from kdump.kernels.layout import FIELD_CODES, FORMATS, MAX_INT32
+from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2, MAX_INT32
 
 if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable
-
-    from kdump.kernels.layout import Format
 
     Data = bytes | bytearray | memoryview
     Rows = array[int] | None
@@ -20,29 +18,24 @@ if TYPE_CHECKING:
     Row = tuple[int, ...]
 
 I8 = Struct(">b")
-U16 = Struct(">H")
 I32 = Struct(">i")
 U32 = Struct(">I")
 I64 = Struct(">q")
 
+# What the checksum of a batch header covers in every format, from CRC_START on (F20).
+BATCH_FIELDS = Struct(
+    ">"
+    "H"  #  0 attributes
+    "i"  #  2 lastOffsetDelta
+    "q"  #  6 baseTimestamp
+    "q"  # 14 maxTimestamp
+    "q"  # 22 producerId
+    "h"  # 30 producerEpoch
+    "i"  # 32 baseSequence
+    "i"  # 36 recordsCount
+)
+assert BATCH_FIELDS.size == BATCH_OVERHEAD_V2 - CRC_START_V2
 
-class Tail(NamedTuple):
-    """The fields of a batch header, and where each ends; both from where the checksum starts."""
-
-    fields: Struct
-    ends: tuple[int, ...]
-
-
-def _tail_of(read: Format) -> Tail:
-    ends, codes = [read.crc_start], ">"
-    for position, code in zip(read.fields or (), FIELD_CODES, strict=False):
-        codes += f"{position - ends[-1]}x{code}"
-        ends.append(position + calcsize(f">{code}"))
-    codes += f"{read.header_size - ends[-1]}x"
-    return Tail(Struct(codes), tuple(end - read.crc_start for end in ends[1:]))
-
-
-TAILS = tuple(_tail_of(each) for each in FORMATS)
 MAX_SEQUENCE = MAX_INT32
 
 

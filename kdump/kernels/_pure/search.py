@@ -6,7 +6,17 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from kdump.kernels._pure.layout import I32, I64, U16, U32, Bad, clamped, int64, varint, view_of
+from kdump.kernels._pure.layout import (
+    BATCH_FIELDS,
+    I32,
+    I64,
+    U32,
+    Bad,
+    clamped,
+    int64,
+    varint,
+    view_of,
+)
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -97,19 +107,15 @@ def _believable(view: memoryview, behind: int, min_offset: int, max_offset: int)
         return 0
     if size < read.smallest_size:
         return 0
-    if read.fields:
-        believed = _batch(view, size, offset, max_offset, read)
-    else:
+    if read.is_legacy:
         believed = _message(view, size, read)
+    else:
+        believed = _batch(view, size, offset, max_offset, read)
     return size if believed else 0
 
 
 def _batch(view: memoryview, size: int, offset: int, max_offset: int, read: Format) -> bool:
-    fields = read.fields
-    assert fields
-    attributes = U16.unpack_from(view, fields.attributes)[0]
-    delta = I32.unpack_from(view, fields.last_offset_delta)[0]
-    count = I32.unpack_from(view, fields.records_count)[0]
+    attributes, delta, *_, count = BATCH_FIELDS.unpack_from(view, read.crc_start)
     if attributes & ~read.meant_bits or attributes & CODEC_MASK > read.largest_codec:
         return False
     if not 0 <= count <= delta + 1 or not offset <= int64(offset + delta) < max_offset:
