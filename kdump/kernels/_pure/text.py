@@ -148,10 +148,9 @@ def format_records(
     pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory stays
     bounded.
 
-    Members after the head: position, magic, codec, offset, timestamp_ms, timestamp_type,
-    leader_epoch, producer_id, producer_epoch, sequence, transactional, control (null), key, value,
-    headers. What a version does not have is null; what it has is written as stored, so -1 stays -1.
-    Position, magic and codec are the batch's. Header keys are strings under BYTES_AUTO too.
+    Members after the head: those of the schema of rows, RECORD; `control` is null. What a format
+    does not have is null; what it has is written as stored, so -1 stays -1. Header keys are
+    strings under BYTES_AUTO too.
 
     Escaped are, besides what JSON asks for, U+007F to U+009F, U+2028, U+2029 and the direction
     marks, since text from a log is hostile to terminals.
@@ -236,11 +235,9 @@ def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, i
 def format_batches(write: Write, batches: RecordBatches, rows: Rows, head: bytes) -> int:
     """Write `batch` rows as JSON Lines and return how many; arguments as in format_records.
 
-    Members after the head: position, size_bytes, magic, codec, base_offset, last_offset,
-    records_count, crc, crc_valid, timestamp_type, base_timestamp_ms, max_timestamp_ms,
-    leader_epoch, producer_id, producer_epoch, base_sequence, last_sequence, transactional, control,
-    delete_horizon_ms. base_offset and records_count of a wrapper are null while RECORDS_COUNT is
-    negative. base_timestamp_ms is null where the field holds the delete horizon (F21).
+    Members after the head: those of the schema of rows, BATCH. base_offset and records_count of a
+    wrapper are null while RECORDS_COUNT is negative. base_timestamp_ms is null where the field
+    holds the delete horizon (F21).
     """
     numbers = row_numbers(batches, rows)
     out = _Out(write)
