@@ -274,11 +274,15 @@ cdef Py_ssize_t gather_rows(
     return rows.count
 
 
-cdef inline Py_ssize_t source_row(
-    const Cols *records, const Rows *rows, Py_ssize_t i, bint of_record
-) noexcept nogil:
-    cdef Py_ssize_t row = row_number(rows, i)
-    return row if of_record else <Py_ssize_t>cell(records, R_BATCH, row)
+cdef inline void put_number(uint8_t *out, int bits, Py_ssize_t i, int64_t value) noexcept nogil:
+    if bits == 64:
+        (<int64_t *>out)[i] = value
+    elif bits == 32:
+        (<int32_t *>out)[i] = <int32_t>value
+    elif bits == 16:
+        (<int16_t *>out)[i] = <int16_t>value
+    else:
+        (<int8_t *>out)[i] = <int8_t>value
 
 
 cdef void copy_columns(
@@ -286,37 +290,26 @@ cdef void copy_columns(
     Py_ssize_t had, Py_ssize_t taken,
 ) noexcept nogil:
     """Copy columns as they stand for `taken` rows, column by column, behind those there were."""
-    cdef const Cols *of
+    cdef const int64_t *of_batch = records.block + R_BATCH * records.stride
+    cdef const int64_t *values
     cdef uint8_t *out
     cdef int k, column, bits
-    cdef bint of_record
     cdef Py_ssize_t i
     for k in range(room.copies_count):
         column = room.copies[k].column
-        of_record = room.copies[k].of_record
-        of = records if of_record else batches
         bits = room.bits[GATHERED_WIDTH + k]
         out = room.at[GATHERED_WIDTH + k] + had * (bits // 8)
-        if bits == 64:
+        if not room.copies[k].of_record:
+            values = batches.block + column * batches.stride
             for i in range(taken):
-                (<int64_t *>out)[i] = cell(
-                    of, column, source_row(records, rows, first + i, of_record)
-                )
-        elif bits == 32:
-            for i in range(taken):
-                (<int32_t *>out)[i] = <int32_t>cell(
-                    of, column, source_row(records, rows, first + i, of_record)
-                )
-        elif bits == 16:
-            for i in range(taken):
-                (<int16_t *>out)[i] = <int16_t>cell(
-                    of, column, source_row(records, rows, first + i, of_record)
-                )
-        else:
-            for i in range(taken):
-                (<int8_t *>out)[i] = <int8_t>cell(
-                    of, column, source_row(records, rows, first + i, of_record)
-                )
+                put_number(out, bits, i, values[of_batch[row_number(rows, first + i)]])
+            continue
+        values = records.block + column * records.stride
+        if rows.numbers is NULL and bits == 64:
+            memcpy(out, values + first, 8 * taken)
+            continue
+        for i in range(taken):
+            put_number(out, bits, i, values[row_number(rows, first + i)])
 
 
 cdef int open_room(object gathered, Room *room) except -1:
