@@ -165,8 +165,7 @@ cdef int64_t walk_entries(
     cdef int64_t *row
     cdef int64_t flags
     cdef int64_t every = 0
-    cdef Py_ssize_t size
-    cdef Py_ssize_t i
+    cdef Py_ssize_t size, i
     for i in range(count):
         p = data + position[0]
         row = out.block + i

@@ -27,14 +27,7 @@ cdef enum:
     MOST_BUFFERS = 58
 
 cdef enum:
-    N_ROWS = 0
-    N_HEADERS = 1
-    N_KEYS_NULL = 2
-    N_VALUES_NULL = 3
-    N_CONTENTS_NULL = 4
-    N_OLD = 5
-    N_UNTIMED = 6
-    COUNTS = 7
+    N_ROWS, N_HEADERS, N_KEYS_NULL, N_VALUES_NULL, N_CONTENTS_NULL, N_OLD, N_UNTIMED, COUNTS
 
 
 cdef struct Copy:
@@ -314,8 +307,7 @@ cdef void copy_columns(
 
 cdef int open_room(object gathered, Room *room) except -1:
     """Take over what there is to copy, and how many bits an item of each buffer has."""
-    cdef int k
-    cdef int width
+    cdef int k, width
     room.copies_count = len(gathered.copies)
     if (
         room.copies_count > MOST_COPIES

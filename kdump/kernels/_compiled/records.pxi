@@ -222,10 +222,8 @@ def decode_records(
     Py_ssize_t max_records,
 ):
     """Decode the plain records of batch `index` from `data[start:end]`, which they must fill."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef Batch batch
     cdef array block
     cdef Py_ssize_t most
@@ -372,10 +370,8 @@ def decode_run(
     object data, int64_t base, object batches, Py_ssize_t first, Py_ssize_t max_records
 ):
     """Decode the records of batches `first` on, one after the other, while they are plain."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef array block
     cdef Py_ssize_t due, index, behind
     cdef Py_ssize_t stop = 0
@@ -535,10 +531,8 @@ def decode_messages(
     Py_ssize_t max_records,
 ):
     """Decode the messages inside wrapper `index`, plain in `data[start:end]`."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef array block
     cdef Py_ssize_t count
     cdef int reason

@@ -44,8 +44,7 @@ cdef inline bint message_fits(
     """Whether a message's header, its key and its value fit in its size."""
     cdef Py_ssize_t at = read.smallest_size
     cdef int attributes = p[17]
-    cdef int32_t key_size
-    cdef int32_t value_size
+    cdef int32_t key_size, value_size
     if attributes & ~(CODEC_BITS | LOG_APPEND_TIME) or attributes & CODEC_BITS > read.largest_codec:
         return False
     key_size = <int32_t>be32(p + at - 8)
