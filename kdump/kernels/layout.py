@@ -89,3 +89,8 @@ def format_at(layout: int) -> Format:
 def message_format(magic: int) -> Format:
     """The format of a message inside a wrapper: 1 if that is its magic, else 0 (F15)."""
     return FORMATS[magic == 1]
+
+
+def int64(value: int) -> int:
+    """Wrap to int64 as Java's long does."""
+    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)

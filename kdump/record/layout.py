@@ -57,8 +57,3 @@ assert BATCH_HEADER_V2.size == FORMATS[2].header_size
 PRE08_LENGTH = struct.Struct(">i")  # counts everything after itself
 PRE08_SMALLEST = 5  # magic and crc: Message.MinHeaderSize of 0.6 and 0.7 (F2)
 PRE08_CODEC_MASK = 0x03
-
-
-def int64(value: int) -> int:
-    """Wrap a sum to 64 bits, as Java's long does."""
-    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)

@@ -418,7 +418,9 @@ cdef void hold_records(
 ) noexcept nogil:
     cdef Py_ssize_t i
     cdef int64_t batch, header_flags, flags, offset, lowest, key, value
-    cdef const Format *read
+    cdef int64_t of = -1
+    cdef const Format *read = FORMATS
+    cdef const Format *fixed
     for i in range(records.count):
         batch = cell(records, R_BATCH, i)
         if batch != state[0]:
@@ -427,7 +429,10 @@ cdef void hold_records(
             state[1] = -1
             state[2] = -1
             state[3] = 0
-        header_flags = cell(batches, B_FLAGS, batch)
+        if batch != of:
+            of = batch
+            header_flags = cell(batches, B_FLAGS, batch)
+            read = format_at(cell(batches, B_LAYOUT, batch))
         flags = cell(records, R_FLAGS, i)
         offset = cell(records, R_OFFSET, i)
         lowest = -1 if header_flags & WRAPPER else cell(batches, B_BASE_OFFSET, batch)
@@ -446,12 +451,12 @@ cdef void hold_records(
             if not state[4]:
                 state[5] = offset
             state[4] += 1
-        read = format_at(cell(batches, B_LAYOUT, batch))
         if read.is_legacy:
+            fixed = read
             value = max(cell(records, R_VALUE_SIZE, i), <int64_t>0)
             if header_flags & WRAPPER:
-                read = message_format(flags >> INNER_MAGIC_SHIFT & 3)
-            if cell(records, R_SIZE, i) > read.smallest_size + max(key, <int64_t>0) + value:
+                fixed = message_format(flags >> INNER_MAGIC_SHIFT & 3)
+            if cell(records, R_SIZE, i) > fixed.smallest_size + max(key, <int64_t>0) + value:
                 if not state[6]:
                     state[7] = cell(batches, B_POSITION, batch)
                 state[6] += 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, int64, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.columns import RecordBatches
 from kdump.kernels.layout import (
@@ -20,6 +20,7 @@ from kdump.kernels.layout import (
     SMALLEST_MESSAGE,
     TRANSACTIONAL_BIT,
     format_of,
+    int64,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels._pure.layout import int64, view_of
+from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import has_time, headers_of, row_numbers, sequence_at, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
@@ -16,6 +16,7 @@ from kdump.kernels.layout import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     format_at,
+    int64,
 )
 
 if TYPE_CHECKING:

@@ -57,11 +57,6 @@ def clamped(start: int, end: int, length: int) -> tuple[int, int]:
     return max(0, min(start, end)), end
 
 
-def int64(value: int) -> int:
-    """Wrap to int64 as Java's long does."""
-    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
-
-
 def varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:
     """Read a zigzag varint of at most `most` bytes (F23): 5 for int32, 10 for int64.
 

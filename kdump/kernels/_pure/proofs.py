@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, int64, view_of
+from kdump.kernels._pure.layout import I32, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     MAX_INT32,
     MAX_INT64,
     TIMESTAMP_TYPE_BIT,
     format_at,
+    int64,
     message_format,
 )
 

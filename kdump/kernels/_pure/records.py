@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, int64, varint, view_of
+from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, varint, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -16,6 +16,7 @@ from kdump.kernels.layout import (
     SMALLEST_RECORD,
     TIMESTAMP_TYPE_BIT,
     format_at,
+    int64,
     message_format,
 )
 

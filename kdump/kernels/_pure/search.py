@@ -6,17 +6,7 @@ import re
 import zlib
 from typing import TYPE_CHECKING
 
-from kdump.kernels._pure.layout import (
-    BATCH_FIELDS,
-    I32,
-    I64,
-    U32,
-    Bad,
-    clamped,
-    int64,
-    varint,
-    view_of,
-)
+from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, Bad, clamped, varint, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -29,6 +19,7 @@ from kdump.kernels.layout import (
     SMALLEST_MESSAGE,
     SMALLEST_RECORD,
     TIMESTAMP_TYPE_BIT,
+    int64,
 )
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, int64, view_of
+from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, view_of
 from kdump.kernels._pure.records import batch_row, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
@@ -17,6 +17,7 @@ from kdump.kernels.layout import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     format_at,
+    int64,
     message_format,
 )
 
