@@ -16,11 +16,12 @@ cdef inline void read_batch(const Cols *batches, Py_ssize_t row, Batch *out) noe
     out.append_time = cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME != 0
 
 
-cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
-    """Read a zigzag int32 (F23); return 0 or a reason."""
+cdef inline int raw_varint(
+    const uint8_t **at, const uint8_t *end, int bits, uint64_t *out
+) noexcept nogil:
+    """Read a varint of at most `bits` bits, before its zigzag is undone; return 0 or a reason."""
     cdef const uint8_t *p = at[0]
-    cdef uint32_t raw
-    cdef uint32_t byte
+    cdef uint64_t raw, byte
     cdef int shift = 7
     if p >= end:
         return RECORD_LENGTH_MISMATCH
@@ -37,39 +38,29 @@ cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noe
             if byte < 0x80:
                 break
             shift += 7
-            if shift == 35:
+            if shift == bits:
                 return VARINT_TOO_LONG
     at[0] = p
-    out[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+    out[0] = raw
     return 0
+
+
+cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
+    """Read a zigzag int32 (F23); return 0 or a reason."""
+    cdef uint64_t raw = 0
+    cdef int reason = raw_varint(at, end, 35, &raw)
+    if not reason:
+        out[0] = <int32_t>((<uint32_t>raw >> 1) ^ (0 - (<uint32_t>raw & 1)))
+    return reason
 
 
 cdef inline int varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
     """Read a zigzag int64 (F23); return 0 or a reason."""
-    cdef const uint8_t *p = at[0]
-    cdef uint64_t raw
-    cdef uint64_t byte
-    cdef int shift = 7
-    if p >= end:
-        return RECORD_LENGTH_MISMATCH
-    raw = p[0]
-    p += 1
-    if raw >= 0x80:
-        raw &= 0x7F
-        while True:
-            if p >= end:
-                return RECORD_LENGTH_MISMATCH
-            byte = p[0]
-            p += 1
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift == 70:
-                return VARINT_TOO_LONG
-    at[0] = p
-    out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-    return 0
+    cdef uint64_t raw = 0
+    cdef int reason = raw_varint(at, end, 70, &raw)
+    if not reason:
+        out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return reason
 
 
 cdef struct Header:
