@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """One record, with the members of the `record` row in order."""
+    """One record, with the members of the `record` row in order; what some have has a default."""
 
     topic: str | None
     partition: int | None
@@ -42,17 +42,17 @@ class RecordRow(NamedTuple):
     magic: int
     codec: str
     offset: int
-    timestamp_ms: int | None
-    timestamp_type: str | None
-    leader_epoch: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    sequence: int | None
-    transactional: bool
-    control: dict[str, object] | None
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[bytes, bytes | None]]
+    timestamp_ms: int | None = None
+    timestamp_type: str | None = None
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    transactional: bool = False
+    control: dict[str, object] | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
 
 
 class Pre08Row(NamedTuple):
@@ -65,19 +65,19 @@ class Pre08Row(NamedTuple):
     magic: int
     codec: str
     offset: int
-    timestamp_ms: int | None
-    timestamp_type: str | None
-    leader_epoch: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    sequence: int | None
-    transactional: bool
-    control: dict[str, object] | None
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[bytes, bytes | None]]
-    format: str
-    next_offset: int
+    timestamp_ms: int | None = None
+    timestamp_type: str | None = None
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    transactional: bool = False
+    control: dict[str, object] | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[bytes, bytes | None]] = ()
+    format: str = ""
+    next_offset: int = -1
 
 
 class BatchRow(NamedTuple):
@@ -95,17 +95,17 @@ class BatchRow(NamedTuple):
     records_count: int | None
     crc: int
     crc_valid: bool
-    timestamp_type: str | None
-    base_timestamp_ms: int | None
-    max_timestamp_ms: int | None
-    leader_epoch: int | None
-    producer_id: int | None
-    producer_epoch: int | None
-    base_sequence: int | None
-    last_sequence: int | None
-    transactional: bool
-    control: bool
-    delete_horizon_ms: int | None
+    timestamp_type: str | None = None
+    base_timestamp_ms: int | None = None
+    max_timestamp_ms: int | None = None
+    leader_epoch: int | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    base_sequence: int | None = None
+    last_sequence: int | None = None
+    transactional: bool = False
+    control: bool = False
+    delete_horizon_ms: int | None = None
 
 
 class Row(NamedTuple):

@@ -5,7 +5,7 @@ Arrow and Parquet columns, Spark's DDL, the order of CSV and of JSON follow from
 the named tuples, the kernel's text and the manual to it. Types are the narrowest that hold the
 format's own field; a member that may be null in JSON is null everywhere. Times stay integer
 milliseconds. A new member of a row is one line here, one in the named tuple that carries it, and
-one in each kernel.
+one in the text of each kernel.
 """
 
 from __future__ import annotations
@@ -14,12 +14,17 @@ from typing import NamedTuple
 
 
 class Field(NamedTuple):
-    """One member of a row. `since`: the record format (magic) below which it is null."""
+    """One member of a row. `since`: the record format (magic) below which it is null.
+
+    `column`: where it is a column of the kernels as it stands, that column's name in `BatchHeader`;
+    with `record.` before it, in `DecodedRecords`.
+    """
 
     name: str
     type: str  # a word of Arrow's, or: dictionary (a string of few values), headers
     doc: str
     since: int = 0
+    column: str = ""
 
 
 _PLACE = (
@@ -28,18 +33,18 @@ _PLACE = (
     Field("segment", "int64", "base offset of the segment, as the file is named"),
 )
 _PRODUCER = (
-    Field("leader_epoch", "int32", "leader epoch of the batch", 2),
-    Field("producer_id", "int64", "producer id, -1: none", 2),
-    Field("producer_epoch", "int16", "producer epoch, -1: none", 2),
+    Field("leader_epoch", "int32", "leader epoch of the batch", 2, "leader_epoch"),
+    Field("producer_id", "int64", "producer id, -1: none", 2, "producer_id"),
+    Field("producer_epoch", "int16", "producer epoch, -1: none", 2, "producer_epoch"),
 )
 
 RECORD = (
     *_PLACE,
-    Field("position", "int64", "where the batch starts in the file"),
-    Field("magic", "int8", "format of the batch, as stored"),
+    Field("position", "int64", "where the batch starts in the file", column="position"),
+    Field("magic", "int8", "format of the batch, as stored", column="magic"),
     Field("codec", "dictionary", "none, gzip, snappy, lz4 or zstd"),
-    Field("offset", "int64", "the record's offset"),
-    Field("timestamp_ms", "int64", "its time, -1: none", 1),
+    Field("offset", "int64", "the record's offset", column="record.offset"),
+    Field("timestamp_ms", "int64", "its time, -1: none", 1, "record.timestamp"),
     Field("timestamp_type", "dictionary", "CreateTime or LogAppendTime", 1),
     *_PRODUCER,
     Field("sequence", "int32", "its sequence number, -1: none", 2),
@@ -55,21 +60,21 @@ PRE08 = (
 )
 BATCH = (
     *_PLACE,
-    Field("position", "int64", "where the batch starts in the file"),
-    Field("size_bytes", "int64", "its size, offset and length fields included"),
-    Field("magic", "int8", "its format, as stored"),
+    Field("position", "int64", "where the batch starts in the file", column="position"),
+    Field("size_bytes", "int64", "its size, with offset and length fields", column="size_bytes"),
+    Field("magic", "int8", "its format, as stored", column="magic"),
     Field("codec", "dictionary", "none, gzip, snappy, lz4 or zstd"),
     Field("base_offset", "int64", "offset of its first record; a wrapper's once opened"),
-    Field("last_offset", "int64", "offset of its last record"),
+    Field("last_offset", "int64", "offset of its last record", column="last_offset"),
     Field("records_count", "int32", "how many records it has; a wrapper's once opened"),
-    Field("crc", "uint32", "checksum as stored"),
+    Field("crc", "uint32", "checksum as stored", column="crc"),
     Field("crc_valid", "bool", "whether it is right"),
     Field("timestamp_type", "dictionary", "CreateTime or LogAppendTime", 1),
     Field("base_timestamp_ms", "int64", "time of its first record", 1),
-    Field("max_timestamp_ms", "int64", "its largest time", 1),
+    Field("max_timestamp_ms", "int64", "its largest time", 1, "max_timestamp"),
     *_PRODUCER,
-    Field("base_sequence", "int32", "sequence number of its first record, -1: none", 2),
-    Field("last_sequence", "int32", "sequence number of its last record, -1: none", 2),
+    Field("base_sequence", "int32", "its first sequence number, -1: none", 2, "base_sequence"),
+    Field("last_sequence", "int32", "its last sequence number, -1: none", 2),
     Field("transactional", "bool", "whether it belongs to a transaction"),
     Field("control", "bool", "whether it is a control batch"),
     Field("delete_horizon_ms", "int64", "when its tombstones and markers may go", 2),

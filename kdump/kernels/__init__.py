@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 
-from kdump.kernels.columns import Columns
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
@@ -59,32 +57,3 @@ sum_batches = _kernel.sum_batches
 sum_keys = _kernel.sum_keys
 tally = _kernel.tally
 walk = _kernel.walk
-
-__all__ = [
-    "NAME",
-    "Columns",
-    "crc32",
-    "crc32_joined",
-    "crc32c",
-    "crc32c_joined",
-    "decode_messages",
-    "decode_records",
-    "decode_run",
-    "follow_producers",
-    "format_batches",
-    "format_records",
-    "gather",
-    "index_entries",
-    "inner_base",
-    "keep_freed_memory",
-    "pick",
-    "prove_entries",
-    "prove_records",
-    "resync",
-    "rising_slots",
-    "room_for",
-    "sum_batches",
-    "sum_keys",
-    "tally",
-    "walk",
-]

@@ -23,7 +23,7 @@ Its rooms lie in `_compiled/` and have the names of the pure twin's. They are in
 after those that it builds on, and are one module and one unit of compilation: a call from room to
 room is inlined as any other.
 
-    layout     columns' numbers, sizes of headers; arguments taken, results made; Java's arithmetic
+    layout     columns' numbers, the table of formats; arguments taken, results made; Java's arithmetic
     sums       crc32, crc32c, crc32_joined, crc32c_joined, keep_freed_memory
     frames     walk
     proofs     tally, follow_producers, rising_slots, prove_entries, index_entries, prove_records

@@ -69,6 +69,10 @@ R_HEADERS = 9  # first byte of the first header; 0 in v0 and v1
 R_HEADERS_COUNT = 10
 R_FLAGS = 11
 RECORD_WIDTH = 12
+RECORD_COLUMNS = (
+    *("batch", "position", "size_bytes", "offset", "timestamp", "key", "key_size"),
+    *("value", "value_size", "headers", "headers_count", "flags"),
+)
 
 # Bits of R_FLAGS, set for messages inside a wrapper only.
 INNER_CRC_BAD = 1

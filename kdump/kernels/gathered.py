@@ -8,43 +8,48 @@ from __future__ import annotations
 
 from array import array
 from mmap import mmap
+from typing import NamedTuple
 
-# Which buffer holds what; in the machine's byte order, bitmaps with the lowest bit first.
-G_POSITION = 0  # int64, of the batch
-G_MAGIC = 1  # int8
-G_CODEC = 2  # int32
-G_OFFSET = 3  # int64
-G_TIMESTAMP = 4  # int64
-G_TIMESTAMP_TYPE = 5  # int32: 0 CreateTime, 1 LogAppendTime
-G_LEADER_EPOCH = 6  # int32; this and the next three are -1 where it is not of magic 2
-G_PRODUCER_ID = 7  # int64
-G_PRODUCER_EPOCH = 8  # int16
-G_SEQUENCE = 9  # int32; -1 for none (F24)
-G_TRANSACTIONAL = 10  # bitmap
-G_MODERN = 11  # bitmap: where it is of magic 2
-G_TIMED = 12  # bitmap: where it has a timestamp; in a wrapper the message's own magic decides
-G_KEY_ENDS = 13  # int32, one more than rows: 0, then where each key ends
-G_KEY_VALID = 14  # bitmap: where the key is not null
-G_KEYS = 15
-G_VALUE_ENDS = 16
-G_VALUE_VALID = 17
-G_VALUES = 18
-G_LISTS = 19  # int32, one more than rows: 0, then how many headers there are up to each row's last
-G_NAME_ENDS = 20  # this and the next four: one for each header, not for each row
-G_NAMES = 21  # header keys, which are never null; what is no UTF-8 is replaced by U+FFFD
-G_CONTENT_ENDS = 22
-G_CONTENT_VALID = 23
-G_CONTENTS = 24  # header values
-GATHERED_WIDTH = 25
+# Which buffer holds what; in the machine's byte order, bitmaps with the lowest bit first. Behind
+# them follows a buffer for each `Copy`.
+G_CODEC = 0  # int32
+G_TIMESTAMP_TYPE = 1  # int32: 0 CreateTime, 1 LogAppendTime
+G_SEQUENCE = 2  # int32; -1 for none (F24), or no producer fields
+G_TRANSACTIONAL = 3  # bitmap
+G_MODERN = 4  # bitmap: where it is of magic 2
+G_TIMED = 5  # bitmap: where it has a timestamp; in a wrapper the message's own magic decides
+G_KEY_ENDS = 6  # int32, one more than rows: 0, then where each key ends
+G_KEY_VALID = 7  # bitmap: where the key is not null
+G_KEYS = 8
+G_VALUE_ENDS = 9
+G_VALUE_VALID = 10
+G_VALUES = 11
+G_LISTS = 12  # int32, one more than rows: 0, then how many headers there are up to each row's last
+G_NAME_ENDS = 13  # this and the next four: one for each header, not for each row
+G_NAMES = 14  # header keys, which are never null; what is no UTF-8 is replaced by U+FFFD
+G_CONTENT_ENDS = 15
+G_CONTENT_VALID = 16
+G_CONTENTS = 17  # header values
+GATHERED_WIDTH = 18
 
 #: Bits that each row takes (each header, in those for headers); 0: bytes of any number. Buffers of
 #: ends have 32 bits more.
-BITS = (
-    *(64, 8, 32, 64, 64, 32, 32, 64, 16, 32, 1, 1, 1),
-    *(32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0),
-)
+BITS = (32, 32, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0)
 ENDS = frozenset((G_KEY_ENDS, G_VALUE_ENDS, G_LISTS, G_NAME_ENDS, G_CONTENT_ENDS))
 OF_HEADERS = frozenset((G_NAME_ENDS, G_CONTENT_ENDS, G_CONTENT_VALID))
+MOST_COPIES = 40
+
+
+class Copy(NamedTuple):
+    """A column that is gathered as it stands: of the records, or of the batch of each.
+
+    `bits`: 8, 16, 32 or 64, the lowest of each number.
+    """
+
+    column: int
+    of_record: bool
+    bits: int
+
 
 # What is counted while they are filled.
 N_ROWS = 0
@@ -63,19 +68,29 @@ class Gathered:
     Buffers are anonymous memory: a page costs nothing before it is used, and is given back at once.
     """
 
-    __slots__ = ("buffers", "counts")
+    __slots__ = ("bits", "buffers", "copies", "counts")
 
     def __init__(
-        self, rows: int, headers: int, *, keys: int, values: int, names: int, contents: int
+        self,
+        rows: int,
+        headers: int,
+        *,
+        keys: int,
+        values: int,
+        names: int,
+        contents: int,
+        copies: tuple[Copy, ...] = (),
     ) -> None:
-        """Make room for so many rows and headers, and so many bytes."""
+        """Make room for so many rows and headers, and so many bytes; at most MOST_COPIES."""
+        self.copies = copies
+        self.bits = (*BITS, *(copy.bits for copy in copies))
         sizes = {G_KEYS: keys, G_VALUES: values, G_NAMES: names, G_CONTENTS: contents}
-        for number, bits in enumerate(BITS):
+        for number, bits in enumerate(self.bits):
             if bits:
                 count = headers if number in OF_HEADERS else rows
                 sizes[number] = (bits * (count + (number in ENDS)) + 7) // 8
         self.counts = array("q", bytes(8 * COUNTS))
-        self.buffers = [mmap(-1, max(1, sizes[number])) for number in range(GATHERED_WIDTH)]
+        self.buffers = [mmap(-1, max(1, sizes[number])) for number in range(len(self.bits))]
 
     def clear(self) -> None:
         """Forget what was gathered; the room stays."""

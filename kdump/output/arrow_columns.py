@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
 from kdump.errors import PathError
+from kdump.findings.schema import RECORD, Field
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import BatchHeader
-from kdump.kernels.gathered import Gathered
+from kdump.kernels.gathered import Copy, Gathered
 from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
@@ -31,8 +32,20 @@ MAX_INT32 = 0x7FFFFFFF  # what an Arrow column of bytes can hold
 # At the numbers since 0.8; then what 0.7 had no name for.
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", *(f"unknown-{n}" for n in (5, 6, 7, 3)))
 _TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
+#: Members of a record that are columns of the kernels as they stand.
+_COPIED = tuple(field for field in RECORD if field.column)
 #: Columns of few words. An Arrow file may not change a dictionary, so each is whole from the start.
 WORDS = {"codec": _CODECS, "timestamp_type": _TIMESTAMP_TYPES, "format": ("0.6", "0.7")}
+
+
+def _copy_of(field: Field) -> Copy:
+    of, _, name = field.column.rpartition(".")
+    number = (c.RECORD_COLUMNS if of else BatchHeader._fields).index(name)
+    return Copy(number, bool(of), int(field.type.lstrip("uint")))
+
+
+#: What the kernel copies for them.
+COPIES = tuple(map(_copy_of, _COPIED))
 
 
 def buffer(data: bytes | bytearray) -> Array:
@@ -165,6 +178,7 @@ class RecordColumns:
             values=size_bytes,
             names=size_bytes // 8,
             contents=size_bytes // 4,
+            copies=COPIES,
         )
 
     @property
@@ -186,7 +200,13 @@ class RecordColumns:
             offset = chunk.records.offset(row)
             raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
         self._gathered = Gathered(
-            1, headers, keys=keys, values=values, names=names, contents=contents
+            1,
+            headers,
+            keys=keys,
+            values=values,
+            names=names,
+            contents=contents,
+            copies=COPIES,
         )
         self._wide = True
 
@@ -202,19 +222,16 @@ class RecordColumns:
         import pyarrow as pa
 
         counts = self._gathered.counts
-        old, untimed = counts[g.N_OLD], counts[g.N_UNTIMED]
-        types = self._numbers(g.G_TIMESTAMP_TYPE, "int32", g.G_TIMED, untimed)
-        return {
-            "position": self._numbers(g.G_POSITION, "int64"),
-            "magic": self._numbers(g.G_MAGIC, "int8"),
+        absent = (-1, 0), (g.G_TIMED, counts[g.N_UNTIMED]), (g.G_MODERN, counts[g.N_OLD])
+        types = self._numbers(g.G_TIMESTAMP_TYPE, "int32", *absent[1])
+        copied = {
+            field.name: self._numbers(number, field.type, *absent[field.since])
+            for number, field in enumerate(_COPIED, g.GATHERED_WIDTH)
+        }
+        return copied | {
             "codec": dictionary(self._numbers(g.G_CODEC, "int32"), _CODECS),
-            "offset": self._numbers(g.G_OFFSET, "int64"),
-            "timestamp_ms": self._numbers(g.G_TIMESTAMP, "int64", g.G_TIMED, untimed),
             "timestamp_type": dictionary(types, _TIMESTAMP_TYPES),
-            "leader_epoch": self._numbers(g.G_LEADER_EPOCH, "int32", g.G_MODERN, old),
-            "producer_id": self._numbers(g.G_PRODUCER_ID, "int64", g.G_MODERN, old),
-            "producer_epoch": self._numbers(g.G_PRODUCER_EPOCH, "int16", g.G_MODERN, old),
-            "sequence": self._numbers(g.G_SEQUENCE, "int32", g.G_MODERN, old),
+            "sequence": self._numbers(g.G_SEQUENCE, "int32", *absent[2]),
             "transactional": self._numbers(g.G_TRANSACTIONAL, "bool_"),
             "key": self._bytes(pa.binary(), g.G_KEYS, g.G_KEY_ENDS, g.G_KEY_VALID, g.N_KEYS_NULL),
             "value": self._bytes(
@@ -236,7 +253,7 @@ class RecordColumns:
         import pyarrow as pa
 
         count = self.count
-        values = self._buffer(number, (g.BITS[number] * count + 7) // 8)
+        values = self._buffer(number, (self._gathered.bits[number] * count + 7) // 8)
         validity = self._bitmap(valid, count) if nulls else None
         return pa.Array.from_buffers(getattr(pa, word)(), count, [validity, values], nulls)
 
@@ -324,7 +341,9 @@ def sequences_from(base_sequences: Array, deltas: Array) -> Array:
 
 
 def only_where(condition: Array, values: Array) -> Array:
-    """Return values where the condition holds and null elsewhere."""
+    """Return values where the condition, if any, holds and null elsewhere."""
+    if condition is None:
+        return values
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdump.findings.rows import Place
+from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
@@ -163,25 +164,27 @@ class GatheredBatches:
         )
         deltas = pc.subtract(of["last_offset"], of["base_offset"])
         opened, base_time = pc.invert(closed), of["base_timestamp"]
-        return self._place.arrays() | {
-            "position": of["position"],
-            "size_bytes": of["size_bytes"],
-            "magic": of["magic"],
-            "codec": ac.codecs(attributes),
-            "base_offset": ac.only_where(opened, of["base_offset"]),
-            "last_offset": of["last_offset"],
-            "records_count": ac.only_where(opened, of["records_count"]),
-            "crc": of["crc"],
-            "crc_valid": pc.equal(pc.bit_wise_and(flags, c.CRC_BAD), 0),
-            "timestamp_type": ac.timestamp_types(attributes, timed),
-            "base_timestamp_ms": ac.only_where(pc.and_(timed, pc.invert(horizon)), base_time),
-            "max_timestamp_ms": ac.only_where(timed, of["max_timestamp"]),
-            "leader_epoch": ac.only_where(modern, of["leader_epoch"]),
-            "producer_id": ac.only_where(modern, of["producer_id"]),
-            "producer_epoch": ac.only_where(modern, of["producer_epoch"]),
-            "base_sequence": ac.only_where(modern, of["base_sequence"]),
-            "last_sequence": ac.only_where(modern, ac.sequences_from(of["base_sequence"], deltas)),
-            "transactional": pc.and_(modern, ac.bit(attributes, 4)),
-            "control": pc.and_(modern, ac.bit(attributes, 5)),
-            "delete_horizon_ms": ac.only_where(horizon, base_time),
+        present = (None, timed, modern)
+        stored = {
+            field.name: ac.only_where(present[field.since], of[field.column])
+            for field in BATCH
+            if field.column
         }
+        return (
+            self._place.arrays()
+            | stored
+            | {
+                "codec": ac.codecs(attributes),
+                "base_offset": ac.only_where(opened, of["base_offset"]),
+                "records_count": ac.only_where(opened, of["records_count"]),
+                "crc_valid": pc.equal(pc.bit_wise_and(flags, c.CRC_BAD), 0),
+                "timestamp_type": ac.timestamp_types(attributes, timed),
+                "base_timestamp_ms": ac.only_where(pc.and_(timed, pc.invert(horizon)), base_time),
+                "last_sequence": ac.only_where(
+                    modern, ac.sequences_from(of["base_sequence"], deltas)
+                ),
+                "transactional": pc.and_(modern, ac.bit(attributes, 4)),
+                "control": pc.and_(modern, ac.bit(attributes, 5)),
+                "delete_horizon_ms": ac.only_where(horizon, base_time),
+            }
+        )

@@ -58,23 +58,22 @@ def opened(
     """Open the wrapper in row `index`, whose bytes lie in `data` from `base` on."""
     start = batches.position(index) - base
     end = start + batches.size_bytes(index)
-    layout = batches.layout(index)
-    first, last, reason = value_range(memoryview(data), start, end, layout)
+    read = batches.format(index)
+    first, last, reason = value_range(memoryview(data), start, end, read.magic)
     attributes = batches.attributes(index)
     codec = attributes & CODEC_MASK
     if reason or codec == ZSTD:
         return Opened(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
     from kdump.record import compression
 
-    plain = compression.decompress(
-        codec, memoryview(data)[first:last], limit, broken_lz4_header=layout == 0
-    )
+    packed = memoryview(data)[first:last]
+    plain = compression.decompress(codec, packed, limit, broken_lz4_header=read.lz4_header_wrong)
     if plain.data is None or plain.reason:
         return Opened(b"", 0, None, plain.reason, plain.detail)
     inner = plain.data
     wrapper_offset = batches.last_offset(index)
-    from_last, _, _, reason = kernels.inner_base(inner, 0, len(inner), wrapper_offset, layout)
+    from_last, _, _, reason = kernels.inner_base(inner, 0, len(inner), wrapper_offset, read.magic)
     append_time = None
-    if layout and attributes & TIMESTAMP_TYPE_BIT:
+    if attributes & read.meant_bits & TIMESTAMP_TYPE_BIT:
         append_time = batches.max_timestamp(index)
     return Opened(inner, from_last, append_time, reasons.END if reason in _SOUND else reason)

@@ -1,4 +1,4 @@
-"""Decode magic 2: record batches with their own header (F20-F28)."""
+"""Decode record batches: entries with a header of their own, since magic 2 (F20-F28)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, overload
 
 from kdump import kernels
 from kdump.kernels import reasons
-from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK
+from kdump.record.layout import CODEC_MASK
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
@@ -33,7 +33,7 @@ def read(
     """
     from kdump.record.decoded import Decoded, empty_piece
 
-    position = start + BATCH_OVERHEAD_V2
+    position = start + batches.format(index).header_size
     codec = batches.attributes(index) & CODEC_MASK
     count = batches.records_count(index)
     failure, detail = reasons.END, ""

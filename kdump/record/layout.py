@@ -7,64 +7,8 @@ from __future__ import annotations
 
 import struct
 
-from kdump.kernels.layout import (
-    BATCH_OVERHEAD_V2,
-    CODEC_MASK,
-    CONTROL_BIT,
-    CRC32,
-    CRC32C,
-    CRC_START_LEGACY,
-    DELETE_HORIZON_BIT,
-    FORMATS,
-    HEADER_SIZE_UP_TO_MAGIC,
-    LOG_OVERHEAD,
-    MAGIC_V2,
-    MAX_INT32,
-    MAX_INT64,
-    SMALLEST_MESSAGE,
-    SMALLEST_RECORD,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    Format,
-    format_of,
-    message_format,
-)
-
-__all__ = [
-    "BATCH_HEADER_V2",
-    "BATCH_OVERHEAD_V2",
-    "CODEC_MASK",
-    "CODEC_NAMES",
-    "CONTROL_BIT",
-    "CRC32",
-    "CRC32C",
-    "CRC_START_LEGACY",
-    "DELETE_HORIZON_BIT",
-    "ENTRY_HEADER_V0",
-    "ENTRY_HEADER_V1",
-    "FORMATS",
-    "GZIP",
-    "HEADER_SIZE_UP_TO_MAGIC",
-    "LOG_OVERHEAD",
-    "LZ4",
-    "MAGIC_V2",
-    "MAX_INT32",
-    "MAX_INT64",
-    "NONE",
-    "PRE08_CODEC_MASK",
-    "PRE08_LENGTH",
-    "PRE08_SMALLEST",
-    "SMALLEST_MESSAGE",
-    "SMALLEST_RECORD",
-    "SNAPPY",
-    "TIMESTAMP_TYPE_BIT",
-    "TRANSACTIONAL_BIT",
-    "ZSTD",
-    "Format",
-    "format_of",
-    "int64",
-    "message_format",
-]
+from kdump.kernels.layout import *  # noqa: F403 for those above the kernels, all of it from here
+from kdump.kernels.layout import FORMATS
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -113,8 +57,3 @@ assert BATCH_HEADER_V2.size == FORMATS[2].header_size
 PRE08_LENGTH = struct.Struct(">i")  # counts everything after itself
 PRE08_SMALLEST = 5  # magic and crc: Message.MinHeaderSize of 0.6 and 0.7 (F2)
 PRE08_CODEC_MASK = 0x03
-
-
-def int64(value: int) -> int:
-    """Wrap a sum to 64 bits, as Java's long does."""
-    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)

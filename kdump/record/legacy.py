@@ -67,8 +67,8 @@ def read_wrapper(
     """
     from kdump.record.decoded import Decoded, empty_piece
 
-    layout = batches.layout(index)
-    first, last, reason = value_range(memoryview(data), start, end, layout)
+    read = batches.format(index)
+    first, last, reason = value_range(memoryview(data), start, end, read.magic)
     if reason:
         yield empty_piece(data, reason)
         return
@@ -78,24 +78,20 @@ def read_wrapper(
         return
     from kdump.record import compression
 
-    plain = compression.decompress(
-        codec,
-        memoryview(data)[first:last],
-        limit,
-        broken_lz4_header=FORMATS[layout].lz4_header_wrong,
-    )
+    packed = memoryview(data)[first:last]
+    plain = compression.decompress(codec, packed, limit, broken_lz4_header=read.lz4_header_wrong)
     if plain.data is None:
         yield empty_piece(b"", plain.reason, plain.detail)
         return
     inner, size = plain.data, len(plain.data)
     wrapper_offset = batches.last_offset(index)
-    base, _, _, base_reason = kernels.inner_base(inner, 0, size, wrapper_offset, layout)
+    base, _, _, base_reason = kernels.inner_base(inner, 0, size, wrapper_offset, read.magic)
     if base_reason in (reasons.INNER_EMPTY, reasons.WRAPPER_OFFSET):
         yield empty_piece(inner, plain.reason or base_reason, plain.detail)
         return
     # Relative offsets count back from the last message; where the last one did not come out
     # nobody knows where they start (F14).
-    unknown = layout == 1 and (plain.reason or base_reason == reasons.INNER_SIZE)
+    unknown = read.relative_offsets and (plain.reason or base_reason == reasons.INNER_SIZE)
     position = 0
     while True:
         records, stop, reason = kernels.decode_messages(

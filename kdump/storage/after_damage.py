@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.record.layout import LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
+from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
 from kdump.storage.believed import Bounds
 from kdump.storage.names import OFFSET_MAX
 
@@ -118,7 +118,7 @@ class AfterDamage:
 
     def unframed(self, position: int, limit: int, reason: str, window: Window) -> tuple[Gap, int]:
         """Measure the gap that starts where no entry can; return it and where to go on."""
-        if reason == "length-too-small" and self._only_zeros(position, limit):
+        if reason == "length-too-small" and self._source.only_zeros(position, limit):
             return Gap(position, limit - position, "zeros", None, b"", True), limit
         return self._searched(position, limit, reason, None, b"", window)
 
@@ -285,16 +285,6 @@ class AfterDamage:
             self._none[0] <= position and self._none[1] <= low and high <= self._none[2]
         )
 
-    def _only_zeros(self, position: int, limit: int) -> bool:
-        size = 1 << 10  # most of what is no zeros shows it at once
-        while (position := self._source.next_data(position)) < limit:
-            block = self._source.read(position, min(size, limit - position))
-            if not block or block.count(0) != len(block):
-                return False
-            position += len(block)
-            size = _WINDOW
-        return True
-
 
 def header_at(source: Source, position: int) -> RecordBatches | None:
     """Return the header of the entry at `position` as one row, its checksum not checked.
@@ -319,12 +309,13 @@ def header_at(source: Source, position: int) -> RecordBatches | None:
 def _offsets_of(window: Window, at: int) -> tuple[int, int]:
     """Return the first and last offset of an entry whose header is at hand."""
     first = last = int.from_bytes(window.data[at : at + 8], "big", signed=True)
-    if window.data[at + 16] == 2:
-        last += int.from_bytes(window.data[at + 23 : at + 27], "big", signed=True)
+    read = format_of(window.data[at + 16])
+    if not read.is_legacy:
+        at += read.crc_start + LAST_OFFSET_DELTA
+        last += int.from_bytes(window.data[at : at + 4], "big", signed=True)
     return first, last
 
 
 def _entry(rows: RecordBatches, row: int) -> _Entry:
-    flags, last = rows.flags_of(row), rows.last_offset(row)
-    first = last if flags & c.WRAPPER else rows.base_offset(row)
-    return _Entry(rows.size_bytes(row), flags, first, last)
+    first, last = rows.known_offset(row), rows.last_offset(row)
+    return _Entry(rows.size_bytes(row), rows.flags_of(row), first, last)

@@ -219,8 +219,7 @@ class FileRecords:
         row = AfterDamage(self.source, self._sums, believed).row(position, limit, nothing)
         if row is None or row.flags & (BROKEN | c.MAGIC_UNKNOWN):
             return None
-        last = row.last_offset(0)
-        first = last if row.flags & c.WRAPPER else row.base_offset(0)
+        first, last = row.known_offset(0), row.last_offset(0)
         return row if last_offset < first <= last < self.next_base else None
 
     def _large(

@@ -21,7 +21,6 @@ from kdump.record.layout import MAX_INT32, MAX_INT64
 
 OFFSET_MAX = MAX_INT64
 TOPIC_SIZE_MAX = 249
-DIRECTORY_SIZE_MAX = 255  # names ending -delete and -stray are cut to it (R11)
 
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 PART = ".part"  # a metadata snapshot being written (X15)
@@ -191,11 +190,6 @@ def file_name(kind: Kind, base_offset: int, suffix: str = "") -> str:
     return f"{base_offset:020d}.{_EXTENSION_OF[kind]}{suffix}"
 
 
-def metadata_snapshot_name(end_offset: int, epoch: int, suffix: str = "") -> str:
-    """Name a KRaft snapshot as a broker does (X15)."""
-    return f"{end_offset:020d}-{epoch:010d}.checkpoint{suffix}"
-
-
 def backup_name(name: str, utc: str) -> str:
     """Name the file that keeps what `name` was before it was replaced at `utc`."""
     return f"{name}{BACKUP}{utc}"
@@ -256,13 +250,3 @@ def parse_directory(name: str) -> DirectoryName | None:
 def directory_name(topic: str, partition: int) -> str:
     """Name a live partition directory."""
     return f"{topic}-{partition}"
-
-
-def retired_directory_name(
-    topic: str, partition: int, *, retirement: Retirement, unique_id: str
-) -> str:
-    """Name a retired directory; -delete and -stray names are capped by cutting the topic (R11)."""
-    rest = f"-{partition}.{unique_id}-{retirement.value}"
-    if retirement is not Retirement.FUTURE:
-        topic = topic[: DIRECTORY_SIZE_MAX - len(rest)]
-    return topic + rest

@@ -13,26 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from kdump.stores import uris
-from kdump.stores.uris import is_uri
-
-__all__ = [
-    "absolute",
-    "entries",
-    "getsize",
-    "is_any_store_open",
-    "is_dir",
-    "is_uri",
-    "isdir",
-    "isfile",
-    "keeps_times",
-    "lexists",
-    "listdir",
-    "open_in_store",
-    "parent",
-    "real",
-    "stat",
-    "status_in_store",
-]
+from kdump.stores.uris import is_uri as is_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

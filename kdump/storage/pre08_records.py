@@ -17,6 +17,7 @@ from kdump import kernels
 from kdump.kernels import reasons
 from kdump.record.layout import PRE08_LENGTH, PRE08_SMALLEST
 from kdump.record.pre08 import Entry, attributes_size, read_entry, signed_byte
+from kdump.storage.running_sums import sum_of
 
 if TYPE_CHECKING:
     from kdump.storage.source import Source
@@ -126,18 +127,8 @@ class Pre08Records:
         attributes = head[5 : 5 + attributes_size(magic)]
         crc_at = 5 + len(attributes)
         crc = int.from_bytes(head[crc_at : crc_at + 4], "big")
-        computed = self._sum(position + crc_at + 4, position + size)
+        computed = sum_of(self.source, kernels.crc32, position + crc_at + 4, position + size)
         return Entry(0, size, magic, attributes[0] if attributes else 0, crc, computed, crc_at + 4)
-
-    def _sum(self, start: int, end: int) -> int:
-        crc = 0
-        while start < end:
-            piece = self.source.read(start, min(BLOCK_BYTES, end - start))
-            if not piece:
-                break
-            crc = kernels.crc32(piece, 0, len(piece), crc)
-            start += len(piece)
-        return crc
 
     def _gap(
         self, position: int, entry: Entry | None, data: memoryview | None, reason: int
@@ -153,7 +144,7 @@ class Pre08Records:
                 return Pre08Gap(position, claimed - position, word, entry, data, claimed >= end)
         elif reason == reasons.SHORT_TAIL:
             return Pre08Gap(position, end - position, word, None, None, True)
-        elif reason == reasons.LENGTH_TOO_SMALL and self._only_zeros(position):
+        elif reason == reasons.LENGTH_TOO_SMALL and self.source.only_zeros(position, end):
             return Pre08Gap(position, end - position, "zeros", None, None, True)
         found = self._search(position + 1)
         if found < 0:
@@ -230,18 +221,8 @@ class Pre08Records:
         if at + size <= len(chunk):
             computed = kernels.crc32(chunk, payload, at + size)
         else:
-            computed = self._sum(base + payload, base + at + size)
+            computed = sum_of(self.source, kernels.crc32, base + payload, base + at + size)
         return int.from_bytes(head, "big") == computed
-
-    def _only_zeros(self, position: int) -> bool:
-        size = _FIRST_LOOK_BYTES
-        while (position := self.source.next_data(position)) < self._end:
-            piece = self.source.read(position, size)
-            if not piece or piece.count(0) != len(piece):
-                return False
-            position += len(piece)
-            size = min(size * 4, BLOCK_BYTES)
-        return True
 
 
 def _candidate(left: int) -> re.Pattern[bytes]:

@@ -42,7 +42,7 @@ class Sums:
         if end - start > self._direct or running.reaches(start, end):
             return running.of(start, end)
         self._direct -= end - start
-        return running.summed(0, start, end)
+        return sum_of(self._source, running.crc, start, end)
 
 
 class _Running:
@@ -50,7 +50,7 @@ class _Running:
         self, source: Source, crc: Callable[..., int], joined: Callable[[int, int, int], int]
     ) -> None:
         self._source = source
-        self._sum = crc
+        self.crc = crc
         self._joined = joined
         self._first = 0  # number of the first mark
         self._marks = array("I", [0])
@@ -74,7 +74,7 @@ class _Running:
         if mark >= len(self._marks):
             self._go_on(mark)
         start = (self._first + mark) * _STEP
-        return self.summed(self._marks[mark], start, position)
+        return sum_of(self._source, self.crc, start, position, self._marks[mark])
 
     def _go_on(self, mark: int) -> None:
         position = (self._first + len(self._marks) - 1) * _STEP
@@ -84,16 +84,17 @@ class _Running:
             left = (self._first + mark) * _STEP - position
             got = self._source.read_into(block, position, min(left, _BLOCK_BYTES))
             for at in range(0, min(left, _BLOCK_BYTES), _STEP):
-                running = self._sum(block, at, min(at + _STEP, got), running)
+                running = self.crc(block, at, min(at + _STEP, got), running)
                 self._marks.append(running)
             position += _BLOCK_BYTES
 
-    def summed(self, running: int, position: int, end: int) -> int:
-        """Go on with a sum over [position, end)."""
-        while position < end:
-            block = self._source.read(position, min(end - position, _BLOCK_BYTES))
-            if not block:
-                break
-            running = self._sum(block, 0, len(block), running)
-            position += len(block)
-        return running
+
+def sum_of(source: Source, crc: Callable[..., int], start: int, end: int, running: int = 0) -> int:
+    """Compute the checksum of [start, end), or go on with a `running` one."""
+    while start < end:
+        block = source.read(start, min(end - start, _BLOCK_BYTES))
+        if not block:
+            break
+        running = crc(block, 0, len(block), running)
+        start += len(block)
+    return running

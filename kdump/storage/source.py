@@ -189,6 +189,17 @@ class Source:
         """
         return max(position, self.next_data(position) - LOG_OVERHEAD + 1)
 
+    def only_zeros(self, position: int, end: int) -> bool:
+        """Whether nothing but zeros lies in [position, end); holes are not read."""
+        size = 1 << 10  # most of what is no zeros shows it at once
+        while (position := self.next_data(position)) < end:
+            block = self.read(position, min(size, end - position))
+            if not block or block.count(0) != len(block):
+                return False
+            position += len(block)
+            size = 1 << 18
+        return True
+
     def is_cached(self, position: int) -> bool:
         """Whether the byte at `position` can be read without waiting for the device.
 

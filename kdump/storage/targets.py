@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 #: Files that a whole partition does not stand for.
 _ONLY_NAMED = (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT)
-LOG_DIR_SETTINGS = ("log.dirs", "log.dir", "metadata.log.dir")
 
 
 class LogFile(NamedTuple):

@@ -184,9 +184,15 @@ def arrow_columns(path: Path) -> Iterator[tuple[int, Buffer, Buffer, int]]:
     """Gather the buffers of record batches; yields rows, keys, values and the size of the last."""
     from kdump import kernels
     from kdump.kernels import gathered as g
+    from kdump.output.arrow_columns import COPIES
 
     into = g.Gathered(
-        1 << 15, 1 << 16, keys=4 << 20, values=16 << 20, names=1 << 20, contents=4 << 20
+        *(1 << 15, 1 << 16),
+        keys=4 << 20,
+        values=16 << 20,
+        names=1 << 20,
+        contents=4 << 20,
+        copies=COPIES,
     )
 
     def made() -> tuple[int, Buffer, Buffer, int]:
@@ -196,7 +202,8 @@ def arrow_columns(path: Path) -> Iterator[tuple[int, Buffer, Buffer, int]]:
         ]
         keys = memoryview(into.buffers[g.G_KEYS])[: ends[0]]
         values = memoryview(into.buffers[g.G_VALUES])[: ends[1]]
-        size = sum(g.BITS[of] * rows // 8 for of in range(g.G_NAME_ENDS)) + len(keys) + len(values)
+        bits = (*g.BITS[: g.G_NAME_ENDS], *(copy.bits for copy in COPIES))
+        size = sum(bits) * rows // 8 + len(keys) + len(values)
         return rows, keys, values, size
 
     for data, batches, records in runs(path):

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from builders import batch, record, unsigned_varint
+from builders import batch, record, retired_directory_name, unsigned_varint
 from directories import identifier
 
 from kdump.engine.predict.strays import cluster_of
 from kdump.storage.log_dir import LogDir
-from kdump.storage.names import Retirement, retired_directory_name
+from kdump.storage.names import Retirement
 
 LIVE = "__cluster_metadata-0"
 
@@ -25,7 +25,7 @@ def knows(directory: Path, name: str, topic: int) -> None:
 @pytest.mark.parametrize("retirement", Retirement)
 def test_a_retired_metadata_log_tells_nothing(tmp_path: Path, retirement: Retirement) -> None:
     retired = retired_directory_name(
-        "__cluster_metadata", 0, retirement=retirement, unique_id="0" * 32
+        "__cluster_metadata", 0, retirement=retirement.value, unique_id="0" * 32
     )
     knows(tmp_path / "d1", retired, 1)
     first = LogDir.open(str(tmp_path / "d1"))

@@ -65,7 +65,7 @@ MEMORY_FIXED_ELSE = 4 << 20
 MIB = 1 << 20
 OLD = 1_700_000_000
 
-_FUNCTIONS = [name for name in kernels.__all__ if name not in ("NAME", "Columns", "pick")]
+_FUNCTIONS = _pure.__all__
 _OTHER_TWIN = _pure if kernels.NAME == "compiled" else None
 
 

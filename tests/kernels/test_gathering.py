@@ -11,21 +11,31 @@ from builders import (
 )
 from kernel_calls import decode
 
+from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels.gathered import Gathered
+from kdump.kernels.gathered import Copy, Gathered
+
+COPIES = (
+    Copy(c.B_POSITION, False, 64),
+    Copy(c.B_MAGIC, False, 8),
+    Copy(c.R_OFFSET, True, 64),
+    Copy(c.B_PRODUCER_ID, False, 32),
+    Copy(c.B_PRODUCER_EPOCH, False, 16),
+)
+POSITION, MAGIC, OFFSET, PRODUCER_ID, PRODUCER_EPOCH = range(g.GATHERED_WIDTH, g.GATHERED_WIDTH + 5)
 
 
 def gathered(
     kernel: ModuleType, data: bytes, rows: "array[int] | None" = None, first: int = 0
 ) -> tuple[int, Gathered]:
     batches, records = decode(kernel, data)
-    into = Gathered(20, 20, keys=99, values=99, names=99, contents=99)
+    into = Gathered(20, 20, keys=99, values=99, names=99, contents=99, copies=COPIES)
     return kernel.gather(into, data, batches, records, rows, first), into
 
 
 def items(into: Gathered, number: int, count: int, first: int = 0) -> list[int]:
     """Read `count` items of a buffer, or bits."""
-    data, bits = bytes(into.buffers[number]), g.BITS[number]
+    data, bits = bytes(into.buffers[number]), into.bits[number]
     if bits == 1:
         return [data[at >> 3] >> (at & 7) & 1 for at in range(first, first + count)]
     codes = {8: "b", 16: "h", 32: "i", 64: "q"}
@@ -55,11 +65,12 @@ def test_gather_what_batches_say(kernel: ModuleType) -> None:
     taken, into = gathered(kernel, data)
     assert taken == 5
     assert (into.counts[g.N_OLD], into.counts[g.N_UNTIMED]) == (2, 1)
-    assert items(into, g.G_POSITION, 4) == [0, 0, second, third]
-    assert items(into, g.G_MAGIC, 5) == [2, 2, 2, 1, 0]
-    assert items(into, g.G_OFFSET, 5) == [0, 2, 5, 8, 9]
+    assert items(into, POSITION, 4) == [0, 0, second, third]
+    assert items(into, MAGIC, 5) == [2, 2, 2, 1, 0]
+    assert items(into, OFFSET, 5) == [0, 2, 5, 8, 9]
     assert items(into, g.G_TIMESTAMP_TYPE, 5) == [0, 0, 1, 0, 0]
-    assert items(into, g.G_PRODUCER_ID, 5)[2:] == [7, -1, -1]
+    assert items(into, PRODUCER_ID, 5)[2:] == [7, -1, -1]
+    assert items(into, PRODUCER_EPOCH, 5)[3:] == [-1, -1]
     assert items(into, g.G_SEQUENCE, 5) == [0x7FFFFFFE, 0, -1, -1, -1]
     assert items(into, g.G_TRANSACTIONAL, 5) == [0, 0, 1, 0, 0]
     assert items(into, g.G_MODERN, 5) == [1, 1, 1, 0, 0]
@@ -104,9 +115,9 @@ def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str,
     data = batch([record(n, key=b"ke", value=b"val", headers=one) for n in range(3)])
     batches, records = decode(kernel, data)
     enough = {"rows": 3, "headers": 3, "keys": 6, "values": 9, "names": 9, "contents": 3}
-    into = Gathered(**enough)
+    into = Gathered(**enough, copies=COPIES)
     assert kernel.gather(into, data, batches, records, None, 0) == 3
-    into = Gathered(**enough | less)
+    into = Gathered(**enough | less, copies=COPIES)
     taken = kernel.gather(into, data, batches, records, None, 0)
     assert taken == (1 if less == {"names": 5} else 2)
     assert list(into.counts[:2]) == [taken, taken]
@@ -114,7 +125,7 @@ def test_gather_stops_where_there_is_no_room(kernel: ModuleType, less: dict[str,
     assert list(into.counts[:2]) == [taken, taken]
     into.clear()
     assert kernel.gather(into, data, batches, records, None, taken) == min(3 - taken, taken)
-    assert items(into, g.G_OFFSET, 1) == [taken]
+    assert items(into, OFFSET, 1) == [taken]
 
 
 def test_room_for_one_record(kernel: ModuleType) -> None:

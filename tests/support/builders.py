@@ -249,3 +249,9 @@ def pre08_wrapper(
 ) -> bytes:
     """Write a compressed entry of a `.kafka` file that holds the entries `inner`."""
     return pre08_message(compress(b"".join(inner)), attributes=codec, crc=crc)
+
+
+def retired_directory_name(topic: str, partition: int, *, retirement: str, unique_id: str) -> str:
+    """Name a retired directory; -delete and -stray names are cut to 255 in the topic (R11)."""
+    rest = f"-{partition}.{unique_id}-{retirement}"
+    return (topic if retirement == "future" else topic[: 255 - len(rest)]) + rest

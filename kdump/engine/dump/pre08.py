@@ -91,18 +91,8 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
             position,
             item.magic,
             codec,
-            start,
-            None,  # timestamps, leaders and producers are of later formats
-            None,
-            None,
-            None,
-            None,
-            None,
-            transactional=False,
-            control=None,
-            key=None,
+            start,  # timestamps, leaders, producers and keys are of later formats
             value=item.payload,
-            headers=(),
             format="0.7" if attributes_size(item.magic) else "0.6",
             next_offset=item.next_offset,
         )
@@ -207,17 +197,6 @@ def _batch_row(entry: Entry, position: int, place: Place) -> BatchRow:
         None if entry.codec else 1,
         entry.crc,
         entry.crc_valid,
-        timestamp_type=None,
-        base_timestamp_ms=None,
-        max_timestamp_ms=None,
-        leader_epoch=None,
-        producer_id=None,
-        producer_epoch=None,
-        base_sequence=None,
-        last_sequence=None,
-        transactional=False,
-        control=False,
-        delete_horizon_ms=None,
     )
 
 

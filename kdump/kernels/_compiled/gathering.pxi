@@ -4,52 +4,43 @@ cdef enum:
     MAX_INT32 = 0x7FFFFFFF
 
 cdef enum:
-    G_POSITION = 0
-    G_MAGIC = 1
-    G_CODEC = 2
-    G_OFFSET = 3
-    G_TIMESTAMP = 4
-    G_TIMESTAMP_TYPE = 5
-    G_LEADER_EPOCH = 6
-    G_PRODUCER_ID = 7
-    G_PRODUCER_EPOCH = 8
-    G_SEQUENCE = 9
-    G_TRANSACTIONAL = 10
-    G_MODERN = 11
-    G_TIMED = 12
-    G_KEY_ENDS = 13
-    G_KEY_VALID = 14
-    G_KEYS = 15
-    G_VALUE_ENDS = 16
-    G_VALUE_VALID = 17
-    G_VALUES = 18
-    G_LISTS = 19
-    G_NAME_ENDS = 20
-    G_NAMES = 21
-    G_CONTENT_ENDS = 22
-    G_CONTENT_VALID = 23
-    G_CONTENTS = 24
-    GATHERED_WIDTH = 25
+    G_CODEC = 0
+    G_TIMESTAMP_TYPE = 1
+    G_SEQUENCE = 2
+    G_TRANSACTIONAL = 3
+    G_MODERN = 4
+    G_TIMED = 5
+    G_KEY_ENDS = 6
+    G_KEY_VALID = 7
+    G_KEYS = 8
+    G_VALUE_ENDS = 9
+    G_VALUE_VALID = 10
+    G_VALUES = 11
+    G_LISTS = 12
+    G_NAME_ENDS = 13
+    G_NAMES = 14
+    G_CONTENT_ENDS = 15
+    G_CONTENT_VALID = 16
+    G_CONTENTS = 17
+    GATHERED_WIDTH = 18
+    MOST_COPIES = 40
+    MOST_BUFFERS = 58
 
 cdef enum:
-    N_ROWS = 0
-    N_HEADERS = 1
-    N_KEYS_NULL = 2
-    N_VALUES_NULL = 3
-    N_CONTENTS_NULL = 4
-    N_OLD = 5
-    N_UNTIMED = 6
-    COUNTS = 7
+    N_ROWS, N_HEADERS, N_KEYS_NULL, N_VALUES_NULL, N_CONTENTS_NULL, N_OLD, N_UNTIMED, COUNTS
 
-cdef int BITS[GATHERED_WIDTH]
-BITS[:] = [
-    64, 8, 32, 64, 64, 32, 32, 64, 16, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0,
-]
+
+cdef struct Copy:
+    int column
+    bint of_record
 
 
 cdef struct Room:
-    uint8_t *at[GATHERED_WIDTH]
-    Py_ssize_t size[GATHERED_WIDTH]
+    uint8_t *at[MOST_BUFFERS]
+    Py_ssize_t size[MOST_BUFFERS]
+    int bits[MOST_BUFFERS]
+    Copy copies[MOST_COPIES]
+    int copies_count
     Py_ssize_t rows
     Py_ssize_t headers
     int64_t counts[COUNTS]
@@ -74,9 +65,9 @@ cdef bint measure_room(Room *room) noexcept nogil:
     cdef Py_ssize_t items
     cdef int k
     room.rows = room.headers = MAX_INT32
-    for k in range(GATHERED_WIDTH):
-        if BITS[k]:
-            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // BITS[k] - has_ends(k)
+    for k in range(GATHERED_WIDTH + room.copies_count):
+        if room.bits[k]:
+            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // room.bits[k] - has_ends(k)
             if of_headers(k):
                 room.headers = min(room.headers, items)
             else:
@@ -155,35 +146,25 @@ cdef inline bint put_name(
 # What rows of one batch have in common.
 cdef struct Common:
     int64_t batch
-    int64_t position
-    int64_t magic
     int64_t attributes
     int64_t base_offset
     int64_t base_sequence
-    int64_t leader_epoch
-    int64_t producer_id
-    int64_t producer_epoch
     bint modern
     bint timed
+    bint transactional
     bint wrapper
 
 
 cdef void read_common(const Cols *batches, Py_ssize_t batch, Common *out) noexcept nogil:
-    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
     out.batch = batch
-    out.position = cell(batches, B_POSITION, batch)
-    out.magic = cell(batches, B_MAGIC, batch)
     out.attributes = cell(batches, B_ATTRIBUTES, batch)
     out.base_offset = cell(batches, B_BASE_OFFSET, batch)
-    out.modern = layout == 2
-    out.timed = layout == 2 or layout == 1
-    out.wrapper = not out.modern and cell(batches, B_FLAGS, batch) & WRAPPER != 0
-    out.base_sequence = out.leader_epoch = out.producer_id = out.producer_epoch = -1
-    if out.modern:
-        out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
-        out.leader_epoch = cell(batches, B_LEADER_EPOCH, batch)
-        out.producer_id = cell(batches, B_PRODUCER_ID, batch)
-        out.producer_epoch = cell(batches, B_PRODUCER_EPOCH, batch)
+    out.modern = read.has_producer_fields
+    out.timed = read.has_timestamps
+    out.transactional = out.attributes & read.meant_bits & TRANSACTIONAL_BIT != 0
+    out.wrapper = read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER != 0
+    out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch) if out.modern else -1
 
 
 cdef bint gather_headers(
@@ -225,7 +206,7 @@ cdef Py_ssize_t gather_rows(
     cdef Common common
     cdef Py_ssize_t i, row, headers, nulls
     cdef Py_ssize_t n = <Py_ssize_t>room.counts[N_ROWS]
-    cdef int64_t batch, position, size, key_size, offset
+    cdef int64_t batch, position, size, key_size
     cdef bint timed
     common.batch = -1
     for i in range(first, rows.count):
@@ -271,23 +252,12 @@ cdef Py_ssize_t gather_rows(
         timed = common.timed
         if common.wrapper:
             timed = cell(records, R_FLAGS, row) >> INNER_MAGIC_SHIFT & 3 == 1
-        offset = cell(records, R_OFFSET, row)
-        (<int64_t *>room.at[G_POSITION])[n] = common.position
-        (<int8_t *>room.at[G_MAGIC])[n] = <int8_t>common.magic
-        (<int32_t *>room.at[G_CODEC])[n] = common.attributes & 7
-        (<int64_t *>room.at[G_OFFSET])[n] = offset
-        (<int64_t *>room.at[G_TIMESTAMP])[n] = cell(records, R_TIMESTAMP, row)
-        (<int32_t *>room.at[G_TIMESTAMP_TYPE])[n] = common.attributes >> 3 & 1
-        (<int32_t *>room.at[G_LEADER_EPOCH])[n] = <int32_t>common.leader_epoch
-        (<int64_t *>room.at[G_PRODUCER_ID])[n] = common.producer_id
-        (<int16_t *>room.at[G_PRODUCER_EPOCH])[n] = <int16_t>common.producer_epoch
+        (<int32_t *>room.at[G_CODEC])[n] = common.attributes & CODEC_BITS
+        (<int32_t *>room.at[G_TIMESTAMP_TYPE])[n] = common.attributes & LOG_APPEND_TIME != 0
         (<int32_t *>room.at[G_SEQUENCE])[n] = <int32_t>sequence_of(
-            common.base_sequence, subtract(offset, common.base_offset)
+            common.base_sequence, subtract(cell(records, R_OFFSET, row), common.base_offset)
         )
-        put_bit(
-            room.at[G_TRANSACTIONAL], n,
-            common.modern and common.attributes & TRANSACTIONAL_BIT != 0,
-        )
+        put_bit(room.at[G_TRANSACTIONAL], n, common.transactional)
         put_bit(room.at[G_MODERN], n, common.modern)
         put_bit(room.at[G_TIMED], n, timed)
         room.counts[N_OLD] += not common.modern
@@ -297,11 +267,70 @@ cdef Py_ssize_t gather_rows(
     return rows.count
 
 
+cdef inline void put_number(uint8_t *out, int bits, Py_ssize_t i, int64_t value) noexcept nogil:
+    if bits == 64:
+        (<int64_t *>out)[i] = value
+    elif bits == 32:
+        (<int32_t *>out)[i] = <int32_t>value
+    elif bits == 16:
+        (<int16_t *>out)[i] = <int16_t>value
+    else:
+        (<int8_t *>out)[i] = <int8_t>value
+
+
+cdef void copy_columns(
+    Room *room, const Cols *batches, const Cols *records, const Rows *rows, Py_ssize_t first,
+    Py_ssize_t had, Py_ssize_t taken,
+) noexcept nogil:
+    """Copy columns as they stand for `taken` rows, column by column, behind those there were."""
+    cdef const int64_t *of_batch = records.block + R_BATCH * records.stride
+    cdef const int64_t *values
+    cdef uint8_t *out
+    cdef int k, column, bits
+    cdef Py_ssize_t i
+    for k in range(room.copies_count):
+        column = room.copies[k].column
+        bits = room.bits[GATHERED_WIDTH + k]
+        out = room.at[GATHERED_WIDTH + k] + had * (bits // 8)
+        if not room.copies[k].of_record:
+            values = batches.block + column * batches.stride
+            for i in range(taken):
+                put_number(out, bits, i, values[of_batch[row_number(rows, first + i)]])
+            continue
+        values = records.block + column * records.stride
+        if rows.numbers is NULL and bits == 64:
+            memcpy(out, values + first, 8 * taken)
+            continue
+        for i in range(taken):
+            put_number(out, bits, i, values[row_number(rows, first + i)])
+
+
+cdef int open_room(object gathered, Room *room) except -1:
+    """Take over what there is to copy, and how many bits an item of each buffer has."""
+    cdef int k, width
+    room.copies_count = len(gathered.copies)
+    if (
+        room.copies_count > MOST_COPIES
+        or len(gathered.buffers) != GATHERED_WIDTH + room.copies_count
+        or len(gathered.bits) != GATHERED_WIDTH + room.copies_count
+    ):
+        raise ValueError(gathered)
+    for k, bits in enumerate(gathered.bits):
+        room.bits[k] = bits
+    for k, (column, of_record, bits) in enumerate(gathered.copies):
+        width = RECORD_WIDTH if of_record else BATCH_WIDTH
+        if not 0 <= column < width or bits not in (8, 16, 32, 64):
+            raise ValueError(gathered)
+        room.copies[k].column = column
+        room.copies[k].of_record = of_record
+    return 0
+
+
 def gather(
     object gathered, object data, object batches, object records, object rows, Py_ssize_t first
 ):
     """Add records to the buffers of an Arrow record batch, from the `first`th row number on."""
-    cdef Py_buffer held[GATHERED_WIDTH]
+    cdef Py_buffer held[MOST_BUFFERS]
     cdef Py_buffer counts_buffer, buffer, batch_buffer, record_buffer, row_buffer
     cdef Cols of, columns
     cdef Rows numbers
@@ -312,8 +341,7 @@ def gather(
     cdef int k
     cdef int taken_buffers = 0
     cdef list buffers = gathered.buffers
-    if len(buffers) != GATHERED_WIDTH:
-        raise ValueError(gathered)
+    open_room(gathered, &room)
     no_buffer(&counts_buffer)
     no_buffer(&buffer)
     no_buffer(&batch_buffer)
@@ -321,7 +349,7 @@ def gather(
     no_buffer(&row_buffer)
     try:
         PyObject_GetBuffer(gathered.counts, &counts_buffer, PyBUF_WRITABLE)
-        for k in range(GATHERED_WIDTH):
+        for k in range(GATHERED_WIDTH + room.copies_count):
             PyObject_GetBuffer(buffers[k], &held[k], PyBUF_WRITABLE)
             taken_buffers = k + 1
             room.at[k] = <uint8_t *>held[k].buf
@@ -341,8 +369,9 @@ def gather(
             seen = gather_rows(
                 &room, <const uint8_t *>buffer.buf, buffer.len, &of, &columns, &numbers, first
             )
+            taken = <Py_ssize_t>room.counts[N_ROWS] - had
+            copy_columns(&room, &of, &columns, &numbers, first, had, taken)
         memcpy(counts_buffer.buf, room.counts, 8 * COUNTS)
-        taken = <Py_ssize_t>room.counts[N_ROWS] - had
         if seen > first + taken:
             raise IndexError(seen - 1)
     finally:

@@ -1,4 +1,4 @@
-# Small helpers for all rooms, and the struct of what the checksum of a batch covers.
+# Small helpers for all rooms, and the fields that every batch header has.
 
 cdef extern from *:
     """
@@ -22,61 +22,47 @@ cdef extern from *:
     {
         return (uint64_t)kd_be32(p) << 32 | kd_be32(p + 4);
     }
+
+    typedef struct {
+        uint8_t magic, is_legacy, header_size, smallest_size, crc_position, crc_start;
+        uint8_t crc_is_castagnoli, meant_bits, largest_codec;
+        uint8_t has_timestamps, has_leader_epoch, has_producer_fields, relative_offsets;
+    } kd_format;
+
+    static const kd_format KD_FORMATS[] = {
+        {0, 1, 22, 26, 12, 16, 0, 0x07, 3, 0, 0, 0, 0},
+        {1, 1, 30, 34, 12, 16, 0, 0x0F, 3, 1, 0, 0, 1},
+        {2, 0, 61, 61, 17, 21, 1, 0x7F, 4, 1, 1, 1, 1},
+    };
+    enum { KD_FORMATS_COUNT = sizeof KD_FORMATS / sizeof KD_FORMATS[0] };
     """
     bint likely "KD_LIKELY" (bint condition) nogil
     uint16_t be16 "kd_be16" (const uint8_t *p) nogil
     uint32_t be32 "kd_be32" (const uint8_t *p) nogil
     uint64_t be64 "kd_be64" (const uint8_t *p) nogil
 
+    # The table of kernels/layout.py; a test holds one to the other.
+    ctypedef struct Format "kd_format":
+        uint8_t magic, is_legacy, header_size, smallest_size, crc_position, crc_start
+        uint8_t crc_is_castagnoli, meant_bits, largest_codec
+        uint8_t has_timestamps, has_leader_epoch, has_producer_fields, relative_offsets
+    const Format FORMATS "KD_FORMATS" []
+    enum: FORMATS_COUNT "KD_FORMATS_COUNT"
 
-# The same numbers as in reasons.py and columns.py; tests hold them together.
+
+# In the order of reasons.py and columns.py, so with their numbers; tests hold them together.
 cdef enum:
-    END = 0
-    FULL = 1
-    SHORT_TAIL = 2
-    LENGTH_TOO_SMALL = 3
-    CUT_SHORT = 4
-    NOT_PLAIN = 5
-    UNOPENED = 6
-    OFFSET_RANGE = 7
-    INDEX_FALLS = 8
-    COUNT_NEGATIVE = 10
-    RECORD_CUT_SHORT = 11
-    VARINT_TOO_LONG = 12
-    RECORD_LENGTH = 13
-    KEY_LENGTH = 14
-    VALUE_LENGTH = 15
-    HEADER_COUNT = 16
-    HEADER_KEY_LENGTH = 17
-    HEADER_VALUE_LENGTH = 18
-    RECORD_LENGTH_MISMATCH = 19
-    RECORDS_REMAINING = 20
-    RECORDS_MISSING = 21
-    INNER_SIZE = 22
-    INNER_COMPRESSED = 23
-    INNER_EMPTY = 24
-    WRAPPER_OFFSET = 25
-    INNER_CUT_SHORT = 26
+    END, FULL, SHORT_TAIL, LENGTH_TOO_SMALL, CUT_SHORT, NOT_PLAIN, UNOPENED, OFFSET_RANGE,
+    INDEX_FALLS,
+    COUNT_NEGATIVE = 10, RECORD_CUT_SHORT, VARINT_TOO_LONG, RECORD_LENGTH, KEY_LENGTH,
+    VALUE_LENGTH, HEADER_COUNT, HEADER_KEY_LENGTH, HEADER_VALUE_LENGTH, RECORD_LENGTH_MISMATCH,
+    RECORDS_REMAINING, RECORDS_MISSING, INNER_SIZE, INNER_COMPRESSED, INNER_EMPTY, WRAPPER_OFFSET,
+    INNER_CUT_SHORT
 
 cdef enum:
-    B_POSITION = 0
-    B_SIZE = 1
-    B_MAGIC = 2
-    B_ATTRIBUTES = 3
-    B_BASE_OFFSET = 4
-    B_LAST_OFFSET = 5
-    B_RECORDS_COUNT = 6
-    B_CRC = 7
-    B_COMPUTED_CRC = 8
-    B_LEADER_EPOCH = 9
-    B_BASE_TIMESTAMP = 10
-    B_MAX_TIMESTAMP = 11
-    B_PRODUCER_ID = 12
-    B_PRODUCER_EPOCH = 13
-    B_BASE_SEQUENCE = 14
-    B_FLAGS = 15
-    B_LAYOUT = 16
-    BATCH_WIDTH = 17
+    B_POSITION, B_SIZE, B_MAGIC, B_ATTRIBUTES, B_BASE_OFFSET, B_LAST_OFFSET, B_RECORDS_COUNT,
+    B_CRC, B_COMPUTED_CRC, B_LEADER_EPOCH, B_BASE_TIMESTAMP, B_MAX_TIMESTAMP, B_PRODUCER_ID,
+    B_PRODUCER_EPOCH, B_BASE_SEQUENCE, B_FLAGS, B_LAYOUT, BATCH_WIDTH
 
 cdef enum:
     CRC_BAD = 1
@@ -112,14 +98,22 @@ cdef enum:
 cdef enum:
     LOG_OVERHEAD = 12
     UP_TO_MAGIC = 17
-    OVERHEAD_V0 = 14
-    OVERHEAD_V1 = 22
+    SMALLEST_MESSAGE = 14
     SMALLEST_ENTRY = 26
     SMALLEST_RECORD = 7
-    HEADER_V2 = 61
-    HEADER_LOOKED_AT = 66  # of an entry that may be one: a header, and a first record's size
-    CRC_FROM_V2 = 21
     CRC_FROM_LEGACY = 16
+    MAGIC_V2 = 2
+
+# Where the fields lie that the checksum of a batch header covers in every format, from CRC_START on
+# (F20).
+cdef enum:
+    LAST_OFFSET_DELTA = 2
+    BASE_TIMESTAMP = 6
+    NEWEST_TIMESTAMP = 14
+    PRODUCER_ID = 22
+    PRODUCER_EPOCH = 30
+    BASE_SEQUENCE = 32
+    RECORDS_COUNT = 36
 
 cdef enum:
     CODEC_BITS = 0x07
@@ -129,6 +123,24 @@ cdef enum:
     DELETE_HORIZON_BIT = 0x40
 
 cdef array template = array("q")
+
+COMPILED_FORMATS = [FORMATS[number] for number in range(FORMATS_COUNT)]  # for a test
+cdef int LARGEST_HEADER = max([read["header_size"] for read in COMPILED_FORMATS])
+
+
+cdef inline const Format *format_of(uint8_t magic) noexcept nogil:
+    """Return the format brokers read an entry in, by its magic byte (S6)."""
+    return &FORMATS[0 if magic > 127 else min(<int>magic, <int>FORMATS_COUNT - 1)]
+
+
+cdef inline const Format *format_at(int64_t layout) noexcept nogil:
+    """Return the format of a number in B_LAYOUT; what is none counts as 0."""
+    return &FORMATS[layout if <uint64_t>layout < FORMATS_COUNT else 0]
+
+
+cdef inline const Format *message_format(int64_t magic) noexcept nogil:
+    """Return the format of a message inside a wrapper: 1 if that is its magic, else 0 (F15)."""
+    return &FORMATS[magic == 1]
 
 
 cdef struct Cols:

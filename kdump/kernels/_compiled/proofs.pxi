@@ -1,11 +1,7 @@
 # Check headers and records for `verify`: checksums, index entries, sequences.
 
 cdef enum:
-    NO_BATCH = 1
-    PASSES_OVER = 2
-    BELOW_BATCH = 3
-    STARTS_LATE = 4
-    OTHER_TIME = 5
+    NO_BATCH = 1, PASSES_OVER, BELOW_BATCH, STARTS_LATE, OTHER_TIME
     PROOF_STATE = 6
 
 
@@ -43,9 +39,7 @@ cdef Py_ssize_t follow(
     int64_t *table,
     Py_ssize_t known,
 ) noexcept nogil:
-    cdef int64_t base
-    cdef int64_t last
-    cdef int64_t producer_id
+    cdef int64_t base, last, producer_id
     cdef int64_t *producer = table
     cdef Py_ssize_t i
     while row < end:
@@ -112,13 +106,11 @@ def rising_slots(object data, int size):
     """Count the whole slots of an index, from the first on, that rise as written entries do."""
     cdef Py_buffer buffer
     cdef const uint8_t *p
-    cdef Py_ssize_t slot
-    cdef Py_ssize_t slots
+    cdef Py_ssize_t slot, slots
     cdef bint strict = size == 8
     cdef int64_t key = -1
     cdef int64_t value = 0
-    cdef int64_t next_key
-    cdef int64_t next_value
+    cdef int64_t next_key, next_value
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     slots = buffer.len // (8 if strict else 12)
     slot = 0
@@ -156,42 +148,55 @@ cdef inline Py_ssize_t floor_of(
     return low - 1
 
 
+# What is wrong: three numbers each while there is room, the rest is counted in the caller's state.
+cdef struct Found:
+    int64_t *numbers
+    Py_ssize_t room, count
+    int64_t *unsaid
+
+
+cdef array open_found(Found *found, Py_ssize_t most, int64_t *unsaid):
+    cdef array numbers = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    found.numbers = <int64_t *>numbers.data.as_longlongs
+    found.room = most
+    found.count = 0
+    found.unsaid = unsaid
+    return numbers
+
+
+cdef inline void say(Found *found, int64_t why, int64_t what, int64_t where) noexcept nogil:
+    cdef int64_t *numbers = found.numbers + 3 * found.count
+    if found.count < found.room:
+        numbers[0] = why
+        numbers[1] = what
+        numbers[2] = where
+        found.count += 1
+    else:
+        found.unsaid[0] += 1
+
+
+cdef list all_found(const Found *found):
+    numbers = [found.numbers[i] for i in range(3 * found.count)]
+    return list(zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True))
+
+
 cdef struct Proof:
     const uint8_t *offsets
     const uint8_t *times
-    Py_ssize_t offset_end
-    Py_ssize_t time_end
+    Py_ssize_t offset_end, time_end
     int64_t base_offset
     int64_t *state
     int64_t *marks
-    int64_t *found
-    Py_ssize_t room
-    Py_ssize_t count
-
-
-cdef inline void say(Proof *proof, int64_t why, int64_t slot, int64_t row) noexcept nogil:
-    if proof.count < proof.room:
-        proof.found[3 * proof.count] = why
-        proof.found[3 * proof.count + 1] = slot
-        proof.found[3 * proof.count + 2] = row
-        proof.count += 1
-    else:
-        proof.state[5] += 1
+    Found found
 
 
 cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef Py_ssize_t floor
+    cdef Py_ssize_t i, floor
     cdef Py_ssize_t offset_slot = proof.state[0]
     cdef Py_ssize_t time_slot = proof.state[1]
     cdef int64_t highest = proof.state[2]
     cdef int64_t newest = proof.state[3]
-    cdef int64_t position
-    cdef int64_t last
-    cdef int64_t timestamp
-    cdef int64_t offset
-    cdef int64_t at
-    cdef int64_t time
+    cdef int64_t position, last, timestamp, offset, at, time
     cdef int32_t relative
     cdef const uint8_t *p
     for i in range(rows.count):
@@ -205,11 +210,11 @@ cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
                 break
             offset = add(proof.base_offset, <int32_t>be32(p))
             if at < position:
-                say(proof, NO_BATCH, offset_slot, i)
+                say(&proof.found, NO_BATCH, offset_slot, i)
             elif offset <= highest:
-                say(proof, PASSES_OVER, offset_slot, i)
+                say(&proof.found, PASSES_OVER, offset_slot, i)
             elif offset < cell(rows, B_BASE_OFFSET, i):
-                say(proof, BELOW_BATCH, offset_slot, i)
+                say(&proof.found, BELOW_BATCH, offset_slot, i)
             proof.marks[offset_slot] = newest
             offset_slot += 1
         while time_slot < proof.time_end:
@@ -220,13 +225,13 @@ cdef void prove(Proof *proof, const Cols *rows) noexcept nogil:
             time = <int64_t>be64(p)
             floor = floor_of(proof.offsets, offset_slot, relative)
             if floor >= 0 and proof.marks[floor] >= time:
-                say(proof, STARTS_LATE, time_slot, i)
-            elif timestamp != time and cell(rows, B_LAYOUT, i) != 0:
-                say(proof, OTHER_TIME, time_slot, i)
+                say(&proof.found, STARTS_LATE, time_slot, i)
+            elif timestamp != time and format_at(cell(rows, B_LAYOUT, i)).has_timestamps:
+                say(&proof.found, OTHER_TIME, time_slot, i)
             time_slot += 1
         highest = max(highest, last)
         newest = max(newest, timestamp)
-        if cell(rows, B_LAYOUT, i) == 0:
+        if not format_at(cell(rows, B_LAYOUT, i)).has_timestamps:
             proof.state[4] = 1
     proof.state[0] = offset_slot
     proof.state[1] = time_slot
@@ -244,13 +249,13 @@ def prove_entries(
     Py_ssize_t most,
 ):
     """Hold index entries against the next run of headers of their log; all slots rise."""
-    cdef Py_buffer buffer
-    cdef Py_buffer offsets
-    cdef Py_buffer times
+    cdef Py_buffer buffer, offsets, times
     cdef Cols rows
     cdef Proof proof
-    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
-    cdef Py_ssize_t i
+    cdef array numbers
+    fits = len(state) >= PROOF_STATE
+    proof.state = <int64_t *>state.data.as_longlongs
+    numbers = open_found(&proof.found, most, proof.state + 5)
     open_columns(batches, BATCH_WIDTH, &buffer, &rows)
     PyObject_GetBuffer(offset_slots, &offsets, PyBUF_SIMPLE)
     PyObject_GetBuffer(time_slots, &times, PyBUF_SIMPLE)
@@ -259,12 +264,8 @@ def prove_entries(
     proof.offset_end = offsets.len // 8
     proof.time_end = times.len // 12
     proof.base_offset = base_offset
-    proof.state = <int64_t *>state.data.as_longlongs
     proof.marks = <int64_t *>marks.data.as_longlongs
-    proof.found = <int64_t *>found.data.as_longlongs
-    proof.room = most
-    proof.count = 0
-    fits = len(state) >= PROOF_STATE and len(marks) >= proof.offset_end
+    fits = fits and len(marks) >= proof.offset_end
     fits = fits and 0 <= proof.state[0] and 0 <= proof.state[1]
     if fits:
         with nogil:
@@ -274,7 +275,7 @@ def prove_entries(
     PyBuffer_Release(&buffer)
     if not fits:
         raise ValueError(state)
-    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(proof.count)]
+    return all_found(&proof.found)
 
 
 # What reindex builds from a run of headers --------------------------------------------------------
@@ -301,11 +302,7 @@ cdef struct Entries:
 
 cdef int put_entries(Entries *out, const Cols *rows) noexcept nogil:
     cdef int64_t *state = out.state
-    cdef int64_t position
-    cdef int64_t last
-    cdef int64_t entry
-    cdef int64_t timestamp
-    cdef int64_t timestamp_offset
+    cdef int64_t position, last, entry, timestamp, timestamp_offset
     cdef uint8_t *p
     while out.row < rows.count:
         position = cell(rows, B_POSITION, out.row)
@@ -386,87 +383,67 @@ def index_entries(
 
 
 cdef enum:
-    OFFSET_OUTSIDE = 1
-    OFFSET_ORDER = 2
-    MAX_TIMESTAMP = 3
-    INNER_CRC = 4
-    LAST_OFFSET = 5
+    OFFSET_OUTSIDE = 1, OFFSET_ORDER, MAX_TIMESTAMP, INNER_CRC, LAST_OFFSET,
     RECORDS_STATE = 9
 
 
-cdef struct Held:
-    int64_t *state
-    int64_t *found
-    Py_ssize_t room
-    Py_ssize_t count
-
-
-cdef inline void tell(Held *held, int64_t why, int64_t batch, int64_t record) noexcept nogil:
-    if held.count < held.room:
-        held.found[3 * held.count] = why
-        held.found[3 * held.count + 1] = batch
-        held.found[3 * held.count + 2] = record
-        held.count += 1
-    else:
-        held.state[8] += 1
-
-
-cdef inline void close_batch(Held *held, const Cols *batches, int64_t record) noexcept nogil:
-    cdef int64_t row = held.state[0]
-    cdef int64_t layout
-    cdef int64_t flags
+cdef inline void close_batch(
+    Found *found, const int64_t *state, const Cols *batches, int64_t record
+) noexcept nogil:
+    cdef int64_t row = state[0]
+    cdef const Format *read
+    cdef bint wrapper
     if row < 0 or row >= batches.count:
         return
-    layout = cell(batches, B_LAYOUT, row)
-    flags = cell(batches, B_FLAGS, row)
+    read = format_at(cell(batches, B_LAYOUT, row))
+    wrapper = cell(batches, B_FLAGS, row) & WRAPPER != 0
     if (
-        (layout == 2 or (layout == 1 and flags & WRAPPER != 0))
+        read.has_timestamps
+        and (wrapper or not read.is_legacy)
         and cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME == 0
-        and not held.state[3]
-        and held.state[2] != cell(batches, B_MAX_TIMESTAMP, row)
+        and not state[3]
+        and state[2] != cell(batches, B_MAX_TIMESTAMP, row)
     ):
-        tell(held, MAX_TIMESTAMP, row, record)
+        say(found, MAX_TIMESTAMP, row, record)
     if (
-        layout == 0
-        and flags & WRAPPER != 0
-        and held.state[1] != cell(batches, B_LAST_OFFSET, row)
+        not read.relative_offsets
+        and wrapper
+        and state[1] != cell(batches, B_LAST_OFFSET, row)
     ):
-        tell(held, LAST_OFFSET, row, record)
+        say(found, LAST_OFFSET, row, record)
 
 
-cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noexcept nogil:
+cdef void hold_records(
+    Found *found, int64_t *state, const Cols *batches, const Cols *records
+) noexcept nogil:
     cdef Py_ssize_t i
-    cdef int64_t *state = held.state
-    cdef int64_t batch
-    cdef int64_t header_flags
-    cdef int64_t flags
-    cdef int64_t offset
-    cdef int64_t lowest
-    cdef int64_t key
-    cdef int64_t value
-    cdef int64_t layout
-    cdef int64_t magic
-    cdef int64_t fixed
+    cdef int64_t batch, header_flags, flags, offset, lowest, key, value
+    cdef int64_t of = -1
+    cdef const Format *read = FORMATS
+    cdef const Format *fixed
     for i in range(records.count):
         batch = cell(records, R_BATCH, i)
         if batch != state[0]:
-            close_batch(held, batches, i)
+            close_batch(found, state, batches, i)
             state[0] = batch
             state[1] = -1
             state[2] = -1
             state[3] = 0
-        header_flags = cell(batches, B_FLAGS, batch)
+        if batch != of:
+            of = batch
+            header_flags = cell(batches, B_FLAGS, batch)
+            read = format_at(cell(batches, B_LAYOUT, batch))
         flags = cell(records, R_FLAGS, i)
         offset = cell(records, R_OFFSET, i)
         lowest = -1 if header_flags & WRAPPER else cell(batches, B_BASE_OFFSET, batch)
         if offset < lowest or offset > cell(batches, B_LAST_OFFSET, batch):
-            tell(held, OFFSET_OUTSIDE, batch, i)
+            say(found, OFFSET_OUTSIDE, batch, i)
         elif offset <= state[1] and offset >= 0:
-            tell(held, OFFSET_ORDER, batch, i)
+            say(found, OFFSET_ORDER, batch, i)
         state[1] = offset
         state[2] = max(state[2], cell(records, R_TIMESTAMP, i))
         if flags & INNER_CRC_BAD:
-            tell(held, INNER_CRC, batch, i)
+            say(found, INNER_CRC, batch, i)
         if flags & INNER_MAGIC_OTHER:
             state[3] = 1
         key = cell(records, R_KEY_SIZE, i)
@@ -474,14 +451,12 @@ cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noe
             if not state[4]:
                 state[5] = offset
             state[4] += 1
-        layout = cell(batches, B_LAYOUT, batch)
-        if layout < 2:
-            value = cell(records, R_VALUE_SIZE, i)
-            magic = layout
+        if read.is_legacy:
+            fixed = read
+            value = max(cell(records, R_VALUE_SIZE, i), <int64_t>0)
             if header_flags & WRAPPER:
-                magic = flags >> INNER_MAGIC_SHIFT & 3
-            fixed = LOG_OVERHEAD + (OVERHEAD_V1 if magic == 1 else OVERHEAD_V0)
-            if cell(records, R_SIZE, i) > fixed + max(key, <int64_t>0) + max(value, <int64_t>0):
+                fixed = message_format(flags >> INNER_MAGIC_SHIFT & 3)
+            if cell(records, R_SIZE, i) > fixed.smallest_size + max(key, <int64_t>0) + value:
                 if not state[6]:
                     state[7] = cell(batches, B_POSITION, batch)
                 state[6] += 1
@@ -489,33 +464,28 @@ cdef void hold_records(Held *held, const Cols *batches, const Cols *records) noe
 
 def prove_records(object batches, object records, array state, bint complete, Py_ssize_t most):
     """Hold records against the headers of their batches, in order."""
-    cdef Py_buffer first
-    cdef Py_buffer second
-    cdef Cols rows
-    cdef Cols columns
-    cdef Held held
-    cdef array found = clone(template, 3 * max(most, <Py_ssize_t>1), False)
+    cdef Py_buffer first, second
+    cdef Cols rows, columns
+    cdef Found found
+    cdef int64_t *numbers = <int64_t *>state.data.as_longlongs
+    cdef array room = open_found(&found, most, numbers + 8)
     cdef Py_ssize_t i
     cdef int64_t batch
     fits = len(state) >= RECORDS_STATE
     open_columns(batches, BATCH_WIDTH, &first, &rows)
     open_columns(records, RECORD_WIDTH, &second, &columns)
-    held.state = <int64_t *>state.data.as_longlongs
-    held.found = <int64_t *>found.data.as_longlongs
-    held.room = most
-    held.count = 0
     for i in range(columns.count):
         batch = cell(&columns, R_BATCH, i)
         if batch < 0 or batch >= rows.count:
             fits = False
     if fits:
         with nogil:
-            hold_records(&held, &rows, &columns)
+            hold_records(&found, numbers, &rows, &columns)
             if complete:
-                close_batch(&held, &rows, columns.count)
-                held.state[0] = -1
+                close_batch(&found, numbers, &rows, columns.count)
+                numbers[0] = -1
     PyBuffer_Release(&second)
     PyBuffer_Release(&first)
     if not fits:
         raise ValueError(state)
-    return [(found[3 * i], found[3 * i + 1], found[3 * i + 2]) for i in range(held.count)]
+    return all_found(&found)

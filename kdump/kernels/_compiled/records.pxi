@@ -16,11 +16,12 @@ cdef inline void read_batch(const Cols *batches, Py_ssize_t row, Batch *out) noe
     out.append_time = cell(batches, B_ATTRIBUTES, row) & LOG_APPEND_TIME != 0
 
 
-cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
-    """Read a zigzag int32 (F23); return 0 or a reason."""
+cdef inline int raw_varint(
+    const uint8_t **at, const uint8_t *end, int bits, uint64_t *out
+) noexcept nogil:
+    """Read a varint of at most `bits` bits, before its zigzag is undone; return 0 or a reason."""
     cdef const uint8_t *p = at[0]
-    cdef uint32_t raw
-    cdef uint32_t byte
+    cdef uint64_t raw, byte
     cdef int shift = 7
     if p >= end:
         return RECORD_LENGTH_MISMATCH
@@ -37,39 +38,29 @@ cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noe
             if byte < 0x80:
                 break
             shift += 7
-            if shift == 35:
+            if shift == bits:
                 return VARINT_TOO_LONG
     at[0] = p
-    out[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+    out[0] = raw
     return 0
+
+
+cdef inline int varint(const uint8_t **at, const uint8_t *end, int32_t *out) noexcept nogil:
+    """Read a zigzag int32 (F23); return 0 or a reason."""
+    cdef uint64_t raw = 0
+    cdef int reason = raw_varint(at, end, 35, &raw)
+    if not reason:
+        out[0] = <int32_t>((<uint32_t>raw >> 1) ^ (0 - (<uint32_t>raw & 1)))
+    return reason
 
 
 cdef inline int varlong(const uint8_t **at, const uint8_t *end, int64_t *out) noexcept nogil:
     """Read a zigzag int64 (F23); return 0 or a reason."""
-    cdef const uint8_t *p = at[0]
-    cdef uint64_t raw
-    cdef uint64_t byte
-    cdef int shift = 7
-    if p >= end:
-        return RECORD_LENGTH_MISMATCH
-    raw = p[0]
-    p += 1
-    if raw >= 0x80:
-        raw &= 0x7F
-        while True:
-            if p >= end:
-                return RECORD_LENGTH_MISMATCH
-            byte = p[0]
-            p += 1
-            raw |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                break
-            shift += 7
-            if shift == 70:
-                return VARINT_TOO_LONG
-    at[0] = p
-    out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-    return 0
+    cdef uint64_t raw = 0
+    cdef int reason = raw_varint(at, end, 70, &raw)
+    if not reason:
+        out[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return reason
 
 
 cdef struct Header:
@@ -221,11 +212,9 @@ def decode_records(
     int64_t done,
     Py_ssize_t max_records,
 ):
-    """Decode the plain records of v2 batch `index` from `data[start:end]`, which they must fill."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    """Decode the plain records of batch `index` from `data[start:end]`, which they must fill."""
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef Batch batch
     cdef array block
     cdef Py_ssize_t most
@@ -257,23 +246,18 @@ cdef inline Py_ssize_t records_due(
     const Cols *batches, Py_ssize_t row, int64_t start, Py_ssize_t length
 ) noexcept nogil:
     """Return how many records a plain batch can give at the most; -1: it is not plain."""
-    cdef int64_t layout = cell(batches, B_LAYOUT, row)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, row))
     cdef int64_t size = cell(batches, B_SIZE, row)
     cdef int64_t count = 1
-    cdef int64_t smallest
     if cell(batches, B_FLAGS, row) & (COMPRESSED | CONTROL | CRC_BAD | TOO_SMALL):
         return -1
-    if layout == 2:
-        smallest = HEADER_V2
+    if size < read.smallest_size or size > length or start < 0 or start > length - size:
+        return -1
+    if not read.is_legacy:
         count = cell(batches, B_RECORDS_COUNT, row)
         if count < 0:
             return -1
-    else:
-        smallest = LOG_OVERHEAD + (OVERHEAD_V1 if layout == 1 else OVERHEAD_V0)
-    if size < smallest or size > length or start < 0 or start > length - size:
-        return -1
-    if layout == 2:
-        count = min(count, (size - HEADER_V2) // SMALLEST_RECORD)
+        count = min(count, (size - read.header_size) // SMALLEST_RECORD)
     return <Py_ssize_t>count
 
 
@@ -301,11 +285,11 @@ cdef Py_ssize_t count_due(
 
 
 cdef int key_and_value(
-    const uint8_t *data, Py_ssize_t start, Py_ssize_t end, int64_t layout,
+    const uint8_t *data, Py_ssize_t start, Py_ssize_t end, const Format *read,
     int64_t *out, Py_ssize_t stride,
 ) noexcept nogil:
     """Fill in key and value of a message entry that holds its fixed fields (F7)."""
-    cdef Py_ssize_t at = start + LOG_OVERHEAD + (OVERHEAD_V1 if layout == 1 else OVERHEAD_V0) - 8
+    cdef Py_ssize_t at = start + read.header_size - 4
     cdef int32_t key_size = <int32_t>be32(data + at)
     cdef int32_t value_size
     cdef Py_ssize_t key = 0
@@ -339,15 +323,15 @@ cdef int decode_batches(
     cdef Batch batch
     cdef Py_ssize_t start, end
     cdef int64_t *row
-    cdef int64_t layout
+    cdef const Format *read
     cdef int reason
     while index[0] < behind:
         start = <Py_ssize_t>subtract(cell(batches, B_POSITION, index[0]), base)
         end = start + <Py_ssize_t>cell(batches, B_SIZE, index[0])
-        layout = cell(batches, B_LAYOUT, index[0])
-        if layout == 2:
+        read = format_at(cell(batches, B_LAYOUT, index[0]))
+        if not read.is_legacy:
             read_batch(batches, index[0], &batch)
-            stop[0] = start + HEADER_V2
+            stop[0] = start + read.header_size
             # Rows are bounded by the batch's own bytes, which were counted before.
             reason = read_records(
                 data, stop, end, &batch, index[0], 0, (<Py_ssize_t>1) << 62, out
@@ -355,7 +339,7 @@ cdef int decode_batches(
         else:
             stop[0] = start
             row = out.block + out.count
-            reason = key_and_value(data, start, end, layout, row, out.stride)
+            reason = key_and_value(data, start, end, read, row, out.stride)
             if not reason:
                 stop[0] = end
                 row[R_BATCH * out.stride] = index[0]
@@ -377,10 +361,8 @@ def decode_run(
     object data, int64_t base, object batches, Py_ssize_t first, Py_ssize_t max_records
 ):
     """Decode the records of batches `first` on, one after the other, while they are plain."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef array block
     cdef Py_ssize_t due, index, behind
     cdef Py_ssize_t stop = 0
@@ -422,7 +404,7 @@ cdef inline int inner_size(
     if end - position < LOG_OVERHEAD:
         return INNER_CUT_SHORT
     size[0] = <int32_t>be32(data + position + 8)
-    if size[0] < OVERHEAD_V0:
+    if size[0] < SMALLEST_MESSAGE:
         return INNER_SIZE
     if size[0] > end - position - LOG_OVERHEAD:
         return INNER_CUT_SHORT
@@ -439,6 +421,7 @@ def inner_base(
     cdef int64_t count = 0
     cdef int64_t base = 0
     cdef Py_ssize_t size
+    cdef bint relative = message_format(wrapper_magic).relative_offsets
     cdef int reason = END
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     with nogil:
@@ -452,12 +435,12 @@ def inner_base(
             count += 1
             start += LOG_OVERHEAD + size
     PyBuffer_Release(&buffer)
-    if wrapper_magic == 1 and count and wrapper_offset:
+    if relative and count and wrapper_offset:
         base = subtract(wrapper_offset, last)
     if reason != INNER_SIZE:
         if not count:
             reason = INNER_EMPTY
-        elif wrapper_magic == 1 and wrapper_offset and wrapper_offset < last:
+        elif relative and wrapper_offset and wrapper_offset < last:
             reason = WRAPPER_OFFSET
     return base, last, count, reason
 
@@ -467,9 +450,9 @@ cdef int read_messages(
     Py_ssize_t index, int64_t base, Py_ssize_t most, Cols *out,
 ) noexcept nogil:
     """Add the messages of one wrapper, up to `most` rows; return why it ends there."""
+    cdef const Format *read = message_format(cell(batches, B_LAYOUT, index))
     cdef bint wrapper_time = (
-        cell(batches, B_LAYOUT, index) == 1
-        and cell(batches, B_ATTRIBUTES, index) & LOG_APPEND_TIME != 0
+        cell(batches, B_ATTRIBUTES, index) & read.meant_bits & LOG_APPEND_TIME != 0
     )
     cdef int64_t wrapper_timestamp = cell(batches, B_MAX_TIMESTAMP, index)
     cdef int wrapper_magic = cell(batches, B_MAGIC, index) & 0xFF
@@ -478,7 +461,7 @@ cdef int read_messages(
     cdef int64_t *row
     cdef int64_t timestamp, flags
     cdef Py_ssize_t size, behind
-    cdef int magic, layout, reason
+    cdef int magic, reason
     while position[0] < end:
         if out.count >= most:
             return FULL
@@ -488,17 +471,17 @@ cdef int read_messages(
         p = data + position[0]
         behind = position[0] + LOG_OVERHEAD + size
         magic = p[16]
-        layout = 1 if magic == 1 else 0
-        if layout and size < OVERHEAD_V1:
+        read = message_format(magic)
+        if LOG_OVERHEAD + size < read.smallest_size:
             return INNER_SIZE
         if p[17] & CODEC_BITS:
             return INNER_COMPRESSED
         row = out.block + out.count
-        reason = key_and_value(data, position[0], behind, layout, row, stride)
+        reason = key_and_value(data, position[0], behind, read, row, stride)
         if reason:
             return reason
         timestamp = -1
-        if layout:
+        if read.has_timestamps:
             timestamp = wrapper_timestamp if wrapper_time else <int64_t>be64(p + 18)
         flags = min(magic, 3) << INNER_MAGIC_SHIFT
         if be32(p + 12) != kd_crc32(0, p + CRC_FROM_LEGACY, size - 4):
@@ -539,10 +522,8 @@ def decode_messages(
     Py_ssize_t max_records,
 ):
     """Decode the messages inside wrapper `index`, plain in `data[start:end]`."""
-    cdef Py_buffer buffer
-    cdef Py_buffer batch_buffer
-    cdef Cols columns
-    cdef Cols out
+    cdef Py_buffer buffer, batch_buffer
+    cdef Cols columns, out
     cdef array block
     cdef Py_ssize_t count
     cdef int reason

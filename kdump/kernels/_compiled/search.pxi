@@ -16,35 +16,36 @@ cdef Py_ssize_t first_not_zero(
 
 
 cdef inline bint batch_fits(
-    const uint8_t *p, Py_ssize_t known, Py_ssize_t size, int64_t offset, int64_t max_offset
+    const uint8_t *p, Py_ssize_t known, Py_ssize_t size, int64_t offset, int64_t max_offset,
+    const Format *read,
 ) noexcept nogil:
-    """Whether a header of magic 2 says nothing that cannot be."""
-    cdef const uint8_t *at = p + HEADER_V2
-    cdef int attributes = be16(p + 21)
-    cdef int32_t delta = <int32_t>be32(p + 23)
-    cdef int32_t count = <int32_t>be32(p + 57)
+    """Whether the header of a batch says nothing that cannot be."""
+    cdef const uint8_t *at = p + read.header_size
+    cdef const uint8_t *fields = p + read.crc_start
+    cdef int attributes = be16(fields)
+    cdef int64_t delta = <int32_t>be32(fields + LAST_OFFSET_DELTA)
+    cdef int64_t count = <int32_t>be32(fields + RECORDS_COUNT)
     cdef int32_t length = 0
     cdef int64_t last = add(offset, delta)
-    if attributes & ~0x7F or attributes & CODEC_BITS > 4:
+    if attributes & ~read.meant_bits or attributes & CODEC_BITS > read.largest_codec:
         return False
-    if count < 0 or count > <int64_t>delta + 1 or last < offset or last >= max_offset:
+    if count < 0 or count > delta + 1 or last < offset or last >= max_offset:
         return False
     if attributes & CODEC_BITS or count == 0:
         return True
-    if varint(&at, p + min(min(size, known), HEADER_LOOKED_AT), &length):
+    if varint(&at, p + min(min(size, known), <Py_ssize_t>LARGEST_HEADER + 5), &length):
         return False
     return length >= SMALLEST_RECORD - 1 and length <= p + size - at
 
 
 cdef inline bint message_fits(
-    const uint8_t *p, Py_ssize_t known, Py_ssize_t size, int magic
+    const uint8_t *p, Py_ssize_t known, Py_ssize_t size, const Format *read
 ) noexcept nogil:
-    """Whether a header of magic 0 or 1, its key and its value fit in its size."""
-    cdef Py_ssize_t at = LOG_OVERHEAD + (OVERHEAD_V1 if magic else OVERHEAD_V0)
+    """Whether a message's header, its key and its value fit in its size."""
+    cdef Py_ssize_t at = read.smallest_size
     cdef int attributes = p[17]
-    cdef int32_t key_size
-    cdef int32_t value_size
-    if size < at or attributes & ~0x0F or attributes & CODEC_BITS > 3:
+    cdef int32_t key_size, value_size
+    if attributes & ~(CODEC_BITS | LOG_APPEND_TIME) or attributes & CODEC_BITS > read.largest_codec:
         return False
     key_size = <int32_t>be32(p + at - 8)
     if key_size < -1 or key_size > size - at:
@@ -59,20 +60,20 @@ cdef inline bint message_fits(
 cdef inline Py_ssize_t believable(
     const uint8_t *p, Py_ssize_t known, int64_t behind, int64_t min_offset, int64_t max_offset
 ) noexcept nogil:
-    """Return the size of the entry that may start at `p`, or 0; its magic is 0 to 2.
+    """Return the size of the entry that may start at `p`, or 0; its magic is known.
 
     `known` bytes are at hand, 26 at least, and where others are `behind` them enough for a header.
     """
-    cdef int magic = p[16]
+    cdef const Format *read = format_of(p[16])
     cdef int64_t offset = <int64_t>be64(p)
     cdef int64_t size = LOG_OVERHEAD + <int64_t><int32_t>be32(p + 8)
     if offset <= min_offset or offset >= max_offset:
         return 0
-    if size < SMALLEST_ENTRY or size - known > behind:
+    if size < read.smallest_size or size - known > behind:
         return 0
-    if magic == 2:
-        return size if size >= HEADER_V2 and batch_fits(p, known, size, offset, max_offset) else 0
-    return size if message_fits(p, known, size, magic) else 0
+    if read.is_legacy:
+        return size if message_fits(p, known, size, read) else 0
+    return size if batch_fits(p, known, size, offset, max_offset, read) else 0
 
 
 cdef Py_ssize_t find_entry(
@@ -80,11 +81,13 @@ cdef Py_ssize_t find_entry(
     int64_t max_offset, int64_t summed, Py_ssize_t *stop, bint *right,
 ) noexcept nogil:
     cdef const uint8_t *p
+    cdef const Format *read
     cdef Py_ssize_t size, covered
-    stop[0] = max(position, end - (HEADER_LOOKED_AT if behind else SMALLEST_ENTRY) + 1)
+    cdef uint8_t newest = FORMATS_COUNT - 1
+    stop[0] = max(position, end - (LARGEST_HEADER + 5 if behind else SMALLEST_ENTRY) + 1)
     while position < stop[0]:
         p = data + position
-        if likely(p[16] > 2):
+        if likely(p[16] > newest):
             position += 1
             continue
         if be32(p + 8) == 0:
@@ -92,14 +95,15 @@ cdef Py_ssize_t find_entry(
             continue
         size = believable(p, end - position, behind, min_offset, max_offset)
         if size:
-            covered = size - (CRC_FROM_V2 if p[16] == 2 else CRC_FROM_LEGACY)
+            read = format_of(p[16])
+            covered = size - read.crc_start
             if covered > summed or size > end - position:
                 stop[0] = position + size
                 return position
-            if p[16] == 2:
-                right[0] = be32(p + 17) == kd_crc32c(0, p + CRC_FROM_V2, covered)
+            if read.crc_is_castagnoli:
+                right[0] = be32(p + read.crc_position) == kd_crc32c(0, p + read.crc_start, covered)
             else:
-                right[0] = be32(p + 12) == kd_crc32(0, p + CRC_FROM_LEGACY, covered)
+                right[0] = be32(p + read.crc_position) == kd_crc32(0, p + read.crc_start, covered)
             if right[0]:
                 stop[0] = position + size
                 return position

@@ -385,7 +385,8 @@ cdef inline int64_t sequence_of(int64_t base, int64_t delta) noexcept nogil:
 cdef struct Texts:
     Py_ssize_t batch
     bint timed
-    bint modern
+    bint wrapper
+    bint produced
     int64_t base_offset
     int64_t base_sequence
     char *before_offset  # has room for the head and NUMBERS more
@@ -401,11 +402,12 @@ cdef void write_texts(
     const Cols *batches, Py_ssize_t batch, bint timed, Texts *out
 ) noexcept nogil:
     cdef int64_t attributes = cell(batches, B_ATTRIBUTES, batch)
-    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
     cdef char *at
     out.batch = batch
     out.timed = timed
-    out.modern = layout == 2
+    out.wrapper = read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER != 0
+    out.produced = read.has_producer_fields
     out.base_offset = cell(batches, B_BASE_OFFSET, batch)
     out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
 
@@ -421,31 +423,29 @@ cdef void write_texts(
 
     at = out.before_sequence
     at = add_text(at, b',"timestamp_type":', 18)
-    at = add_type(at, attributes, timed and (layout == 1 or layout == 2))
+    at = add_type(at, attributes, timed and read.has_timestamps)
     at = add_text(at, b',"leader_epoch":', 16)
-    at = add_optional(at, cell(batches, B_LEADER_EPOCH, batch), out.modern)
+    at = add_optional(at, cell(batches, B_LEADER_EPOCH, batch), read.has_leader_epoch)
     at = add_text(at, b',"producer_id":', 15)
-    at = add_optional(at, cell(batches, B_PRODUCER_ID, batch), out.modern)
+    at = add_optional(at, cell(batches, B_PRODUCER_ID, batch), out.produced)
     at = add_text(at, b',"producer_epoch":', 18)
-    at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, batch), out.modern)
+    at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, batch), out.produced)
     at = add_text(at, b',"sequence":', 12)
     out.before_sequence_size = at - out.before_sequence
 
     at = out.before_key
     at = add_text(at, b',"transactional":', 17)
-    at = add_bool(at, out.modern and attributes & TRANSACTIONAL_BIT != 0)
+    at = add_bool(at, attributes & read.meant_bits & TRANSACTIONAL_BIT != 0)
     at = add_text(at, b',"control":null,"key":', 22)
     out.before_key_size = at - out.before_key
 
 
 cdef inline bint has_time(const Cols *batches, Py_ssize_t batch, int64_t flags) noexcept nogil:
     """Say whether a record has a timestamp: its own magic decides inside a wrapper (F10, F15)."""
-    cdef int64_t layout = cell(batches, B_LAYOUT, batch)
-    if layout == 2:
-        return True
-    if cell(batches, B_FLAGS, batch) & WRAPPER:
-        return (<uint64_t>flags >> INNER_MAGIC_SHIFT & 3) == 1
-    return layout == 1
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
+    if read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER:
+        read = message_format(<uint64_t>flags >> INNER_MAGIC_SHIFT & 3)
+    return read.has_timestamps
 
 
 cdef int put_headers(
@@ -504,23 +504,24 @@ cdef int put_records(
         if batch < 0 or batch >= batches.count:
             with gil:
                 raise IndexError(batch)
-        timed = has_time(batches, batch, cell(records, R_FLAGS, row))
-        if batch != texts.batch or timed != texts.timed:
-            write_texts(batches, batch, timed, texts)
+        if batch != texts.batch or texts.wrapper:
+            timed = has_time(batches, batch, cell(records, R_FLAGS, row))
+            if batch != texts.batch or timed != texts.timed:
+                write_texts(batches, batch, timed, texts)
         put(out, texts.before_offset, texts.before_offset_size)
 
         room(out, NUMBERS + NUMBERS)
         at = out.text + out.used
         at = add_number(at, cell(records, R_OFFSET, row))
         at = add_text(at, b',"timestamp_ms":', 16)
-        at = add_optional(at, cell(records, R_TIMESTAMP, row), timed)
+        at = add_optional(at, cell(records, R_TIMESTAMP, row), texts.timed)
         at = add_text(at, texts.before_sequence, texts.before_sequence_size)
         at = add_optional(
             at,
             sequence_of(
                 texts.base_sequence, subtract(cell(records, R_OFFSET, row), texts.base_offset)
             ),
-            texts.modern,
+            texts.produced,
         )
         at = add_text(at, texts.before_key, texts.before_key_size)
         out.used = at - out.text
@@ -562,7 +563,7 @@ def format_records(
     cdef Texts texts
     cdef Out out
     texts.batch = -1
-    texts.timed = False
+    texts.timed = texts.wrapper = False
     texts.head_size = len(start)
     texts.before_offset = <char *>malloc(texts.head_size + NUMBERS)
     if texts.before_offset is NULL:
@@ -599,18 +600,20 @@ cdef int put_batches(
     Out *out, const Cols *batches, const Rows *rows, const char *start, Py_ssize_t start_size
 ) except -1 nogil:
     cdef Py_ssize_t i, row
-    cdef int64_t attributes, layout, flags
-    cdef bint modern, timed, known, horizon
+    cdef const Format *read
+    cdef int64_t attributes, meant, flags
+    cdef bint produced, timed, known, horizon
     cdef char *at
     for i in range(rows.count):
         row = row_number(rows, i)
         attributes = cell(batches, B_ATTRIBUTES, row)
-        layout = cell(batches, B_LAYOUT, row)
         flags = cell(batches, B_FLAGS, row)
-        modern = layout == 2
-        timed = modern or layout == 1
+        read = format_at(cell(batches, B_LAYOUT, row))
+        meant = attributes & read.meant_bits
+        produced = read.has_producer_fields
+        timed = read.has_timestamps
         known = not (flags & WRAPPER and cell(batches, B_RECORDS_COUNT, row) < 0)
-        horizon = modern and attributes & DELETE_HORIZON_BIT != 0
+        horizon = meant & DELETE_HORIZON_BIT != 0
         put(out, start, start_size)
         room(out, NUMBERS)
         at = out.text + out.used
@@ -639,13 +642,13 @@ cdef int put_batches(
         at = add_text(at, b',"max_timestamp_ms":', 20)
         at = add_optional(at, cell(batches, B_MAX_TIMESTAMP, row), timed)
         at = add_text(at, b',"leader_epoch":', 16)
-        at = add_optional(at, cell(batches, B_LEADER_EPOCH, row), modern)
+        at = add_optional(at, cell(batches, B_LEADER_EPOCH, row), read.has_leader_epoch)
         at = add_text(at, b',"producer_id":', 15)
-        at = add_optional(at, cell(batches, B_PRODUCER_ID, row), modern)
+        at = add_optional(at, cell(batches, B_PRODUCER_ID, row), produced)
         at = add_text(at, b',"producer_epoch":', 18)
-        at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, row), modern)
+        at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, row), produced)
         at = add_text(at, b',"base_sequence":', 17)
-        at = add_optional(at, cell(batches, B_BASE_SEQUENCE, row), modern)
+        at = add_optional(at, cell(batches, B_BASE_SEQUENCE, row), produced)
         at = add_text(at, b',"last_sequence":', 17)
         at = add_optional(
             at,
@@ -653,12 +656,12 @@ cdef int put_batches(
                 cell(batches, B_BASE_SEQUENCE, row),
                 subtract(cell(batches, B_LAST_OFFSET, row), cell(batches, B_BASE_OFFSET, row)),
             ),
-            modern,
+            produced,
         )
         at = add_text(at, b',"transactional":', 17)
-        at = add_bool(at, modern and attributes & TRANSACTIONAL_BIT != 0)
+        at = add_bool(at, meant & TRANSACTIONAL_BIT != 0)
         at = add_text(at, b',"control":', 11)
-        at = add_bool(at, modern and attributes & CONTROL_BIT != 0)
+        at = add_bool(at, meant & CONTROL_BIT != 0)
         at = add_text(at, b',"delete_horizon_ms":', 21)
         at = add_optional(at, cell(batches, B_BASE_TIMESTAMP, row), horizon)
         at = add_text(at, b"}\n", 2)

@@ -1,14 +1,7 @@
 # Add up bytes and records by group.
 
 cdef enum:
-    T_BATCHES = 0
-    T_RECORDS = 1
-    T_BYTES = 2
-    T_CONTROL = 3
-    T_UNOPENED = 4
-    T_FIRST = 5
-    T_LAST = 6
-    T_ERROR = 7
+    T_BATCHES, T_RECORDS, T_BYTES, T_CONTROL, T_UNOPENED, T_FIRST, T_LAST, T_ERROR,
     TOTALS_WIDTH = 10
 
 
@@ -79,8 +72,7 @@ def sum_keys(
     Py_ssize_t most, int64_t longest,
 ):
     """Add records to the totals of their keys; return the row at which that ended."""
-    cdef Py_buffer buffer
-    cdef Py_buffer record_buffer
+    cdef Py_buffer buffer, record_buffer
     cdef Cols rows
     cdef Py_ssize_t row = max(first, <Py_ssize_t>0)
     cdef Py_ssize_t slot

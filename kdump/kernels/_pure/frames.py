@@ -7,24 +7,25 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import HEADER_V2_TAIL, I32, I64, U32, clamped, int64, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels.columns import RecordBatches
 from kdump.kernels.layout import (
-    BATCH_OVERHEAD_V2,
     CODEC_MASK,
     CONTROL_BIT,
     CRC_START_LEGACY,
-    CRC_START_V2,
+    FORMATS,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
-    MEANT_BITS,
-    MESSAGE_OVERHEAD,
+    SMALLEST_MESSAGE,
     TRANSACTIONAL_BIT,
+    format_of,
+    int64,
 )
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
+    from kdump.kernels.layout import Format
 
 
 def walk(
@@ -46,13 +47,13 @@ def walk(
     rise above it and above all rows before has OFFSET_NOT_RISING; so do all entries behind a wrong
     high one.
 
-    LAYOUT says how the entry was read: 2 for magic 2 and above, 1 for magic 1, else 0, as brokers
-    do (S6 step 5). One exception: brokers 0.8 and 0.9 stored any magic byte over a v0 message. If
-    an entry of magic 2 and above is no valid v2 batch (F22) but its CRC-32 as a v0 message is
-    right, it is read as layout 0, with MAGIC_UNKNOWN. This is looked for only with `check_crc`.
-    Without it COMPUTED_CRC repeats CRC.
+    LAYOUT says how the entry was read, which is as `format_of` has it of its magic, as in brokers
+    (S6 step 5). One exception: brokers 0.8 and 0.9 stored any magic byte over a v0 message. If
+    what should be a batch is no valid one (F22) but its CRC-32 as a v0 message is right, it is read
+    as layout 0, with MAGIC_UNKNOWN. This is looked for only with `check_crc`. Without it
+    COMPUTED_CRC repeats CRC.
 
-    TOO_SMALL entries show what lies inside their own bytes (S9): of layout 2 the other fields are
+    TOO_SMALL entries show what lies inside their own bytes (S9): of a batch the other fields are
     -1, last offset is the base offset, COMPUTED_CRC 0 and CRC_BAD set; of layout 1 the timestamp
     is -1.
     """
@@ -73,7 +74,7 @@ def walk(
             reason = reasons.SHORT_TAIL
             break
         size = I32.unpack_from(view, position + 8)[0]
-        if size < MESSAGE_OVERHEAD[0]:
+        if size < SMALLEST_MESSAGE:
             reason = reasons.LENGTH_TOO_SMALL
             break
         if size > left - LOG_OVERHEAD:
@@ -89,23 +90,24 @@ def walk(
 
 
 def _entry(frame: memoryview, position: int, last_offset: int, check_crc: bool) -> Row:
-    magic = frame[16] - 256 if frame[16] > 127 else frame[16]
-    if magic < 2:
-        return _legacy_entry(frame, position, last_offset, check_crc, magic, max(magic, 0))
-    row = _v2_entry(frame, position, last_offset, check_crc, magic)
+    read = format_of(frame[16])
+    if read.is_legacy:
+        return _message(frame, position, last_offset, check_crc, read)
+    row = _batch(frame, position, last_offset, check_crc, read)
     if (
         check_crc
         and row[c.B_FLAGS] & c.CRC_BAD
         and U32.unpack_from(frame, 12)[0] == zlib.crc32(frame[CRC_START_LEGACY:])
     ):
-        return _legacy_entry(frame, position, last_offset, check_crc, magic, 0)
+        return _message(frame, position, last_offset, check_crc, FORMATS[0])
     return row
 
 
-def _legacy_entry(
-    frame: memoryview, position: int, last_offset: int, check_crc: bool, magic: int, layout: int
+def _message(
+    frame: memoryview, position: int, last_offset: int, check_crc: bool, read: Format
 ) -> Row:
     """Read a v0 or v1 message, plain or wrapper (F6, F7)."""
+    magic = I8.unpack_from(frame, 16)[0]
     offset = I64.unpack_from(frame, 0)[0]
     crc = computed = U32.unpack_from(frame, 12)[0]
     if check_crc:
@@ -114,21 +116,21 @@ def _legacy_entry(
     codec = attributes & CODEC_MASK
     flags = 0
     timestamp = -1
-    if len(frame) < LOG_OVERHEAD + MESSAGE_OVERHEAD[layout]:
+    if len(frame) < read.smallest_size:
         flags |= c.TOO_SMALL
-    elif layout == 1:
+    elif read.has_timestamps:
         timestamp = I64.unpack_from(frame, 18)[0]
     if computed != crc:
         flags |= c.CRC_BAD
-    if magic not in (0, 1):
+    if magic != read.magic:
         flags |= c.MAGIC_UNKNOWN
     if offset <= last_offset:
         flags |= c.OFFSET_NOT_RISING
     if codec:
         flags |= c.WRAPPER | c.COMPRESSED
-        if codec > 3:
+        if codec > read.largest_codec:
             flags |= c.CODEC_UNKNOWN
-    if attributes & ~MEANT_BITS[layout]:
+    if attributes & ~read.meant_bits:
         flags |= c.RESERVED
     return (
         position,
@@ -147,36 +149,37 @@ def _legacy_entry(
         -1,
         -1,
         flags,
-        layout,
+        read.magic,
     )
 
 
-def _v2_entry(
-    frame: memoryview, position: int, last_offset: int, check_crc: bool, magic: int
+def _batch(
+    frame: memoryview, position: int, last_offset: int, check_crc: bool, read: Format
 ) -> Row:
-    """Read a v2 batch header (F20)."""
+    """Read the header of a record batch (F20)."""
+    magic = I8.unpack_from(frame, 16)[0]
     base_offset = I64.unpack_from(frame, 0)[0]
     leader_epoch = I32.unpack_from(frame, 12)[0]
-    crc = computed = U32.unpack_from(frame, 17)[0]
+    crc = computed = U32.unpack_from(frame, read.crc_position)[0]
     flags = 0
-    tail = bytes(frame[CRC_START_V2:BATCH_OVERHEAD_V2])
-    if len(frame) < BATCH_OVERHEAD_V2:
+    fields = bytes(frame[read.crc_start : read.crc_start + BATCH_FIELDS.size])
+    if len(frame) < read.header_size:
         flags |= c.TOO_SMALL | c.CRC_BAD
         computed = 0
-        whole = tail.ljust(HEADER_V2_TAIL.size, b"\0")
-        # Where each field ends, counted from byte 21; what ends outside the entry is not there.
+        # Where each field ends; what ends outside the entry is not there.
         ends = (2, 6, 14, 22, 30, 32, 36, 40)
+        whole = fields.ljust(BATCH_FIELDS.size, b"\0")
         attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
-            value if end <= len(tail) else -1
-            for value, end in zip(HEADER_V2_TAIL.unpack(whole), ends, strict=True)
+            value if end <= len(fields) else -1
+            for value, end in zip(BATCH_FIELDS.unpack(whole), ends, strict=True)
         )
-        if len(tail) < ends[1]:
+        if len(fields) < ends[1]:
             delta = 0
     else:
         if check_crc:
-            computed = crc32c_function()(frame[CRC_START_V2:], 0)
-        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
-            HEADER_V2_TAIL.unpack(tail)
+            computed = crc32c_function()(frame[read.crc_start :], 0)
+        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = BATCH_FIELDS.unpack(
+            fields
         )
         if count < 0 or delta < 0 or count > delta + 1:
             flags |= c.DELTA_COUNT
@@ -184,19 +187,19 @@ def _v2_entry(
     codec = attributes & CODEC_MASK
     if computed != crc:
         flags |= c.CRC_BAD
-    if magic != 2:
+    if magic != read.magic:
         flags |= c.MAGIC_UNKNOWN
     if base_offset <= last_offset or last < base_offset:
         flags |= c.OFFSET_NOT_RISING
     if codec:
         flags |= c.COMPRESSED
-        if codec > 4:
+        if codec > read.largest_codec:
             flags |= c.CODEC_UNKNOWN
     if attributes & CONTROL_BIT:
         flags |= c.CONTROL
     if attributes & TRANSACTIONAL_BIT:
         flags |= c.TRANSACTIONAL
-    if attributes & ~MEANT_BITS[2]:
+    if attributes & ~read.meant_bits:
         flags |= c.RESERVED
     return (
         position,
@@ -215,5 +218,5 @@ def _v2_entry(
         epoch,
         sequence,
         flags,
-        2,
+        read.magic,
     )

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels._pure.layout import int64, view_of
+from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
-from kdump.kernels._pure.text import headers_of, is_magic_0, row_numbers, sequence_at, span_of
+from kdump.kernels._pure.text import has_time, headers_of, row_numbers, sequence_at, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.kernels.layout import TRANSACTIONAL_BIT
+from kdump.kernels.layout import (
+    CODEC_MASK,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    format_at,
+    int64,
+)
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
@@ -28,9 +34,11 @@ class _Room:
 
     def __init__(self, gathered: Gathered) -> None:
         self.buffers = gathered.buffers
+        self.copies = gathered.copies
         self.counts = gathered.counts
         rooms: list[list[int]] = [[], []]
-        for number, bits in enumerate(g.BITS):
+        self.bits = gathered.bits
+        for number, bits in enumerate(self.bits):
             if bits:
                 items = len(self.buffers[number]) * 8 // bits - (number in g.ENDS)
                 rooms[number in g.OF_HEADERS].append(items)
@@ -39,7 +47,7 @@ class _Room:
             raise ValueError(gathered)
 
     def number(self, buffer: int, at: int, value: int) -> None:
-        size = g.BITS[buffer] // 8
+        size = self.bits[buffer] // 8
         self.buffers[buffer][size * at : size * (at + 1)] = _narrow(value, 8 * size)
 
     def end(self, buffer: int, at: int) -> int:
@@ -120,29 +128,19 @@ def _gather_row(
     room.number(g.G_LISTS, at + 1, header)
     room.bit(g.G_KEY_VALID, at, key is not None)
     room.bit(g.G_VALUE_VALID, at, value is not None)
-    offset, attributes = records.offset(row), batch[c.B_ATTRIBUTES]
-    modern = batch[c.B_LAYOUT] == 2
-    timed = not is_magic_0(batch, records.flags_of(row))
-    of_v2: tuple[int, ...] = (-1, -1, -1, -1)
+    attributes = batch[c.B_ATTRIBUTES]
+    read = format_at(batch[c.B_LAYOUT])
+    modern = read.has_producer_fields
+    timed = has_time(batch, records.flags_of(row))
+    sequence = -1
     if modern:
-        of_v2 = (
-            batch[c.B_LEADER_EPOCH],
-            batch[c.B_PRODUCER_ID],
-            batch[c.B_PRODUCER_EPOCH],
-            sequence_at(batch, int64(offset - batch[c.B_BASE_OFFSET])),
-        )
-    numbers = (
-        batch[c.B_POSITION],
-        batch[c.B_MAGIC],
-        attributes & 7,
-        offset,
-        records.timestamp(row),
-        attributes >> 3 & 1,
-        *of_v2,
-    )
-    for buffer, number in enumerate(numbers):
-        room.number(buffer, at, number)
-    room.bit(g.G_TRANSACTIONAL, at, modern and bool(attributes & TRANSACTIONAL_BIT))
+        sequence = sequence_at(batch, int64(records.offset(row) - batch[c.B_BASE_OFFSET]))
+    room.number(g.G_CODEC, at, attributes & CODEC_MASK)
+    room.number(g.G_TIMESTAMP_TYPE, at, bool(attributes & TIMESTAMP_TYPE_BIT))
+    room.number(g.G_SEQUENCE, at, sequence)
+    for buffer, (column, of_record, _) in enumerate(room.copies, g.GATHERED_WIDTH):
+        room.number(buffer, at, records.value(column, row) if of_record else batch[column])
+    room.bit(g.G_TRANSACTIONAL, at, bool(attributes & read.meant_bits & TRANSACTIONAL_BIT))
     room.bit(g.G_MODERN, at, modern)
     room.bit(g.G_TIMED, at, timed)
     counts[g.N_ROWS] = at + 1

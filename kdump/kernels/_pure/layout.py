@@ -1,4 +1,4 @@
-"""Small helpers for all rooms, and the struct of what the checksum of a batch covers."""
+"""Small helpers for all rooms, and the fields that every batch header has."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     Write = Callable[[bytes], object]
     Row = tuple[int, ...]
 
-U16 = Struct(">H")
+I8 = Struct(">b")
 I32 = Struct(">i")
 U32 = Struct(">I")
 I64 = Struct(">q")
 
-# The part of the v2 header that the CRC covers, from byte 21 on (F20).
-HEADER_V2_TAIL = Struct(
+# What the checksum of a batch header covers in every format, from CRC_START on (F20).
+BATCH_FIELDS = Struct(
     ">"
-    "H"  # 21 attributes
-    "i"  # 23 lastOffsetDelta
-    "q"  # 27 baseTimestamp
-    "q"  # 35 maxTimestamp
-    "q"  # 43 producerId
-    "h"  # 51 producerEpoch
-    "i"  # 53 baseSequence
-    "i"  # 57 recordsCount
+    "H"  #  0 attributes
+    "i"  #  2 lastOffsetDelta
+    "q"  #  6 baseTimestamp
+    "q"  # 14 maxTimestamp
+    "q"  # 22 producerId
+    "h"  # 30 producerEpoch
+    "i"  # 32 baseSequence
+    "i"  # 36 recordsCount
 )
-assert HEADER_V2_TAIL.size == BATCH_OVERHEAD_V2 - CRC_START_V2
+assert BATCH_FIELDS.size == BATCH_OVERHEAD_V2 - CRC_START_V2
 
 MAX_SEQUENCE = MAX_INT32
 
@@ -55,11 +55,6 @@ def view_of(data: Data) -> memoryview:
 def clamped(start: int, end: int, length: int) -> tuple[int, int]:
     end = max(0, min(end, length))
     return max(0, min(start, end)), end
-
-
-def int64(value: int) -> int:
-    """Wrap to int64 as Java's long does."""
-    return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
 def varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:

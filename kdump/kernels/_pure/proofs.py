@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, int64, view_of
+from kdump.kernels._pure.layout import I32, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
-    LOG_OVERHEAD,
     MAX_INT32,
     MAX_INT64,
-    MESSAGE_OVERHEAD,
     TIMESTAMP_TYPE_BIT,
+    format_at,
+    int64,
+    message_format,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def prove_entries(
     columns = (c.B_POSITION, c.B_BASE_OFFSET, c.B_LAST_OFFSET, c.B_MAX_TIMESTAMP, c.B_LAYOUT)
     rows = zip(*(batches.column(column) for column in columns), strict=True)
     for row, (position, first, last, timestamp, layout) in enumerate(rows):
+        timed = format_at(layout).has_timestamps
         wrong: list[tuple[int, int]] = []
         while offset_slot < offset_end:
             relative, at = _OFFSET_SLOT.unpack_from(offsets, offset_slot * 8)
@@ -106,7 +108,7 @@ def prove_entries(
             floor = _floor_of(offsets, offset_slot, relative)
             if floor >= 0 and marks[floor] >= time:
                 wrong.append((c.STARTS_LATE, time_slot))
-            elif layout and timestamp != time:
+            elif timed and timestamp != time:
                 wrong.append((c.OTHER_TIME, time_slot))
             time_slot += 1
         for why, slot in wrong:
@@ -116,7 +118,7 @@ def prove_entries(
                 unsaid += 1
         highest = max(highest, last)
         newest = max(newest, timestamp)
-        legacy |= layout == 0
+        legacy |= not timed
     state[:6] = array("q", (offset_slot, time_slot, highest, newest, legacy, unsaid))
     return found
 
@@ -281,13 +283,13 @@ def prove_records(
     def close(record: int) -> None:
         if row < 0 or row >= batches.count:
             return
-        layout, flags = batches.layout(row), batches.flags_of(row)
-        timed = layout == 2 or (layout == 1 and flags & c.WRAPPER)
+        read, wrapper = format_at(batches.layout(row)), batches.flags_of(row) & c.WRAPPER
+        timed = read.has_timestamps and (wrapper or not read.is_legacy)
         append_time = batches.attributes(row) & TIMESTAMP_TYPE_BIT
         told = timed and not append_time and not vague
         if told and newest != batches.max_timestamp(row):
             say(c.MAX_TIMESTAMP, row, record)
-        if layout == 0 and flags & c.WRAPPER and last != batches.last_offset(row):
+        if not read.relative_offsets and wrapper and last != batches.last_offset(row):
             say(c.LAST_OFFSET, row, record)
 
     for record in range(records.count):
@@ -314,10 +316,11 @@ def prove_records(
         if key < 0 and not header_flags & c.CONTROL:
             first_null = first_null if nulls else offset
             nulls += 1
-        layout = batches.layout(batch)
-        if layout < 2:
-            magic = flags >> c.INNER_MAGIC_SHIFT & 3 if header_flags & c.WRAPPER else layout
-            fixed = LOG_OVERHEAD + MESSAGE_OVERHEAD[magic == 1]
+        read = format_at(batches.layout(batch))
+        if read.is_legacy:
+            if header_flags & c.WRAPPER:
+                read = message_format(flags >> c.INNER_MAGIC_SHIFT & 3)
+            fixed = read.smallest_size
             if records.size_bytes(record) > fixed + max(key, 0) + max(value, 0):
                 first_slack = first_slack if slack else batches.position(batch)
                 slack += 1

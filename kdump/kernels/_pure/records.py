@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, int64, varint, view_of
+from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, varint, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
-    BATCH_OVERHEAD_V2,
     CODEC_MASK,
     LOG_OVERHEAD,
-    MESSAGE_OVERHEAD,
+    SMALLEST_MESSAGE,
     SMALLEST_RECORD,
     TIMESTAMP_TYPE_BIT,
+    format_at,
+    int64,
+    message_format,
 )
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row
+    from kdump.kernels.layout import Format
 
 
 def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -> Row:
@@ -101,7 +104,7 @@ def decode_records(
     done: int,
     max_records: int,
 ) -> tuple[DecodedRecords, int, int]:
-    """Decode the plain records of v2 batch `index` from `data[start:end]`, which they must fill.
+    """Decode the plain records of batch `index` from `data[start:end]`, which they must fill.
 
     `done` records were decoded before; go on after FULL with `start` = stop and `done` increased by
     the rows returned. Returns (record columns, stop, reason): END after the last record; FULL
@@ -181,25 +184,25 @@ def decode_run(
         batch = batches.row(index)
         start = stop = int64(batch[c.B_POSITION] - base)
         size = batch[c.B_SIZE]
-        layout = batch[c.B_LAYOUT]
-        if not _is_plain(batch, start, len(view)):
+        read = format_at(batch[c.B_LAYOUT])
+        if not _is_plain(batch, read, start, len(view)):
             reason = reasons.NOT_PLAIN
             break
         due = 1
-        if layout == 2:
-            due = min(batch[c.B_RECORDS_COUNT], (size - BATCH_OVERHEAD_V2) // SMALLEST_RECORD)
+        if not read.is_legacy:
+            due = min(batch[c.B_RECORDS_COUNT], (size - read.header_size) // SMALLEST_RECORD)
         if len(rows) + due > max(0, max_records):
             reason = reasons.FULL
             break
         end = start + size
-        if layout == 2:
+        if not read.is_legacy:
             # A count that the bytes cannot hold is found out by running out of them.
             stop, reason = _records(
-                view, start + BATCH_OVERHEAD_V2, end, batch, index, 0, len(rows) + due + 1, rows
+                view, start + read.header_size, end, batch, index, 0, len(rows) + due + 1, rows
             )
         else:
             try:
-                key, value = _key_and_value(view, start, end, layout)
+                key, value = _key_and_value(view, start, end, read)
             except Bad as bad:
                 reason = bad.reason
             else:
@@ -212,27 +215,23 @@ def decode_run(
     return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), index, stop, reason
 
 
-def _is_plain(batch: Row, start: int, length: int) -> bool:
-    layout, size = batch[c.B_LAYOUT], batch[c.B_SIZE]
+def _is_plain(batch: Row, read: Format, start: int, length: int) -> bool:
+    size = batch[c.B_SIZE]
     if batch[c.B_FLAGS] & (c.COMPRESSED | c.CONTROL | c.CRC_BAD | c.TOO_SMALL):
         return False
-    if layout == 2:
-        smallest = BATCH_OVERHEAD_V2
-        if batch[c.B_RECORDS_COUNT] < 0:
-            return False
-    else:
-        smallest = LOG_OVERHEAD + MESSAGE_OVERHEAD[1 if layout == 1 else 0]
-    return smallest <= size <= length and 0 <= start <= length - size
+    if not read.is_legacy and batch[c.B_RECORDS_COUNT] < 0:
+        return False
+    return read.smallest_size <= size <= length and 0 <= start <= length - size
 
 
 def _key_and_value(
-    view: memoryview, start: int, end: int, layout: int
+    view: memoryview, start: int, end: int, read: Format
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Find key and value, each (first byte, size), of the message entry `view[start:end]` (F7).
 
     The entry must hold its fixed fields. Any negative length is null: (0, -1).
     """
-    at = start + LOG_OVERHEAD + MESSAGE_OVERHEAD[1 if layout == 1 else 0] - 8
+    at = start + read.header_size - 4
     size = I32.unpack_from(view, at)[0]
     at += 4
     if size > end - at - 4:
@@ -253,22 +252,22 @@ def _inner_size(view: memoryview, position: int, end: int) -> int:
     if end - position < LOG_OVERHEAD:
         raise Bad(reasons.INNER_CUT_SHORT)
     size: int = I32.unpack_from(view, position + 8)[0]
-    if size < MESSAGE_OVERHEAD[0]:
+    if size < SMALLEST_MESSAGE:
         raise Bad(reasons.INNER_SIZE)
     if size > end - position - LOG_OVERHEAD:
         raise Bad(reasons.INNER_CUT_SHORT)
     return size
 
 
-def _inner_frame(view: memoryview, position: int, end: int) -> tuple[int, int]:
-    """Return (byte behind it, layout) of a plain inner message with all its fixed fields."""
-    size = _inner_size(view, position, end)
-    layout = 1 if view[position + 16] == 1 else 0
-    if size < MESSAGE_OVERHEAD[layout]:
+def _inner_frame(view: memoryview, position: int, end: int) -> tuple[int, Format]:
+    """Return (byte behind it, format) of a plain inner message with all its fixed fields."""
+    size = LOG_OVERHEAD + _inner_size(view, position, end)
+    read = message_format(view[position + 16])
+    if size < read.smallest_size:
         raise Bad(reasons.INNER_SIZE)
     if view[position + 17] & CODEC_MASK:
         raise Bad(reasons.INNER_COMPRESSED)
-    return position + LOG_OVERHEAD + size, layout
+    return position + size, read
 
 
 def inner_base(
@@ -297,12 +296,13 @@ def inner_base(
         count += 1
         position += LOG_OVERHEAD + size
     base = 0
-    if wrapper_magic == 1 and count and wrapper_offset:
+    relative = message_format(wrapper_magic).relative_offsets
+    if relative and count and wrapper_offset:
         base = int64(wrapper_offset - last)
     if reason != reasons.INNER_SIZE:
         if not count:
             reason = reasons.INNER_EMPTY
-        elif wrapper_magic == 1 and wrapper_offset and wrapper_offset < last:
+        elif relative and wrapper_offset and wrapper_offset < last:
             reason = reasons.WRAPPER_OFFSET
     return base, last, count, reason
 
@@ -329,7 +329,8 @@ def decode_messages(
     view = view_of(data)
     position, end = clamped(start, end, len(view))
     batch = batch_row(batches, index)
-    wrapper_time = batch[c.B_LAYOUT] == 1 and bool(batch[c.B_ATTRIBUTES] & TIMESTAMP_TYPE_BIT)
+    meant = batch[c.B_ATTRIBUTES] & message_format(batch[c.B_LAYOUT]).meant_bits
+    wrapper_time = bool(meant & TIMESTAMP_TYPE_BIT)
     rows: list[Row] = []
     reason = reasons.END
     while position < end:
@@ -337,14 +338,14 @@ def decode_messages(
             reason = reasons.FULL
             break
         try:
-            behind, layout = _inner_frame(view, position, end)
-            key, value = _key_and_value(view, position, behind, layout)
+            behind, read = _inner_frame(view, position, end)
+            key, value = _key_and_value(view, position, behind, read)
         except Bad as bad:
             reason = bad.reason
             break
         magic = view[position + 16]
         timestamp = -1
-        if layout:
+        if read.has_timestamps:
             timestamp = batch[c.B_MAX_TIMESTAMP]
             if not wrapper_time:
                 timestamp = I64.unpack_from(view, position + 18)[0]

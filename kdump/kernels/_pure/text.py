@@ -7,7 +7,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, int64, view_of
+from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, view_of
 from kdump.kernels._pure.records import batch_row, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
@@ -16,6 +16,9 @@ from kdump.kernels.layout import (
     DELETE_HORIZON_BIT,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
+    format_at,
+    int64,
+    message_format,
 )
 
 if TYPE_CHECKING:
@@ -122,13 +125,12 @@ def sequence_at(batch: Row, delta: int) -> int:
     return -1 if base < 0 else (base + delta) & MAX_SEQUENCE
 
 
-def is_magic_0(batch: Row, flags: int) -> bool:
-    """Say whether a record has no timestamp: its own magic decides inside a wrapper (F10, F15)."""
-    if batch[c.B_LAYOUT] == 2:
-        return False
-    if batch[c.B_FLAGS] & c.WRAPPER:
-        return flags >> c.INNER_MAGIC_SHIFT & 3 != 1
-    return batch[c.B_LAYOUT] != 1
+def has_time(batch: Row, flags: int) -> bool:
+    """Say whether a record has a timestamp: its own magic decides inside a wrapper (F10, F15)."""
+    read = format_at(batch[c.B_LAYOUT])
+    if read.is_legacy and batch[c.B_FLAGS] & c.WRAPPER:
+        read = message_format(flags >> c.INNER_MAGIC_SHIFT & 3)
+    return read.has_timestamps
 
 
 def format_records(
@@ -147,10 +149,9 @@ def format_records(
     pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory stays
     bounded.
 
-    Members after the head: position, magic, codec, offset, timestamp_ms, timestamp_type,
-    leader_epoch, producer_id, producer_epoch, sequence, transactional, control (null), key, value,
-    headers. What a version does not have is null; what it has is written as stored, so -1 stays -1.
-    Position, magic and codec are the batch's. Header keys are strings under BYTES_AUTO too.
+    Members after the head: those of the schema of rows, RECORD; `control` is null. What a format
+    does not have is null; what it has is written as stored, so -1 stays -1. Header keys are
+    strings under BYTES_AUTO too.
 
     Escaped are, besides what JSON asks for, U+007F to U+009F, U+2028, U+2029 and the direction
     marks, since text from a log is hostile to terminals.
@@ -194,23 +195,24 @@ def format_records(
 
 def _record_members(batch: Row, record: Row) -> str:
     attributes = batch[c.B_ATTRIBUTES]
-    modern = batch[c.B_LAYOUT] == 2
-    without_time = is_magic_0(batch, record[c.R_FLAGS])
+    read = format_at(batch[c.B_LAYOUT])
+    led, produced = read.has_leader_epoch, read.has_producer_fields
+    timed = has_time(batch, record[c.R_FLAGS])
     kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)]
-    if without_time or batch[c.B_LAYOUT] not in (1, 2):
+    if not (timed and read.has_timestamps):
         kind = "null"
     sequence = sequence_at(batch, int64(record[c.R_OFFSET] - batch[c.B_BASE_OFFSET]))
-    transactional = "true" if modern and attributes & TRANSACTIONAL_BIT else "false"
+    transactional = "true" if attributes & read.meant_bits & TRANSACTIONAL_BIT else "false"
     return (
         f'"position":{batch[c.B_POSITION]},"magic":{batch[c.B_MAGIC]}'
         f',"codec":"{_CODECS[attributes & CODEC_MASK]}"'
         f',"offset":{record[c.R_OFFSET]}'
-        f',"timestamp_ms":{_number(record[c.R_TIMESTAMP], not without_time)}'
+        f',"timestamp_ms":{_number(record[c.R_TIMESTAMP], timed)}'
         f',"timestamp_type":{kind}'
-        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], modern)}'
-        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], modern)}'
-        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], modern)}'
-        f',"sequence":{_number(sequence, modern)}'
+        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], led)}'
+        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], produced)}'
+        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], produced)}'
+        f',"sequence":{_number(sequence, produced)}'
         f',"transactional":{transactional},"control":null'
     )
 
@@ -234,11 +236,9 @@ def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, i
 def format_batches(write: Write, batches: RecordBatches, rows: Rows, head: bytes) -> int:
     """Write `batch` rows as JSON Lines and return how many; arguments as in format_records.
 
-    Members after the head: position, size_bytes, magic, codec, base_offset, last_offset,
-    records_count, crc, crc_valid, timestamp_type, base_timestamp_ms, max_timestamp_ms,
-    leader_epoch, producer_id, producer_epoch, base_sequence, last_sequence, transactional, control,
-    delete_horizon_ms. base_offset and records_count of a wrapper are null while RECORDS_COUNT is
-    negative. base_timestamp_ms is null where the field holds the delete horizon (F21).
+    Members after the head: those of the schema of rows, BATCH. base_offset and records_count of a
+    wrapper are null while RECORDS_COUNT is negative. base_timestamp_ms is null where the field
+    holds the delete horizon (F21).
     """
     numbers = row_numbers(batches, rows)
     out = _Out(write)
@@ -250,11 +250,12 @@ def format_batches(write: Write, batches: RecordBatches, rows: Rows, head: bytes
 
 
 def _batch_members(batch: Row) -> str:
-    attributes, layout, flags = batch[c.B_ATTRIBUTES], batch[c.B_LAYOUT], batch[c.B_FLAGS]
-    modern = layout == 2
-    timed = layout in (1, 2)
+    attributes, flags = batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
+    read = format_at(batch[c.B_LAYOUT])
+    led, produced, timed = read.has_leader_epoch, read.has_producer_fields, read.has_timestamps
+    meant = attributes & read.meant_bits
     known = not (flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0)
-    horizon = modern and bool(attributes & DELETE_HORIZON_BIT)
+    horizon = bool(meant & DELETE_HORIZON_BIT)
     kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)] if timed else "null"
     sequence = sequence_at(batch, int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET]))
     return (
@@ -267,12 +268,12 @@ def _batch_members(batch: Row) -> str:
         f',"timestamp_type":{kind}'
         f',"base_timestamp_ms":{_number(batch[c.B_BASE_TIMESTAMP], timed and not horizon)}'
         f',"max_timestamp_ms":{_number(batch[c.B_MAX_TIMESTAMP], timed)}'
-        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], modern)}'
-        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], modern)}'
-        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], modern)}'
-        f',"base_sequence":{_number(batch[c.B_BASE_SEQUENCE], modern)}'
-        f',"last_sequence":{_number(sequence, modern)}'
-        f',"transactional":{"true" if modern and attributes & TRANSACTIONAL_BIT else "false"}'
-        f',"control":{"true" if modern and attributes & CONTROL_BIT else "false"}'
+        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], led)}'
+        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], produced)}'
+        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], produced)}'
+        f',"base_sequence":{_number(batch[c.B_BASE_SEQUENCE], produced)}'
+        f',"last_sequence":{_number(sequence, produced)}'
+        f',"transactional":{"true" if meant & TRANSACTIONAL_BIT else "false"}'
+        f',"control":{"true" if meant & CONTROL_BIT else "false"}'
         f',"delete_horizon_ms":{_number(batch[c.B_BASE_TIMESTAMP], horizon)}}}\n'
     )
