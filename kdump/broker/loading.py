@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.partition_files import Files
-from kdump.broker.recovered_index import InvalidOffsetError
 from kdump.broker.recovered_producers import Producers
 from kdump.broker.recovering_segment import OffsetOverflowError, Segment
 from kdump.broker.segment_split import split
@@ -168,7 +168,6 @@ class Loading:
         """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
         for base, path in self.files.swaps.items():
             swap = Segment(base, path, self.broker, self.settings)
-            swap.keeps_times = self.files.keeps_times
             self._recover(swap)
             end = swap.next_offset()
             old = self._values(base, end)

@@ -42,7 +42,6 @@ class Files:
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
         self.swapped: list[int] = []
         self.leftovers = 0
-        self.keeps_times = False  # whether recoveries are to leave time indexes
         self._tidy(log)
 
     def bases(self) -> list[int]:
@@ -55,15 +54,13 @@ class Files:
         if base in self.pieces:
             return self.pieces[base]
         files = self.by_base[base]
-        segment = Segment(
+        return Segment(
             base,
             files[Kind.LOG],
             self.broker,
             self.settings,
             index_path=files.get(Kind.OFFSET_INDEX),
         )
-        segment.keeps_times = self.keeps_times
-        return segment
 
     def has(self, base: int, kind: Kind) -> bool:
         """Whether a segment has a file of this kind."""

@@ -34,9 +34,6 @@ class Partway(Loading):
         self._seen: set[int] = set()
         self._waiting: list[Segment] = []
         self._failed: tuple[int, RefusalError | UnknowableError] | None = None  # asked for, and why
-        self.files.keeps_times = True
-        for piece in self.files.pieces.values():
-            piece.keeps_times = True
         if self.files.swaps or self.files.swapped:
             self.run()
             self._seen.update(self.segments)

@@ -5,19 +5,19 @@ Nothing is written: a cut moves `end`, and a rebuilt index is kept in memory as 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError
-from kdump.broker.recovered_index import IndexBuild, InvalidOffsetError
 from kdump.broker.versions import (
-    LAST_OFFSETS_INDEXED,
-    OVERFLOW_SPLIT,
     WARM_SECTION_SEARCH,
     Version,
     has,
 )
+from kdump.kernels import reasons
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source, whole
@@ -66,7 +66,6 @@ class Segment:
         self.why_cut = ""
         self.valid_end = base_offset  # the offset behind the last entry that recovery took
         self.bytes_read = 0
-        self.keeps_times = False  # whether a recovery leaves a time index, too
         self.time_index = TimeIndex(b"", base_offset)
 
     @property
@@ -75,6 +74,10 @@ class Segment:
         if self._extent is None:
             self._extent = 0, _size(self.path)
         return self._extent
+
+    @extent.setter
+    def extent(self, extent: tuple[int, int]) -> None:
+        self._extent = extent
 
     @property
     def start(self) -> int:
@@ -163,26 +166,36 @@ class Segment:
         self.emptied = True
         return before - self.end
 
+    def index_entries(self) -> IndexEntries:
+        """What is to become its indexes."""
+        settings = self.settings
+        return IndexEntries(
+            self.base_offset,
+            self.broker,
+            settings.index_interval_bytes,
+            settings.index_size_max_bytes,
+            start=self.start,
+        )
+
     def recover(self, producers: Producers | None) -> int:
         """Recover the segment (R2, R3); return how many bytes are cut."""
-        build = IndexBuild(
-            self.base_offset, self.start, self.broker, self.settings, keeps_times=self.keeps_times
-        )
+        build = self.index_entries()
         self.rebuilt = True
         self.index = OffsetIndex(b"", self.base_offset)
         with self.entries() as entries:
             try:
                 valid = self._valid_end(entries, build, producers)
             except (InvalidOffsetError, OffsetOverflowError):
-                self.index = build.index()
+                self.index = build.offset_index()
                 raise
         before, self.end = self.end, valid
-        self.index = build.index()
-        build.close()
+        self.index = build.offset_index()
+        if not build.finish():
+            raise build.time_falls()
         self.time_index = build.time_index()
         return before - valid
 
-    def _valid_end(self, entries: Entries, build: IndexBuild, producers: Producers | None) -> int:
+    def _valid_end(self, entries: Entries, build: IndexEntries, producers: Producers | None) -> int:
         self.valid_end = self.base_offset
         for run in entries.checked(self.settings.message_max_bytes):
             try:
@@ -197,42 +210,41 @@ class Segment:
         return entries.stop
 
     def _run(
-        self, entries: Entries, rows: RecordBatches, build: IndexBuild, producers: Producers | None
+        self,
+        entries: Entries,
+        rows: RecordBatches,
+        build: IndexEntries,
+        producers: Producers | None,
     ) -> None:
-        fitting = self._fitting(rows)
         row = 0
-        while row < fitting:
-            due = build.next_due(rows, row, fitting)
-            stop = min(due + 1, fitting)
-            build.note_times(rows, row, stop)
-            if due < fitting:
-                # The entry is made when the batch is met, before it reaches the producer state.
-                if producers is not None:
-                    producers.recover(entries, rows, row, due)
-                build.append(rows.position(due), self._entry_offset(entries, rows, due))
-                row = due
+        while True:
+            mark, first = build.mark(), row
+            row, reason = build.take(rows, row)
+            if (full := build.full()) is not None:
+                build.go_back(mark)
+                if rows.count - first == 1:
+                    raise full_index(full)
+                for one in range(first, rows.count):  # which of them is the first too many
+                    self._run(entries, rows.slice(one, one + 1), build, producers)
+                return
             if producers is not None:
-                producers.recover(entries, rows, row, stop)
-            row = stop
-        if fitting < rows.count:
-            last = rows.last_offset(fitting)
-            raise OffsetOverflowError(f"offset {last} in the segment of {self.base_offset}")
-
-    def _fitting(self, rows: RecordBatches) -> int:
-        """How many of the first entries have an offset the segment's index can hold."""
-        if not has(self.broker, OVERFLOW_SPLIT):
-            return rows.count
-        lasts = rows.last_offsets
-        low, high = self.base_offset, self.base_offset + RELATIVE_MAX
-        if min(lasts) >= low and max(lasts) <= high:
-            return rows.count
-        return next(number for number, last in enumerate(lasts) if not low <= last <= high)
-
-    def _entry_offset(self, entries: Entries, rows: RecordBatches, row: int) -> int:
-        """Which offset of a batch stands in its index entry: last from 2.0 on, first before."""
-        if has(self.broker, LAST_OFFSETS_INDEXED):
-            return rows.last_offset(row)
-        return entries.first_offset(rows, row)
+                try:
+                    producers.recover(entries, rows, first, row)
+                except CorruptRecordError as error:
+                    # The entry of a batch is made before it reaches the producer state.
+                    build.go_back(mark)
+                    taken = bisect_left(rows.positions, error.end_position)
+                    build.take(rows.slice(0, taken), first)
+                    raise
+            if reason == reasons.END:
+                return
+            if reason != reasons.UNOPENED:
+                break
+            rows.put(row, base_offset=entries.first_offset(rows, row))
+        if reason == reasons.INDEX_FALLS:
+            raise build.refusal(rows, row)
+        last = rows.last_offset(row)
+        raise OffsetOverflowError(f"offset {last} in the segment of {self.base_offset}")
 
 
 def _size(path: str) -> int:

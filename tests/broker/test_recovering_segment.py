@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from builders import batch, record
 
+from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import BLOCK_BYTES
-from kdump.broker.recovered_index import InvalidOffsetError
 from kdump.broker.recovering_segment import Segment
 from kdump.broker.settings import Settings
 from kdump.storage.source import Source

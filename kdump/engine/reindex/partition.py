@@ -135,9 +135,9 @@ class Partition:
         builder, judge = reading.builder, reading.judge
         log = segment.files[Kind.LOG]
         refusal = self._refusal(loss) or builder.over_limit()
-        built = {Kind.OFFSET_INDEX: bytes(builder.offsets)}
+        built = {Kind.OFFSET_INDEX: bytes(builder.index.offsets)}
         if self.rules.has_time_index:
-            built[Kind.TIME_INDEX] = bytes(builder.times)
+            built[Kind.TIME_INDEX] = bytes(builder.index.times)
         for kind, after in built.items():
             if kind in self.job.kinds:
                 before = judge.contents.get(kind)
