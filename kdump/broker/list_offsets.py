@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.partition import BrokerError, PartitionView, Segment
+from kdump.broker.lookup_records import BrokerError, headers_of, records_at
+from kdump.broker.partition import PartitionView
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, LOG_START, TIME_LOOKUP, has
 from kdump.kernels import columns as c
 from kdump.storage import places
@@ -14,6 +15,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
+    from kdump.broker.segment import Segment
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.time_index import TimestampOffset
 
@@ -120,13 +122,13 @@ def _scan(
 ) -> TimeAnswer:
     """Scan batches for the first record at or after a time and an offset (L12.5)."""
     scanned = 0
-    for batches in segment.headers(position):
+    for batches in headers_of(segment, position):
         for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest < target:
                 continue
             where = batches.position(row)
-            for offset, timestamp in segment.records(where):
+            for offset, timestamp in records_at(segment, where):
                 if timestamp >= target and offset >= start:
                     reach = where + batches.size_bytes(row) - position
                     view.note(
@@ -178,7 +180,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     entry = view.index_entry(best, offset)
     position = best.start + (entry.position if entry else 0)
     scanned = 0
-    for batches in best.headers(position):
+    for batches in headers_of(best, position):
         for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest != largest:
@@ -187,7 +189,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
             if not batches.has_timestamps(row):
                 return answer  # magic 0 has no times
-            for record, timestamp in best.records(where, streaming=True):
+            for record, timestamp in records_at(best, where, streaming=True):
                 if timestamp == largest:
                     return answer._replace(
                         offset=record,

@@ -13,7 +13,7 @@ from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.partition_files import Files
 from kdump.broker.recovered_producers import Producers
-from kdump.broker.recovering_segment import OffsetOverflowError, Segment
+from kdump.broker.segment import OffsetOverflowError, Segment
 from kdump.broker.segment_split import split
 from kdump.broker.versions import (
     BOTH_VERSION_BYTES,
@@ -31,6 +31,7 @@ from kdump.broker.versions import (
     Version,
     has,
 )
+from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
@@ -48,11 +49,19 @@ if TYPE_CHECKING:
 class Loading:
     """One partition while it is loaded; afterwards its attributes say what became of it."""
 
-    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
+    def __init__(
+        self,
+        log: LocalLog,
+        broker: Version,
+        settings: Settings,
+        stop: Stop,
+        *,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
         self.broker = broker
         self.settings = settings
         self.stop = stop
-        self.files = Files(log, broker, settings)
+        self.files = Files(log, broker, settings, limit)
         self.segments: dict[int, Segment] = {}
         self.recovered: list[int] = []  # base offsets, in the order of recovery
         self.rebuilt: list[tuple[int, str]] = []  # recovered while loading: base offset, reason
@@ -76,7 +85,7 @@ class Loading:
             self._new_segment()
         active = self.segments[max(self.segments)]
         if self.stop.recovers:
-            self.log_end = active.next_offset()
+            self.log_end = active.read_next_offset()
         if has(self.broker, BROKEN_INDEX_STOPS):
             self._old_sanity(active)
         if has(self.broker, PRODUCER_STATE):
@@ -118,7 +127,7 @@ class Loading:
         self.segments.clear()
         for base in self.files.bases():
             segment = self.files.open(base)
-            _ = segment.extent  # too large a log stops the start here
+            segment.refuse_oversize()
             self._mend(segment)
             self.segments[base] = segment
 
@@ -167,12 +176,12 @@ class Loading:
     def _complete_swaps(self) -> None:
         """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
         for base, path in self.files.swaps.items():
-            swap = Segment(base, path, self.broker, self.settings)
+            swap = self.files.segment(base, {Kind.LOG: path})
             self._recover(swap)
-            end = swap.next_offset()
+            end = swap.read_next_offset()
             old = self._values(base, end)
             if has(self.broker, SWAP_REPLACES_WHAT_OVERLAPS):
-                old = [segment for segment in old if segment.next_offset() > base]
+                old = [segment for segment in old if segment.read_next_offset() > base]
             for segment in old:
                 del self.segments[segment.base_offset]
                 if segment.base_offset < base:
@@ -214,7 +223,7 @@ class Loading:
             cut = segment.truncate_to_base()
         if cut > 0:
             self.cut = segment
-            segment.next_offset()  # logged, and may fail
+            segment.read_next_offset()  # logged, and may fail
             self._delete(behind)
         return cut > 0
 
@@ -228,20 +237,21 @@ class Loading:
         """Delete everything where the log would end below its start (R5)."""
         if not self.segments:
             return
-        if self.segments[max(self.segments)].next_offset() < self.stop.log_start:
+        if self.segments[max(self.segments)].read_next_offset() < self.stop.log_start:
             self.above_log_start = False
             self._delete([self.segments[base] for base in sorted(self.segments)])
 
     def _new_segment(self) -> None:
         base = self.stop.log_start if has(self.broker, LOG_START_KEPT) and self.stop.recovers else 0
-        self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
+        self.segments[base] = self.files.segment(base, {}, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
         """Until 0.8.2 an index that fails its check stops the broker, after recovery (I11)."""
         for base, segment in self.segments.items():
             if segment.rebuilt or Kind.OFFSET_INDEX not in self.files.by_base.get(base, {}):
                 continue
-            broken = segment.index.sanity(may_end_at_base=False)
+            with segment.indexed() as index:
+                broken = index.sanity(may_end_at_base=False)
             if broken is not None and not (segment is active and "multiple" in broken):
                 raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
 
@@ -266,7 +276,7 @@ class Loading:
         if floor is None:
             return
         for base in bases[bases.index(floor) :]:
-            if self.segments[base].translate(offset) is not None:
+            if self.segments[base].translate_offset(offset) is not None:
                 return
 
     def _rebuild(self, producers: Producers, log_start: int, end: int, *, clean: bool) -> None:
@@ -302,9 +312,9 @@ class Loading:
         if segment.size_bytes == 0:
             return
         limit = segment.end
-        if segment.base_offset == floor and (found := segment.translate(end)) is not None:
+        if segment.base_offset == floor and (found := segment.translate_offset(end)) is not None:
             limit = found.position
-        first = segment.translate(start)
+        first = segment.translate_offset(start)
         if first is None:
             return
         if limit < first.position:

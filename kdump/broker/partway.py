@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.recovering_segment import OffsetOverflowError
+from kdump.broker.segment import OffsetOverflowError
 
 if TYPE_CHECKING:
-    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
     from kdump.broker.versions import Version
@@ -29,8 +29,10 @@ class Partway(Loading):
     left as .swap are put in at once, with all that goes with that.
     """
 
-    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
-        super().__init__(log, broker, settings, stop)
+    def __init__(
+        self, log: LocalLog, broker: Version, settings: Settings, stop: Stop, *, limit: int
+    ) -> None:
+        super().__init__(log, broker, settings, stop, limit=limit)
         self._seen: set[int] = set()
         self._waiting: list[Segment] = []
         self._failed: tuple[int, RefusalError | UnknowableError] | None = None  # asked for, and why

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import full_index
 from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
 from kdump.kernels import reasons
+from kdump.storage.names import Kind
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
@@ -55,9 +56,8 @@ def _piece(segment: Segment, entries: Entries, rows: RecordBatches, row: int) ->
     if not 0 <= rows.last_offset(row) - base <= RELATIVE_MAX:
         raise RefusalError(f"IllegalStateException: the batch at offset {base} fits no segment")
     part = (rows.position(row), segment.end)
-    piece = Segment(base, segment.path, segment.broker, segment.settings, part=part)
-    piece.is_part = True
-    return piece
+    files = {Kind.LOG: segment.path}
+    return Segment(base, files, segment.broker, segment.settings, limit=segment.limit, part=part)
 
 
 def _take(build: IndexEntries, rows: RecordBatches, first: int, stop: int) -> None:
@@ -69,8 +69,5 @@ def _take(build: IndexEntries, rows: RecordBatches, first: int, stop: int) -> No
 
 
 def _finish(piece: Segment, build: IndexEntries, end: int) -> None:
-    if not build.finish():
-        raise build.time_falls()
-    piece.index, piece.time_index = build.offset_index(), build.time_index()
+    piece.put_built(build)
     piece.extent = piece.start, end
-    piece.rebuilt = True

@@ -45,7 +45,7 @@ TESTS = {
     "kdump/storage": "tests/storage",
     "kdump/storage/targets.py": "tests/storage tests/engine/test_targets.py",
     "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
-    "kdump/broker": f"tests/broker/test_recovering_segment.py {MAKERS} tests/engine/test_find.py",
+    "kdump/broker": f"tests/broker/test_segment.py {MAKERS} tests/engine/test_find.py",
     "kdump/broker/producer_state.py": f"tests/engine/test_producer_state.py {MAKERS}",
     "kdump/broker/control_batch.py": f"tests/engine/test_producer_state.py {MAKERS}",
     "kdump/broker/visibility.py": "tests/engine/test_visibility.py tests/engine/test_find.py",

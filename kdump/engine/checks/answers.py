@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.index_search import find_offset, find_time
 from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
 from kdump.broker.versions import NEWEST
 from kdump.errors import PathError
@@ -86,7 +87,7 @@ class Answers:
         if target < self._segment.base_offset:
             return None
         offsets, _ = self._both()
-        given = self._offset(target, offsets.lookup(target).position)
+        given = self._offset(target, find_offset(offsets, target).position)
         right = self._offset(target, start)
         return None if right == given else Wrong(target, right, given)
 
@@ -95,7 +96,7 @@ class Answers:
         if target_ms < 0:
             return None
         offsets, times = self._both()
-        start = offsets.lookup(times.lookup(target_ms).offset).position
+        start = find_offset(offsets, find_time(times, target_ms).offset).position
         given = self._time(target_ms, start)
         right = self._time(target_ms, 0)
         return None if right == given else Wrong(target_ms, right, given)

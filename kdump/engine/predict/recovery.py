@@ -23,7 +23,7 @@ from kdump.storage.names import Retirement
 from kdump.storage.segment_range import RELATIVE_MAX, end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.storage.local_log import LocalLog

@@ -10,10 +10,10 @@ from builders import batch, record
 
 from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import BLOCK_BYTES
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
+from kdump.storage.names import Kind
 from kdump.storage.source import Source
-from kdump.storage.time_index import TimeIndex
 
 
 def test_emptied_segment_has_empty_indexes(tmp_path: Path) -> None:
@@ -21,14 +21,13 @@ def test_emptied_segment_has_empty_indexes(tmp_path: Path) -> None:
     log = tmp_path / f"{0:020}.log"
     records = [record(0), record(1)]
     log.write_bytes(b"".join(batch(records, base_offset=at) for at in (0, 2, 4, 2)))
-    segment = Segment(0, str(log), (4, 1), Settings(index_interval_bytes=0))
+    segment = Segment(0, {Kind.LOG: str(log)}, (4, 1), Settings(index_interval_bytes=0))
     with pytest.raises(InvalidOffsetError):
         segment.recover(None)
-    assert len(segment.index) > 0
-    segment.time_index = TimeIndex(bytes(12), 0)  # of a recovery before
+    assert len(segment.offset_index()) > 0
+    assert len(segment.time_index()) > 0
     assert segment.truncate_to_base() == log.stat().st_size
-    assert segment.emptied
-    assert (segment.size_bytes, len(segment.index), len(segment.time_index)) == (0, 0, 0)
+    assert (segment.size_bytes, len(segment.offset_index()), len(segment.time_index())) == (0, 0, 0)
     assert segment.position_of(4) == 0
 
 
@@ -49,7 +48,7 @@ def test_log_that_shrinks_under_recovery(tmp_path: Path, monkeypatch: pytest.Mon
         return read_into(source, *arguments)
 
     monkeypatch.setattr(Source, "read_into", shrinking)
-    segment = Segment(0, str(log), (4, 1), Settings())
+    segment = Segment(0, {Kind.LOG: str(log)}, (4, 1), Settings())
     segment.recover(None)
     assert segment.valid_end == 1
     assert segment.size_bytes == len(one)
