@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
@@ -98,6 +99,36 @@ def test_random_starts(first: int, tmp_path: Path) -> None:
 def test_starts_that_once_differed(seed: int, tmp_path: Path) -> None:
     found = differences(Case(oracle(), seed, tmp_path))
     assert found is None, found
+
+
+_VALUE = b"\0\0\0\0\0\1"  # version, coordinator epoch
+_MARKER = builders.control_record(0, _VALUE)
+
+
+@pytest.mark.parametrize(
+    ("record", "starts"),
+    [
+        (_MARKER, True),
+        (_MARKER + b"\0\0", False),
+        (_MARKER + _MARKER, False),
+        (_MARKER[:-1], False),
+        (builders.control_record(0, b"\xff\xff\0\0\0\1"), False),
+        (builders.control_record(0, b"short"), False),
+        (builders.control_record(9, _VALUE), False),
+        (builders.record(key=b"\0", value=_VALUE), False),
+    ],
+)
+def test_marker_that_a_start_replays(record: bytes, starts: bool, tmp_path: Path) -> None:
+    """A batch with one declared record; bytes behind it stop a start like a broken marker does."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    log = (
+        builders.batch([builders.record(0)], attributes=0x10, base_sequence=0, **producer),
+        builders.batch([record], base_offset=1, attributes=0x30, **producer),
+        builders.batch([builders.record(0)], base_offset=2),
+    )
+    case = Case.of(oracle(), tmp_path, {0: b"".join(log)})
+    assert ("refused" in case.broker()) is not starts
+    assert (found := differences(case)) is None, found
 
 
 @pytest.mark.parametrize("version", ["2.8", "1.0"])

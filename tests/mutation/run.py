@@ -51,7 +51,7 @@ TESTS = {
     "kdump/broker/visibility.py": "tests/engine/test_visibility.py tests/engine/test_find.py",
     "kdump/broker/list_offsets.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
     "kdump/broker/partition.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
-    "kdump/broker/segment.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
+    "kdump/broker/segment.py": f"{MAKERS} tests/engine/test_find.py tests/engine/test_lookup.py",
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip
