@@ -63,6 +63,7 @@ class Loading:
         self.stop = stop
         self.files = Files(log, broker, settings, limit)
         self.segments: dict[int, Segment] = {}
+        self.hidden: dict[int, Segment] = {}  # files of a split that are not served until restart
         self.recovered: list[int] = []  # base offsets, in the order of recovery
         self.rebuilt: list[tuple[int, str]] = []  # recovered while loading: base offset, reason
         self.cut: Segment | None = None
@@ -103,23 +104,31 @@ class Loading:
             try:
                 step()
             except OffsetOverflowError:
-                self._split(self._at)
+                self._split(self._at, recovering=step == self._recover_log)
             else:
                 return
 
-    def _split(self, segment: Segment) -> None:
+    def _split(self, segment: Segment, *, recovering: bool) -> None:
+        """Put parts in the place of a segment; a later part of its own base may be lost with it.
+
+        `LocalLog.replaceSegments` takes the old segment out by its base offset, unless that is the
+        lowest of the new ones, after these were put in. While the log is being loaded that does
+        not matter: it is listed anew.
+        """
         self.split = True
         if segment.is_part:
             raise RefusalError("a segment that was split would be split again, without an end")
         pieces = split(segment)
-        if segment.base_offset != pieces[0].base_offset:
-            self.segments.pop(segment.base_offset, None)
-            self.files.snapshots.forget([segment.base_offset])
-        self.files.by_base.pop(segment.base_offset, None)
-        self.files.pieces.pop(segment.base_offset, None)
-        for piece in pieces:
-            self.segments[piece.base_offset] = piece
-            self.files.pieces[piece.base_offset] = piece
+        base, made = segment.base_offset, {piece.base_offset: piece for piece in pieces}
+        self.files.by_base.pop(base, None)
+        self.files.pieces.pop(base, None)
+        self.files.pieces |= made
+        self.segments |= made
+        if base not in made:
+            self.files.snapshots.forget([base])
+            self.segments.pop(base, None)
+        elif recovering and base != min(made):
+            self.hidden[base] = self.segments.pop(base)
 
     # Loading -------------------------------------------------------------------------------------
 

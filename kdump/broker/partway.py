@@ -87,7 +87,7 @@ class Partway(Loading):
                 if self._recover_unflushed(segment, self._waiting):
                     self._waiting = []
             except OffsetOverflowError:
-                self._split(segment)
+                self._split(segment, recovering=True)
                 self._waiting = self._unflushed()  # all over again
                 self._seen.update(part.base_offset for part in self._waiting)
 
@@ -95,4 +95,4 @@ class Partway(Loading):
         try:
             self._mend(segment)
         except OffsetOverflowError:
-            self._split(segment)
+            self._split(segment, recovering=False)

@@ -74,6 +74,7 @@ class Segment:
         self.valid_end = base_offset
         self.bytes_read = 0
         self._running = running
+        self._truncated = False
         self._extent = part
         self._end: int | None = None
         self._log: Source | None = None
@@ -146,14 +147,29 @@ class Segment:
         return self._time_index
 
     def last_time(self) -> TimestampOffset:
-        """The last entry of the time index, its file open no longer than that takes."""
+        """The largest timestamp a broker knows of, and the last offset of the batch that has it.
+
+        That is the last entry of the time index, whose file is open no longer than that takes.
+        """
         path = self.files.get(Kind.TIME_INDEX)
+        if self._truncated:
+            return self._largest_time()
         if self._time_index is not None or path is None:
             return self.time_index().last
         if self._last_time is None:
             with Source(path) as source:
                 self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last
         return self._last_time
+
+    def _largest_time(self) -> TimestampOffset:
+        """What a truncation finds in what is left; no index has it (`readLargestTimestamp`)."""
+        best = self.time_index().last
+        with self.entries() as entries:
+            for rows in entries.as_is(self.start):
+                for row, timestamp_ms in enumerate(rows.max_timestamps):
+                    if timestamp_ms > best.timestamp_ms:
+                        best = TimestampOffset(timestamp_ms, rows.last_offset(row))
+        return best
 
     def modified_ms(self) -> int:
         """The log's modification time in milliseconds."""
@@ -254,6 +270,7 @@ class Segment:
     def truncate_to_base(self) -> int:
         """Empty the segment, as far as an entry with its base offset or above is found (I19)."""
         found = self.translate_offset(self.base_offset)
+        self._truncated = True
         self._put(self.index_entries())
         before = self.end
         if found is not None:

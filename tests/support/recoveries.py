@@ -345,6 +345,8 @@ class Case:
         return {
             "split": loading.split,
             "log_end": fields["log_end_after"],
-            "logs": {base: segment.size_bytes for base, segment in after.items()},
+            "logs": {
+                base: segment.size_bytes for base, segment in (after | loading.hidden).items()
+            },
             "fields": fields,
         }
