@@ -117,10 +117,13 @@ def _reach_of(segment: Segment) -> _Reach:
     return _Reach(modified, words, {"largest_timestamp_ms": None, "modified_ms": modified})
 
 
-def _scan(
-    view: PartitionView, segment: Segment, position: int, target: int, start: int
-) -> TimeAnswer:
-    """Scan batches for the first record at or after a time and an offset (L12.5)."""
+def first_at_time(
+    segment: Segment, position: int, target: int, start: int = 0
+) -> tuple[TimeAnswer, int]:
+    """Scan batches for the first record at or after a time and an offset (L12.5).
+
+    With the answer comes where its batch ends.
+    """
     scanned = 0
     for batches in headers_of(segment, position):
         for row, greatest in enumerate(batches.max_timestamps):
@@ -130,31 +133,32 @@ def _scan(
             where = batches.position(row)
             for offset, timestamp in records_at(segment, where):
                 if timestamp >= target and offset >= start:
-                    reach = where + batches.size_bytes(row) - position
-                    view.note(
-                        "scan",
-                        segment.path,
-                        f"{scanned:,} batches from position {position:,} on, {reach:,} bytes: "
-                        f"the first with a record that late starts at {where:,}",
-                        position=where,
-                        batches=scanned,
-                        bytes=reach,
-                    )
-                    return TimeAnswer(
-                        offset,
-                        timestamp,
-                        _epoch_of(batches, row),
-                        position=where,
-                        batches_scanned=scanned,
-                    )
+                    answer = TimeAnswer(offset, timestamp, _epoch_of(batches, row), position=where)
+                    end = where + batches.size_bytes(row)
+                    return answer._replace(batches_scanned=scanned), end
+    return NONE._replace(batches_scanned=scanned), -1
+
+
+def _scan(
+    view: PartitionView, segment: Segment, position: int, target: int, start: int
+) -> TimeAnswer:
+    answer, end = first_at_time(segment, position, target, start)
+    words = f"{answer.batches_scanned:,} batches from position {position:,}"
+    if answer.position is None:
+        words += " to the end: no such record; the broker does not go on to the next segment"
+        view.note("scan", segment.path, words, batches=answer.batches_scanned)
+        return answer
+    reach = end - position
     view.note(
         "scan",
         segment.path,
-        f"{scanned:,} batches from position {position:,} to the end: no such record; the broker "
-        "does not go on to the next segment",
-        batches=scanned,
+        f"{words} on, {reach:,} bytes: the first with a record that late starts at "
+        f"{answer.position:,}",
+        position=answer.position,
+        batches=answer.batches_scanned,
+        bytes=reach,
     )
-    return NONE._replace(batches_scanned=scanned)
+    return answer
 
 
 def _maximum(view: PartitionView) -> TimeAnswer:

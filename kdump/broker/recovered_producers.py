@@ -192,7 +192,7 @@ class Producers:
                 f"IllegalArgumentException: the transaction of producer {ended.producer_id} that "
                 f"began at {first} was not started"
             )
-        self.ongoing.remove(first)
+        self.ongoing.discard(first)
 
 
 def _next_control(rows: RecordBatches, start: int, stop: int) -> int:

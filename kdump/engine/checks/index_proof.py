@@ -102,7 +102,7 @@ class IndexProof(Check):
             return
         if self.partition.quick:
             proof.quick = True
-            with Answers(segment, self.partition.limit) as answers:
+            with Answers(self.partition, segment) as answers:
                 yield from offset_index_reports(proof, answers)
                 yield from self._times.quick_reports(proof, answers)
             return
@@ -111,7 +111,7 @@ class IndexProof(Check):
         torn = bool(segment.gaps) and segment.gaps[-1].to_end
         if not torn and proof.log_is_short():
             yield _log_too_short(proof)
-        with Answers(segment, self.partition.limit) as answers:
+        with Answers(self.partition, segment) as answers:
             yield from offset_index_reports(proof, answers)
             self._spacing.add(proof)
             yield from self._times.reports(proof, answers)
