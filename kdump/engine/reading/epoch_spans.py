@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Place
 
 
-_NONE = -1
-
-
 class Span(NamedTuple):
     """Consecutive batches of one epoch: `position` and `size_bytes` are of the first."""
 
