@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.broker.control_batch import read_control
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record import control
 from kdump.record.batch import MAX_SEQUENCE
@@ -33,7 +34,8 @@ from kdump.record.frames import Oversize, Run
 from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.producer_snapshot import ProducerState
+from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot, ProducerState
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns, RecordBatches
@@ -143,6 +145,15 @@ class ProducerStates:
         states = cls(limit)
         states.load(entries)
         return states
+
+    @classmethod
+    def from_file(cls, path: str) -> ProducerStates | None:
+        """Start from a snapshot file; None where it is gone, or not sound."""
+        try:
+            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+        except PathError:
+            return None
+        return None if snapshot.problems() else cls.from_snapshot(snapshot)
 
     def load(self, entries: Iterable[ProducerState]) -> None:
         """Begin anew with what a snapshot says; of its transactions the batches are not known."""

@@ -18,8 +18,7 @@ from kdump.storage import names, places
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
@@ -153,15 +152,10 @@ def last_stable_offset(
         if not any(segment.base_offset == offset for segment in log.logs):
             # Only one taken at a segment's base is proved to be no later than the log's end.
             continue
-        try:
-            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-        except PathError:
-            continue
-        if snapshot.problems():
-            continue
-        states.load(snapshot)
-        start = offset
-        break
+        known = ProducerStates.from_file(path)
+        if known is not None:
+            states, start = known, offset
+            break
     bounds = [] if high_watermark is None else [high_watermark]
     for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:

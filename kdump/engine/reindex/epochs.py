@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import NO_EPOCH, runs_of_epochs
-from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs
+from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs, text_of
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -37,6 +37,11 @@ class EpochBuilder:
             elif epoch == self._latest != NO_EPOCH:
                 self.spans[-1] = (*self.spans[-1][:2], last)
 
+    def text(self, log_start: int) -> bytes:
+        """The checkpoint file that recovery writes: without an epoch it is empty."""
+        entries = self.entries(log_start)
+        return text_of(entries) if entries else b""
+
     def entries(self, log_start: int) -> list[EpochStart]:
         """The entries recovery writes, trimmed at the log start as a broker does (X2)."""
         found = [EpochStart(epoch, first) for epoch, first, _ in self.spans]
@@ -45,14 +50,6 @@ class EpochBuilder:
             return found
         kept = EpochStart(before[-1].epoch, log_start)
         return [kept, *found[len(before) :]]
-
-
-def text_of(entries: list[EpochStart]) -> bytes:
-    """Write a checkpoint file as brokers do (X1): without an epoch it is empty."""
-    if not entries:
-        return b""
-    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
-    return ("\n".join(lines) + "\n").encode()
 
 
 def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None:

@@ -8,15 +8,13 @@ from kdump.broker.index_builder import IndexBuilder
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reading.damage import first_offset, gap_finding
 from kdump.engine.reindex.judge import Judge
-from kdump.errors import PathError
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released
-from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.segment_range import end_of
-from kdump.storage.source import Source, whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,12 +135,7 @@ def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None
     """What the producer snapshot at a segment's base offset says; None without a sound one."""
     for offset, path in log.snapshots():
         if offset == base_offset:
-            try:
-                snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
-            except PathError:
-                return None
-            if not snapshot.problems():
-                return ProducerStates.from_snapshot(snapshot)
+            return ProducerStates.from_file(path)
     return None
 
 
