@@ -22,9 +22,9 @@ from kdump.broker.versions import (
 )
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.record.deep import opened
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.record.layout import CODEC_MASK, MAX_INT64
-from kdump.record.legacy import value_range
+from kdump.record.layout import MAX_INT64
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import OFFSET_MAX
@@ -33,6 +33,7 @@ from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import ProducerStates
+    from kdump.broker.settings import Settings
     from kdump.kernels.columns import RecordBatches
 
 _ABORTED_MOST = 1_000_000  # a segment of markers alone holds more, and no broker wrote such a one
@@ -56,8 +57,7 @@ class IndexEntries:
         self,
         base_offset: int,
         broker: Version,
-        interval_bytes: int,
-        max_index_bytes: int,
+        settings: Settings,
         *,
         start: int = 0,
     ) -> None:
@@ -65,12 +65,13 @@ class IndexEntries:
         self.offsets = bytearray()
         self.times = bytearray()
         self._start = start
-        self._interval = interval_bytes
+        self._interval = settings.index_interval_bytes
         self._first_offsets = not has(broker, LAST_OFFSETS_INDEXED)
         self._timed = has(broker, TIME_INDEX)
         # A time that none is above makes no time entry due.
         newest = -1 if self._timed else MAX_INT64
         self._state = array("q", (start, newest, -1, 0, 0, 0, newest, 0, 0))
+        max_index_bytes = settings.index_size_max_bytes
         self._most = max_index_bytes // OFFSET_INDEX_ENTRY.size
         # One slot is kept for the last entry (I13).
         self._most_times = max_index_bytes // TIME_INDEX_ENTRY.size - 1
@@ -174,11 +175,10 @@ def full_index(name: str) -> RefusalError:
 
 
 class Rules(NamedTuple):
-    """Whose recovery it is, and its settings; sizes in bytes."""
+    """Whose recovery it is; `limit` bounds an entry's uncompressed bytes."""
 
     broker: Version
-    interval_bytes: int = 4096
-    max_index_bytes: int = 10_485_760
+    settings: Settings
     limit: int = DEFAULT_LIMIT
 
     @property
@@ -217,9 +217,7 @@ class IndexBuilder:
         self.base_offset = base_offset
         self.rules = rules
         self.states = states
-        self.index = IndexEntries(
-            base_offset, rules.broker, rules.interval_bytes, rules.max_index_bytes
-        )
+        self.index = IndexEntries(base_offset, rules.broker, rules.settings)
         self.aborted = bytearray()
         self.abort_markers = array("q")  # their offsets, rising
         self.end_position = 0
@@ -264,7 +262,7 @@ class IndexBuilder:
             return f"more than {_ABORTED_MOST:,} transactions were aborted in the segment"
         if self.index.full() is None:
             return None
-        most = self.rules.max_index_bytes
+        most = self.rules.settings.index_size_max_bytes
         return f"does not fit in {most:,} bytes (segment.index.bytes): a broker cannot recover it"
 
     def _usable(self, batches: RecordBatches) -> int:
@@ -355,24 +353,6 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     """
     if isinstance(item, Oversize):
         return None
-    from kdump.record import compression
-
-    batches = item.batches
-    start = batches.position(row) - item.base
-    layout = batches.layout(row)
-    wrong = batches.format(row).lz4_header_wrong
-    codec = batches.attributes(row) & CODEC_MASK
-    with memoryview(item.data) as view:
-        first, end, reason = value_range(view, start, start + batches.size_bytes(row), layout)
-        if reason:
-            return None
-        with view[first:end] as packed:
-            plain = compression.decompress(codec, packed, limit, broken_lz4_header=wrong)
-    if plain.data is None or plain.reason:
-        return None
-    wrapper_offset = batches.last_offset(row)
-    data = plain.data
-    base, _, count, reason = kernels.inner_base(data, 0, len(data), wrapper_offset, layout)
-    if not count or reason == reasons.INNER_SIZE:
-        return None
-    return base + int.from_bytes(data[:8], "big", signed=True)
+    wrapper = opened(item.data, item.base, item.batches, row, limit)
+    first = None if wrapper.reason else next(wrapper.messages(), None)
+    return None if first is None else first[0]

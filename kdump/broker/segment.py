@@ -279,9 +279,7 @@ class Segment:
 
     def index_entries(self) -> IndexEntries:
         """What its indexes are built with."""
-        settings = self.settings
-        interval, most = settings.index_interval_bytes, settings.index_size_max_bytes
-        return IndexEntries(self.base_offset, self.broker, interval, most, start=self.start)
+        return IndexEntries(self.base_offset, self.broker, self.settings, start=self.start)
 
     def put_built(self, build: IndexEntries) -> None:
         """Take over indexes at the end of the segment, where the last time entry is due."""
