@@ -126,9 +126,13 @@ class IndexEntries:
         entries, times = self._state[_ENTRIES], self._state[_TIME_ENTRIES]
         if entries > self._most:
             return "offset index"
-        if self._timed and (
-            times > self._most_times
-            or (times == self._most_times and entries > self._state[_AT_LAST_TIME])
+        if (
+            self._timed
+            and entries
+            and (
+                times > self._most_times
+                or (times == self._most_times and entries > self._state[_AT_LAST_TIME])
+            )
         ):
             return "time index"
         return None

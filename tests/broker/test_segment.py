@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import batch, record
+from builders import batch, control_record, message, record
 
 from kdump.broker.index_builder import InvalidOffsetError
-from kdump.broker.log_reader import BLOCK_BYTES
+from kdump.broker.log_reader import BLOCK_BYTES, RefusalError
+from kdump.broker.recovered_producers import Producers, Snapshots
 from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
+from kdump.broker.versions import Version
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -52,3 +54,49 @@ def test_log_that_shrinks_under_recovery(tmp_path: Path, monkeypatch: pytest.Mon
     segment.recover(None)
     assert segment.valid_end == 1
     assert segment.size_bytes == len(one)
+
+
+def recovered(path: Path, log: bytes, broker: Version, index_bytes: int) -> Segment:
+    path.write_bytes(log)
+    settings = Settings(index_interval_bytes=0, index_size_max_bytes=index_bytes)
+    segment = Segment(0, {Kind.LOG: str(path)}, broker, settings)
+    segment.recover(Producers(Snapshots(())))
+    return segment
+
+
+@pytest.mark.parametrize(
+    ("broker", "index_bytes", "most", "full"),
+    [
+        ((4, 1), 8, 0, "time index"),
+        ((4, 1), 24, 1, "time index"),
+        ((4, 1), 60, 4, "time index"),
+        ((0, 10), 24, 3, "offset index"),
+    ],
+)
+def test_index_that_is_too_small(
+    broker: Version, index_bytes: int, most: int, full: str, tmp_path: Path
+) -> None:
+    """An entry for each batch but the first; one slot of a time index is kept (I13)."""
+    path = tmp_path / f"{0:020}.log"
+    if broker < (0, 11):
+        log = [message(at, timestamp=at) for at in range(most + 2)]
+    else:
+        log = [batch([record()], base_offset=at, max_timestamp=at) for at in range(most + 2)]
+    segment = recovered(path, b"".join(log[:-1]), broker, index_bytes)
+    assert len(segment.offset_index()) == most
+    with pytest.raises(RefusalError, match=f"the {full} is full"):
+        recovered(path, b"".join(log), broker, index_bytes)
+
+
+@pytest.mark.parametrize("index_bytes", [10_000, 60])
+def test_index_ends_where_a_marker_ends_recovery(index_bytes: int, tmp_path: Path) -> None:
+    """The broken marker has its entry and stays; that the index would be full later is not met."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    first = batch([record()], attributes=0x10, base_sequence=0, **producer)
+    marker = batch([control_record(0, b"short")], base_offset=1, attributes=0x30, **producer)
+    behind = [batch([record()], base_offset=at, max_timestamp=1 << 60) for at in range(2, 20)]
+    log = b"".join((first, marker, *behind))
+    segment = recovered(tmp_path / f"{0:020}.log", log, (4, 1), index_bytes)
+    assert segment.end == len(first + marker)
+    assert [entry for _, entry in segment.offset_index().slots()] == [(1, len(first))]
+    assert segment.last_time().timestamp_ms < 1 << 60
