@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.control_batch import read_control
+from kdump.broker.control_batch import Control, read_control
 from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
 from kdump.broker.producer_state import Ended, Event, Mixed, Opened, ProducerStates, Unreadable
 from kdump.errors import PathError
@@ -22,7 +22,7 @@ from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapsho
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from kdump.broker.log_reader import Entries
     from kdump.kernels.columns import RecordBatches
@@ -111,22 +111,31 @@ class Producers:
     def take_snapshot(self) -> None:
         """Write a snapshot, if there is anything new."""
         if self.end_offset > self.snapshot_offset:
-            known = self.states.producers
-            opened = [known[producer].state(producer) for producer in self.states.open]
-            self.snapshots.kept[self.end_offset] = opened
+            self.snapshots.kept[self.end_offset] = self._opened()
             self.snapshot_offset = self.end_offset
+
+    def _opened(self) -> list[ProducerState]:
+        """The producers with an open transaction."""
+        states = self.states
+        return [states.producers[producer].state(producer) for producer in states.open]
 
     def recover(self, entries: Entries, rows: RecordBatches, start: int, stop: int) -> None:
         """Replay some entries of a segment under recovery, one by one."""
         if stop <= start:
             return
-        for row, event in self._events(entries, rows, start, stop):
+        mark = self._opened()
+        rows, events = self._events(entries, rows, start, stop)
+        for event in events:
             try:
-                _raise_refusal(entries, rows, row, event)
+                _raise_refusal(entries, rows, event)
             except CorruptRecordError as error:
                 # The batch was counted as good before its marker was looked at.
+                assert isinstance(event, Unreadable)
+                row = event.row
                 error.end_position = rows.end_position(row)
                 self.end_offset = rows.base_offset(row)
+                self.states.load(mark)
+                self._events(entries, rows, 0, row)
                 raise
             if isinstance(event, Opened):
                 self.ongoing.add(event.first_offset)
@@ -134,14 +143,14 @@ class Producers:
                 if not event.committed:
                     self._index(event.offset)
                 self._complete(event)
-        self.end_offset = rows.last_offset(stop - 1) + 1
+        self.end_offset = rows.last_offset(rows.count - 1) + 1
 
     def replay(self, entries: Entries, blocks: Iterable[RecordBatches]) -> None:
         """Replay entries when the log is loaded: what they start is put in before what they end."""
         ended: list[Ended] = []
         for rows in blocks:
-            for row, event in self._events(entries, rows, 0, rows.count):
-                _raise_refusal(entries, rows, row, event)
+            for event in self._events(entries, rows, 0, rows.count)[1]:
+                _raise_refusal(entries, rows, event)
                 if isinstance(event, Opened):
                     self.ongoing.add(event.first_offset)
                 elif isinstance(event, Ended) and event.first_offset >= 0:
@@ -151,26 +160,21 @@ class Producers:
 
     def _events(
         self, entries: Entries, rows: RecordBatches, start: int, stop: int
-    ) -> Iterator[tuple[int, Event]]:
-        """Yield what happens in some entries, and in which row.
-
-        A control batch is replayed apart: one that ends a recovery has changed nothing, and of
-        headers alone its bytes have yet to be read.
-        """
+    ) -> tuple[RecordBatches, list[Event]]:
+        """Take up some entries; give them, and what happens in them."""
         states = self.states
-        while start < stop:
-            if not (rows.flags & (c.CONTROL | c.TRANSACTIONAL) or states.open):
-                return  # no transaction begins or ends here
-            end = _next_control(rows, start, stop)
-            if start < end:
-                for event in states.replay(Run(bytearray(), 0, rows.slice(start, end))):
-                    yield _row_of(event) + start, event
-            if end < stop:
-                for event in states.replay(_held(entries, rows, end)):
-                    yield end, event
-            if states.overflowed:
-                raise UnknowableError("more open transactions than are kept")
-            start = end + 1
+        if stop - start < rows.count:
+            rows = rows.slice(start, stop)
+        if not (rows.flags & (c.CONTROL | c.TRANSACTIONAL) or states.open):
+            return rows, []  # no transaction begins or ends here
+
+        def read(run: Run, row: int) -> Control:
+            return _control(entries, run.batches, row)
+
+        events = states.replay(Run(bytearray(), 0, rows), read=read)
+        if states.overflowed:
+            raise UnknowableError("more open transactions than are kept")
+        return rows, events
 
     def _index(self, offset: int) -> None:
         if self.last_aborted is not None and self.last_aborted >= offset:
@@ -195,35 +199,22 @@ class Producers:
         self.ongoing.discard(first)
 
 
-def _next_control(rows: RecordBatches, start: int, stop: int) -> int:
-    """The first control batch of a producer from a row on, else `stop`."""
-    if not rows.flags & c.CONTROL:
-        return stop
-    flags, ids = rows.row_flags, rows.producer_ids
-    return next(
-        (row for row in range(start, stop) if flags[row] & c.CONTROL and ids[row] >= 0), stop
-    )
-
-
-def _held(entries: Entries, rows: RecordBatches, row: int) -> Run:
-    """One entry with its bytes."""
+def _control(entries: Entries, rows: RecordBatches, row: int) -> Control:
+    """Read a control batch, whose header alone is there."""
     position, size = rows.position(row), rows.size_bytes(row)
     if size > entries.limit:
         raise UnknowableError(f"a control batch of {size} bytes")
     data = bytearray(entries.source.read(position, size))
-    return Run(data, position, rows.slice(row, row + 1))
+    return read_control(Run(data, position, rows.slice(row, row + 1)), 0)
 
 
-def _row_of(event: Event) -> int:
-    return 0 if isinstance(event, Ended) else event.row
-
-
-def _raise_refusal(entries: Entries, rows: RecordBatches, row: int, event: Event) -> None:
+def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
     """Raise what a broker raises at an event; CorruptRecordError ends a recovery (R7)."""
     if isinstance(event, Mixed):
+        offset = rows.base_offset(event.row)
         raise RefusalError(
-            f"InvalidTxnStateException: producer {event.producer_id} writes at offset "
-            f"{rows.base_offset(row)} outside the transaction it opened at {event.first_offset}"
+            f"InvalidTxnStateException: producer {event.producer_id} writes at offset {offset} "
+            f"outside the transaction it opened at {event.first_offset}"
         )
     if not isinstance(event, Unreadable):
         return
@@ -231,7 +222,7 @@ def _raise_refusal(entries: Entries, rows: RecordBatches, row: int, event: Event
         raise RefusalError(
             f"IllegalArgumentException: control type {event.kind} is no end of anything"
         )
-    reason = read_control(_held(entries, rows, row), 0).reason
+    reason = _control(entries, rows, event.row).reason
     if reason in (reasons.OVER_LIMIT, reasons.CODEC_MISSING):
         raise UnknowableError("a control batch that is not opened")
     if reason == reasons.CODEC_FAILED:
