@@ -1,7 +1,7 @@
 """Predict what the next start of a broker would do with each partition.
 
-The start is gone through as the broker goes through it, on what it would read and nothing else:
-`loading` has the steps, `segment` one segment's recovery, `read` the way
+The start is gone through as the broker goes through it, on what it would read and nothing else: in
+`kdump.broker`, `loading` has the steps, `segment` one segment's recovery, `log_reader` the way
 entries are met. Here the result becomes a row.
 """
 
