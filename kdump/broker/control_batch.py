@@ -19,13 +19,15 @@ class Control(NamedTuple):
     """The first record of a control batch.
 
     `kind` is its type number, None in an empty batch and where the key cannot hold one. `problem`
-    is what a broker would raise over, empty if nothing: "record", "key" or "value".
+    is what a broker would raise over, empty if nothing: "record", "key" or "value". Of a record
+    `reason` says what is wrong, one of the kernels'.
     """
 
     kind: int | None
     coordinator_epoch: int = -1
     timestamp_ms: int = -1
     problem: str = ""
+    reason: int = reasons.END
 
     @property
     def ends_transaction(self) -> bool:
@@ -60,11 +62,12 @@ def _read_control(run: Run, row: int) -> Control:
     count = run.batches.records_count(row)
     if not count:
         return Control(None)
+    reason = reasons.END
     for piece in read_batch(run.data, run.base, run.batches, row, limit=1 << 20, max_records=1):
-        records = piece.records
+        records, reason = piece.records, piece.reason
         if not records.count:
             break
-        if piece.reason not in (reasons.END, reasons.FULL) and count == 1:
+        if reason not in (reasons.END, reasons.FULL) and count == 1:
             break  # bytes behind the only record: brokers raise over them (F25)
         kind = control.control_type(records.key(piece.data, 0))
         timestamp = records.timestamp(0)
@@ -76,4 +79,4 @@ def _read_control(run: Run, row: int) -> Control:
         if len(value) < 6 or value[0] & 0x80:
             return Control(kind, -1, timestamp, "value")
         return Control(kind, int.from_bytes(value[2:6], "big", signed=True), timestamp)
-    return Control(None, problem="record")
+    return Control(None, problem="record", reason=reason)

@@ -1,8 +1,7 @@
 """Build the index entries that recovery writes for one segment (R2, R16).
 
-One walk from the segment's start to the first batch that a broker does not take. Nothing is
-decompressed, but for the wrappers at which brokers before 2.0 write an entry: its offset is that
-of the first message inside (F18).
+Nothing is decompressed, but for the wrappers at which brokers before 2.0 write an entry: its offset
+is that of the first message inside (F18).
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
+from kdump.broker.log_reader import RefusalError
 from kdump.broker.producer_state import Ended, Mixed, Unreadable
 from kdump.broker.versions import (
     LAST_OFFSETS_INDEXED,
@@ -22,33 +22,167 @@ from kdump.broker.versions import (
 )
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.record.deep import opened
 from kdump.record.frames import Gap, Oversize, Run
-from kdump.record.layout import CODEC_MASK
-from kdump.record.legacy import value_range
+from kdump.record.layout import MAX_INT64
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import OFFSET_MAX
+from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kdump.broker.producer_state import ProducerStates
+    from kdump.broker.settings import Settings
     from kdump.kernels.columns import RecordBatches
 
 _ABORTED_MOST = 1_000_000  # a segment of markers alone holds more, and no broker wrote such a one
 
 # Of an index's state between two runs (kernels.index_entries).
-_NEWEST, _NEWEST_OFFSET, _ENTRIES = 1, 2, 3
+_NEWEST, _NEWEST_OFFSET, _ENTRIES, _LAST_OFFSET = 1, 2, 3, 4
 _TIME_ENTRIES, _LAST_TIME, _LAST_TIME_OFFSET, _AT_LAST_TIME = 5, 6, 7, 8
-_START = (0, -1, -1, 0, 0, 0, -1, 0, 0)
+
+
+class InvalidOffsetError(RefusalError):
+    """InvalidOffsetException: an index entry that would not rise; the segment is emptied."""
+
+
+class IndexEntries:
+    """The offset and time index of one segment, from the batches of its log in order.
+
+    `start` is where the segment begins in its file: behind 0 only for a part of one that is split.
+    """
+
+    def __init__(
+        self,
+        base_offset: int,
+        broker: Version,
+        settings: Settings,
+        *,
+        start: int = 0,
+    ) -> None:
+        self.base_offset = base_offset
+        self.offsets = bytearray()
+        self.times = bytearray()
+        self._start = start
+        self._interval = settings.index_interval_bytes
+        self._first_offsets = not has(broker, LAST_OFFSETS_INDEXED)
+        self._timed = has(broker, TIME_INDEX)
+        # A time that none is above makes no time entry due.
+        newest = -1 if self._timed else MAX_INT64
+        self._state = array("q", (start, newest, -1, 0, 0, 0, newest, 0, 0))
+        max_index_bytes = settings.index_size_max_bytes
+        self._most = max_index_bytes // OFFSET_INDEX_ENTRY.size
+        # One slot is kept for the last entry (I13).
+        self._most_times = max_index_bytes // TIME_INDEX_ENTRY.size - 1
+
+    def take(self, batches: RecordBatches, row: int = 0) -> tuple[int, int]:
+        """Make the entries due from a row on: the first row not taken, and the kernel's reason.
+
+        At a wrapper that is UNOPENED, put its base offset in, and go on with it.
+        """
+        offsets, times, row, reason = kernels.index_entries(
+            batches, row, self.base_offset, self._interval, self._first_offsets, self._state
+        )
+        if self._state[_ENTRIES] <= self._most:  # else the broker refuses it anyway
+            self.offsets += self._from_start(offsets)
+            self.times += times
+        return row, reason
+
+    def _from_start(self, offsets: bytes) -> bytes:
+        """Count the positions of entries from the segment's start."""
+        if not self._start:
+            return offsets
+        entries = OFFSET_INDEX_ENTRY.iter_unpack(offsets)
+        return b"".join(OFFSET_INDEX_ENTRY.pack(at, where - self._start) for at, where in entries)
+
+    def mark(self) -> tuple[array[int], int, int]:
+        """Give what `go_back` takes to forget what is taken from here on."""
+        return self._state[:], len(self.offsets), len(self.times)
+
+    def go_back(self, mark: tuple[array[int], int, int]) -> None:
+        """Forget what was taken since a mark."""
+        state, offsets, times = mark
+        self._state = state[:]
+        del self.offsets[offsets:], self.times[times:]
+
+    def finish(self) -> bool:
+        """Make the last time entry, due at the end of any segment (I16); False if it would fall."""
+        state = self._state
+        if state[_NEWEST] <= state[_LAST_TIME]:
+            return True
+        if state[_TIME_ENTRIES] and state[_NEWEST_OFFSET] < state[_LAST_TIME_OFFSET]:
+            return False
+        relative = (state[_NEWEST_OFFSET] - self.base_offset + (1 << 31)) % (1 << 32) - (1 << 31)
+        self.times += TIME_INDEX_ENTRY.pack(state[_NEWEST], relative)
+        return True
+
+    def full(self) -> str | None:
+        """Which index a broker could not have put all these entries in.
+
+        An entry of the offset index asks for a free slot of the time index beside it even where it
+        adds none (I5, I13).
+        """
+        entries, times = self._state[_ENTRIES], self._state[_TIME_ENTRIES]
+        if entries > self._most:
+            return "offset index"
+        if (
+            self._timed
+            and entries
+            and (
+                times > self._most_times
+                or (times == self._most_times and entries > self._state[_AT_LAST_TIME])
+            )
+        ):
+            return "time index"
+        return None
+
+    def refusal(self, batches: RecordBatches, row: int) -> RefusalError:
+        """What a broker raises at a batch whose entry would not rise (I19), the first reason first.
+
+        It looks for a free slot of each index before it looks at the entry.
+        """
+        state = self._state
+        if state[_ENTRIES] >= self._most:
+            return full_index("offset index")
+        entry = batches.base_offset(row) if self._first_offsets else batches.last_offset(row)
+        if state[_ENTRIES] and entry <= state[_LAST_OFFSET]:
+            return InvalidOffsetError(
+                f"the index entry due at {batches.position(row) - self._start} would fall from "
+                f"offset {state[_LAST_OFFSET]} to {entry}"
+            )
+        if state[_TIME_ENTRIES] >= self._most_times:
+            return full_index("time index")
+        newest = batches.max_timestamp(row) > state[_NEWEST]
+        return self.time_falls(batches.last_offset(row) if newest else state[_NEWEST_OFFSET])
+
+    def time_falls(self, offset: int | None = None) -> InvalidOffsetError:
+        """What a broker raises at a time entry that would fall; of the last one if unsaid."""
+        at = self._state[_NEWEST_OFFSET] if offset is None else offset
+        return InvalidOffsetError(
+            f"the time index entry for offset {at} would fall behind "
+            f"{self._state[_LAST_TIME_OFFSET]}"
+        )
+
+    def offset_index(self) -> OffsetIndex:
+        """The offset index so far, to be searched."""
+        return OffsetIndex(bytes(self.offsets), self.base_offset)
+
+    def time_index(self) -> TimeIndex:
+        """The time index so far."""
+        return TimeIndex(bytes(self.times), self.base_offset)
+
+
+def full_index(name: str) -> RefusalError:
+    """What a broker raises at an index without a free slot."""
+    return RefusalError(f"IllegalArgumentException: the {name} is full")
 
 
 class Rules(NamedTuple):
-    """Whose recovery it is, and its settings; sizes in bytes."""
+    """Whose recovery it is; `limit` bounds an entry's uncompressed bytes."""
 
     broker: Version
-    interval_bytes: int = 4096
-    max_index_bytes: int = 10_485_760
+    settings: Settings
     limit: int = DEFAULT_LIMIT
 
     @property
@@ -87,23 +221,13 @@ class IndexBuilder:
         self.base_offset = base_offset
         self.rules = rules
         self.states = states
-        self.offsets = bytearray()
-        self.times = bytearray()
+        self.index = IndexEntries(base_offset, rules.broker, rules.settings)
         self.aborted = bytearray()
         self.abort_markers = array("q")  # their offsets, rising
         self.end_position = 0
         self.next_offset = base_offset
-        self.batches = 0
         self.stop: Stop | None = None
         self.lost = 0  # sound batches behind the stop in the run it lies in
-        self._state = array("q", _START)
-        self._entries_most = rules.max_index_bytes // OFFSET_INDEX_ENTRY.size
-        self._first_offsets = not has(rules.broker, LAST_OFFSETS_INDEXED)
-
-    @property
-    def newest_ms(self) -> int:
-        """The highest timestamp taken, -1 for none."""
-        return self._state[_NEWEST]
 
     def take(self, item: Run | Oversize | Gap) -> bool:
         """Take what comes next; false at the first thing that recovery does not take."""
@@ -117,7 +241,6 @@ class IndexBuilder:
         row = self._index(item, usable)
         if row:
             last = row - 1
-            self.batches += row
             self.end_position = batches.position(last) + batches.size_bytes(last)
             self.next_offset = batches.last_offset(last) + 1
         if self.stop is None:
@@ -127,39 +250,23 @@ class IndexBuilder:
 
     def finish(self) -> None:
         """Write the last time index entry, as every orderly end of a segment does (I16)."""
-        state = self._state
         size = ABORTED_TRANSACTION.size
         while self.stop and self.aborted:  # the producers may have been replayed beyond the stop
             *_, marker, _ = ABORTED_TRANSACTION.unpack_from(self.aborted, len(self.aborted) - size)
             if marker < self.next_offset:
                 break
             del self.aborted[-size:]
-        if state[_NEWEST] <= state[_LAST_TIME]:
-            return
-        if state[_TIME_ENTRIES] and state[_NEWEST_OFFSET] < state[_LAST_TIME_OFFSET]:
-            self._stop_at(self.end_position, "offsets go back before its end", "empty")
-            return
-        relative = (state[_NEWEST_OFFSET] - self.base_offset + (1 << 31)) % (1 << 32) - (1 << 31)
-        self.times += TIME_INDEX_ENTRY.pack(state[_NEWEST], relative)
+        if not self.index.finish():
+            what = "offsets go back before its end"
+            self.stop = Stop(self.end_position, self.next_offset, what, "empty")
 
     def over_limit(self) -> str | None:
-        """Say which index is too small in a broker of these settings, which then does not start.
-
-        One slot of the time index is kept for the last entry, and an entry of the offset index asks
-        for a free one beside it even where it adds none (I5, I13).
-        """
-        most = self.rules.max_index_bytes
-        entries, time_entries = self._state[_ENTRIES], self._state[_TIME_ENTRIES]
-        slots = most // OFFSET_INDEX_ENTRY.size
-        full = entries > slots
-        if self.rules.has_time_index:
-            usable = most // TIME_INDEX_ENTRY.size - 1
-            full |= time_entries > usable
-            full |= time_entries == usable and entries > self._state[_AT_LAST_TIME]
+        """Say which index is too small in a broker of these settings, which then does not start."""
         if len(self.abort_markers) > _ABORTED_MOST:
             return f"more than {_ABORTED_MOST:,} transactions were aborted in the segment"
-        if not full:
+        if self.index.full() is None:
             return None
+        most = self.rules.settings.index_size_max_bytes
         return f"does not fit in {most:,} bytes (segment.index.bytes): a broker cannot recover it"
 
     def _usable(self, batches: RecordBatches) -> int:
@@ -178,13 +285,7 @@ class IndexBuilder:
             batches = batches.slice(0, usable)
         row = 0
         while True:
-            offsets, times, row, reason = kernels.index_entries(
-                batches, row, self.base_offset, self.rules.interval_bytes, self._first_offsets,
-                self._state,
-            )  # fmt: skip
-            if self._state[_ENTRIES] <= self._entries_most:  # else it is refused anyway
-                self.offsets += offsets
-                self.times += times
+            row, reason = self.index.take(batches, row)
             if reason == reasons.END:
                 return row
             if reason == reasons.UNOPENED:
@@ -247,9 +348,6 @@ class IndexBuilder:
         offset = self.next_offset if not row else batches.last_offset(row - 1) + 1
         self.stop = Stop(position, offset, what, outcome)
 
-    def _stop_at(self, position: int, what: str, outcome: str) -> None:
-        self.stop = Stop(position, self.next_offset, what, outcome)
-
 
 def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     """Open a wrapper for the offset of its first message (F13, F14, F18); None where it cannot be.
@@ -259,34 +357,6 @@ def first_inside(item: Run | Oversize, row: int, limit: int) -> int | None:
     """
     if isinstance(item, Oversize):
         return None
-    from kdump.record import compression
-
-    batches = item.batches
-    start = batches.position(row) - item.base
-    layout = batches.layout(row)
-    wrong = batches.format(row).lz4_header_wrong
-    codec = batches.attributes(row) & CODEC_MASK
-    with memoryview(item.data) as view:
-        first, end, reason = value_range(view, start, start + batches.size_bytes(row), layout)
-        if reason:
-            return None
-        with view[first:end] as packed:
-            plain = compression.decompress(codec, packed, limit, broken_lz4_header=wrong)
-    if plain.data is None or plain.reason:
-        return None
-    wrapper_offset = batches.last_offset(row)
-    data = plain.data
-    base, _, count, reason = kernels.inner_base(data, 0, len(data), wrapper_offset, layout)
-    if not count or reason == reasons.INNER_SIZE:
-        return None
-    return base + int.from_bytes(data[:8], "big", signed=True)
-
-
-def lost_behind(rest: Iterable[Run | Oversize | Gap]) -> tuple[int, int]:
-    """Count the sound batches behind a stop, and give the offset of the last (-1: none)."""
-    count, last = 0, -1
-    for item in rest:
-        if not isinstance(item, Gap):
-            count += item.batches.count
-            last = item.batches.last_offset(item.batches.count - 1)
-    return count, last
+    wrapper = opened(item.data, item.base, item.batches, row, limit)
+    first = None if wrapper.reason else next(wrapper.messages(), None)
+    return None if first is None else first[0]

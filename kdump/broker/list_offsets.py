@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.partition import BrokerError, PartitionView, Segment
+from kdump.broker.lookup_records import BrokerError, headers_of, records_at
+from kdump.broker.partition import PartitionView
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, LOG_START, TIME_LOOKUP, has
 from kdump.kernels import columns as c
 from kdump.storage import places
@@ -14,6 +15,7 @@ from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
+    from kdump.broker.segment import Segment
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.time_index import TimestampOffset
 
@@ -115,44 +117,48 @@ def _reach_of(segment: Segment) -> _Reach:
     return _Reach(modified, words, {"largest_timestamp_ms": None, "modified_ms": modified})
 
 
-def _scan(
-    view: PartitionView, segment: Segment, position: int, target: int, start: int
-) -> TimeAnswer:
-    """Scan batches for the first record at or after a time and an offset (L12.5)."""
+def first_at_time(
+    segment: Segment, position: int, target: int, start: int = 0
+) -> tuple[TimeAnswer, int]:
+    """Scan batches for the first record at or after a time and an offset (L12.5).
+
+    With the answer comes where its batch ends.
+    """
     scanned = 0
-    for batches in segment.headers(position):
+    for batches in headers_of(segment, position):
         for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest < target:
                 continue
             where = batches.position(row)
-            for offset, timestamp in segment.records(where):
+            for offset, timestamp in records_at(segment, where):
                 if timestamp >= target and offset >= start:
-                    reach = where + batches.size_bytes(row) - position
-                    view.note(
-                        "scan",
-                        segment.path,
-                        f"{scanned:,} batches from position {position:,} on, {reach:,} bytes: "
-                        f"the first with a record that late starts at {where:,}",
-                        position=where,
-                        batches=scanned,
-                        bytes=reach,
-                    )
-                    return TimeAnswer(
-                        offset,
-                        timestamp,
-                        _epoch_of(batches, row),
-                        position=where,
-                        batches_scanned=scanned,
-                    )
+                    answer = TimeAnswer(offset, timestamp, _epoch_of(batches, row), position=where)
+                    end = where + batches.size_bytes(row)
+                    return answer._replace(batches_scanned=scanned), end
+    return NONE._replace(batches_scanned=scanned), -1
+
+
+def _scan(
+    view: PartitionView, segment: Segment, position: int, target: int, start: int
+) -> TimeAnswer:
+    answer, end = first_at_time(segment, position, target, start)
+    words = f"{answer.batches_scanned:,} batches from position {position:,}"
+    if answer.position is None:
+        words += " to the end: no such record; the broker does not go on to the next segment"
+        view.note("scan", segment.path, words, batches=answer.batches_scanned)
+        return answer
+    reach = end - position
     view.note(
         "scan",
         segment.path,
-        f"{scanned:,} batches from position {position:,} to the end: no such record; the broker "
-        "does not go on to the next segment",
-        batches=scanned,
+        f"{words} on, {reach:,} bytes: the first with a record that late starts at "
+        f"{answer.position:,}",
+        position=answer.position,
+        batches=answer.batches_scanned,
+        bytes=reach,
     )
-    return NONE._replace(batches_scanned=scanned)
+    return answer
 
 
 def _maximum(view: PartitionView) -> TimeAnswer:
@@ -178,7 +184,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
     entry = view.index_entry(best, offset)
     position = best.start + (entry.position if entry else 0)
     scanned = 0
-    for batches in best.headers(position):
+    for batches in headers_of(best, position):
         for row, greatest in enumerate(batches.max_timestamps):
             scanned += 1
             if greatest != largest:
@@ -187,7 +193,7 @@ def _maximum(view: PartitionView) -> TimeAnswer:
             answer = NONE._replace(segment=best.base_offset, batches_scanned=scanned)
             if not batches.has_timestamps(row):
                 return answer  # magic 0 has no times
-            for record, timestamp in best.records(where, streaming=True):
+            for record, timestamp in records_at(best, where, streaming=True):
                 if timestamp == largest:
                     return answer._replace(
                         offset=record,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.partition_files import Files
-from kdump.broker.recovered_index import InvalidOffsetError
 from kdump.broker.recovered_producers import Producers
-from kdump.broker.recovering_segment import OffsetOverflowError, Segment
+from kdump.broker.segment import OffsetOverflowError, Segment
 from kdump.broker.segment_split import split
 from kdump.broker.versions import (
     BOTH_VERSION_BYTES,
@@ -31,6 +31,7 @@ from kdump.broker.versions import (
     Version,
     has,
 )
+from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source, whole
@@ -48,12 +49,21 @@ if TYPE_CHECKING:
 class Loading:
     """One partition while it is loaded; afterwards its attributes say what became of it."""
 
-    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
+    def __init__(
+        self,
+        log: LocalLog,
+        broker: Version,
+        settings: Settings,
+        stop: Stop,
+        *,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
         self.broker = broker
         self.settings = settings
         self.stop = stop
-        self.files = Files(log, broker, settings)
+        self.files = Files(log, broker, settings, limit)
         self.segments: dict[int, Segment] = {}
+        self.hidden: dict[int, Segment] = {}  # files of a split that are not served until restart
         self.recovered: list[int] = []  # base offsets, in the order of recovery
         self.rebuilt: list[tuple[int, str]] = []  # recovered while loading: base offset, reason
         self.cut: Segment | None = None
@@ -76,7 +86,7 @@ class Loading:
             self._new_segment()
         active = self.segments[max(self.segments)]
         if self.stop.recovers:
-            self.log_end = active.next_offset()
+            self.log_end = active.read_next_offset()
         if has(self.broker, BROKEN_INDEX_STOPS):
             self._old_sanity(active)
         if has(self.broker, PRODUCER_STATE):
@@ -94,23 +104,31 @@ class Loading:
             try:
                 step()
             except OffsetOverflowError:
-                self._split(self._at)
+                self._split(self._at, recovering=step == self._recover_log)
             else:
                 return
 
-    def _split(self, segment: Segment) -> None:
+    def _split(self, segment: Segment, *, recovering: bool) -> None:
+        """Put parts in the place of a segment; a later part of its own base may be lost with it.
+
+        `LocalLog.replaceSegments` takes the old segment out by its base offset, unless that is the
+        lowest of the new ones, after these were put in. While the log is being loaded that does
+        not matter: it is listed anew.
+        """
         self.split = True
         if segment.is_part:
             raise RefusalError("a segment that was split would be split again, without an end")
         pieces = split(segment)
-        if segment.base_offset != pieces[0].base_offset:
-            self.segments.pop(segment.base_offset, None)
-            self.files.snapshots.forget([segment.base_offset])
-        self.files.by_base.pop(segment.base_offset, None)
-        self.files.pieces.pop(segment.base_offset, None)
-        for piece in pieces:
-            self.segments[piece.base_offset] = piece
-            self.files.pieces[piece.base_offset] = piece
+        base, made = segment.base_offset, {piece.base_offset: piece for piece in pieces}
+        self.files.by_base.pop(base, None)
+        self.files.pieces.pop(base, None)
+        self.files.pieces |= made
+        self.segments |= made
+        if base not in made:
+            self.files.snapshots.forget([base])
+            self.segments.pop(base, None)
+        elif recovering and base != min(made):
+            self.hidden[base] = self.segments.pop(base)
 
     # Loading -------------------------------------------------------------------------------------
 
@@ -118,7 +136,7 @@ class Loading:
         self.segments.clear()
         for base in self.files.bases():
             segment = self.files.open(base)
-            _ = segment.extent  # too large a log stops the start here
+            segment.refuse_oversize()
             self._mend(segment)
             self.segments[base] = segment
 
@@ -167,13 +185,12 @@ class Loading:
     def _complete_swaps(self) -> None:
         """Put in what was left as .swap, until 2.8 after the others are loaded (R6)."""
         for base, path in self.files.swaps.items():
-            swap = Segment(base, path, self.broker, self.settings)
-            swap.keeps_times = self.files.keeps_times
+            swap = self.files.segment(base, {Kind.LOG: path})
             self._recover(swap)
-            end = swap.next_offset()
+            end = swap.read_next_offset()
             old = self._values(base, end)
             if has(self.broker, SWAP_REPLACES_WHAT_OVERLAPS):
-                old = [segment for segment in old if segment.next_offset() > base]
+                old = [segment for segment in old if segment.read_next_offset() > base]
             for segment in old:
                 del self.segments[segment.base_offset]
                 if segment.base_offset < base:
@@ -215,7 +232,7 @@ class Loading:
             cut = segment.truncate_to_base()
         if cut > 0:
             self.cut = segment
-            segment.next_offset()  # logged, and may fail
+            segment.read_next_offset()  # logged, and may fail
             self._delete(behind)
         return cut > 0
 
@@ -229,20 +246,21 @@ class Loading:
         """Delete everything where the log would end below its start (R5)."""
         if not self.segments:
             return
-        if self.segments[max(self.segments)].next_offset() < self.stop.log_start:
+        if self.segments[max(self.segments)].read_next_offset() < self.stop.log_start:
             self.above_log_start = False
             self._delete([self.segments[base] for base in sorted(self.segments)])
 
     def _new_segment(self) -> None:
         base = self.stop.log_start if has(self.broker, LOG_START_KEPT) and self.stop.recovers else 0
-        self.segments[base] = Segment(base, "", self.broker, self.settings, part=(0, 0))
+        self.segments[base] = self.files.segment(base, {}, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
         """Until 0.8.2 an index that fails its check stops the broker, after recovery (I11)."""
         for base, segment in self.segments.items():
             if segment.rebuilt or Kind.OFFSET_INDEX not in self.files.by_base.get(base, {}):
                 continue
-            broken = segment.index.sanity(may_end_at_base=False)
+            with segment.indexed() as index:
+                broken = index.sanity(may_end_at_base=False)
             if broken is not None and not (segment is active and "multiple" in broken):
                 raise RefusalError(f"IllegalArgumentException: corrupt index: {broken}")
 
@@ -267,7 +285,7 @@ class Loading:
         if floor is None:
             return
         for base in bases[bases.index(floor) :]:
-            if self.segments[base].translate(offset) is not None:
+            if self.segments[base].translate_offset(offset) is not None:
                 return
 
     def _rebuild(self, producers: Producers, log_start: int, end: int, *, clean: bool) -> None:
@@ -303,9 +321,9 @@ class Loading:
         if segment.size_bytes == 0:
             return
         limit = segment.end
-        if segment.base_offset == floor and (found := segment.translate(end)) is not None:
+        if segment.base_offset == floor and (found := segment.translate_offset(end)) is not None:
             limit = found.position
-        first = segment.translate(start)
+        first = segment.translate_offset(start)
         if first is None:
             return
         if limit < first.position:

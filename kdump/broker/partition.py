@@ -10,14 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.index_search import find_offset, floor_slot
+from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partway import Partway
-from kdump.broker.segment import (
-    BrokerError,
-    Found,
-    Segment,
-    failing_in,
-    raise_undecodable,
-)
+from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_for_lookup
 from kdump.broker.versions import (
@@ -25,28 +21,23 @@ from kdump.broker.versions import (
     LOG_START_KEPT,
     NEWEST,
     OVERFLOW_SPLIT,
-    WARM_SECTION_SEARCH,
     Version,
     has,
 )
 from kdump.broker.visibility import AbortFilter, View
-from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
-from kdump.storage.index import WARM_BYTES, floor_slot, floor_slot_plain
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
-from kdump.storage.time_index import TimestampOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.broker.recovering_segment import Segment as MadeSegment
-    from kdump.storage.index import Index
     from kdump.storage.targets import Target
+    from kdump.storage.time_index import TimeIndex
 
 
 class Step(NamedTuple):
@@ -60,6 +51,18 @@ class Step(NamedTuple):
     def fields(self) -> dict[str, object]:
         """The step as a member of a JSON row."""
         return {"step": self.step, "file": self.file, "text": self.text, **self.details}
+
+
+class Found(NamedTuple):
+    """The first entry of a fetch: its place and its header's offsets."""
+
+    segment: int
+    position: int
+    size_bytes: int
+    base_offset: int | None
+    last_offset: int
+    index_entry: OffsetPosition | None
+    batches_scanned: int
 
 
 class PartitionView:
@@ -113,35 +116,24 @@ class PartitionView:
         assert self.target.log is not None
         log = self.target.log
         if self.as_is:
-            return [self._segment(at.base_offset, at.files) for at in log.logs if at.log]
+            return [
+                Segment(at.base_offset, at.files, self.broker, self._settings, limit=self.limit)
+                for at in log.logs
+                if at.log
+            ]
         with failing_in(self.target.path):
             stop = stop_for_lookup(log, self.view.directory, self.broker)
-            self._start = Partway(log, self.broker, self._settings, stop)
-        return self._as_started([])
+            self._start = Partway(log, self.broker, self._settings, stop, limit=self.limit)
+        return self._as_started()
 
-    def _as_started(self, known: list[Segment]) -> list[Segment]:
-        """The segments that are left, `known` ones kept where they are what they were."""
+    def _as_started(self) -> list[Segment]:
+        """The segments that are left; one without a path is new, in the place of all deleted."""
         assert self._start is not None
-        kept = {segment.base_offset: segment for segment in known}
-        found = []
-        for base in sorted(self._start.segments):
-            made = self._start.segments[base]
-            if not made.path:
-                continue  # a new one, in the place of all that was deleted
-            segment = kept.get(base)
-            rebuilt = made if made.rebuilt or made.is_part else None
-            if segment is None or segment.made is not rebuilt:
-                files = self._start.files.by_base.get(base, {})
-                segment = self._segment(base, {**files, Kind.LOG: made.path}, rebuilt)
-            found.append(segment)
+        made = self._start.segments
+        found = [made[base] for base in sorted(made) if made[base].path]
         if found:
             self._log_start = max(self._start.stop.log_start, found[0].base_offset)
         return found
-
-    def _segment(
-        self, base: int, files: dict[Kind, str], made: MadeSegment | None = None
-    ) -> Segment:
-        return Segment(base, files, broker=self.broker, limit=self.limit, made=made)
 
     def _settle(self, number: int) -> None:
         """Make known what a start does to a segment; those from it on may become others."""
@@ -153,7 +145,7 @@ class PartitionView:
         if changed:
             for one in self.segments[number:]:
                 one.close()
-            self._segments = self._as_started(self.segments)
+            self._segments = self._as_started()
             self._note_recovery(segment)
 
     def _note_recovery(self, segment: Segment) -> None:
@@ -202,11 +194,16 @@ class PartitionView:
         if self._log_end is None:
             for _ in self.onward(max(0, len(self.segments) - 1)):
                 pass
-            end = self.segments[-1].next_offset() if self.segments else self.log_start
+            end = self._next_offset() if self.segments else self.log_start
             if end < self.log_start and not self.as_is and has(self.broker, LOG_START_KEPT):
                 self._segments, end = [], self.log_start
             self._log_end = end
         return self._log_end
+
+    def _next_offset(self) -> int:
+        active = self.segments[-1]
+        with failing_in(active.path):
+            return active.read_next_offset()
 
     @property
     def visible_end(self) -> int:
@@ -254,19 +251,11 @@ class PartitionView:
             and self.segments[-1].base_offset > self.log_start
         )
 
-    def search(self, index: Index, target: int, path: str | None) -> int:
+    def search(self, index: OffsetIndex | TimeIndex, target: int, path: str | None) -> int:
         """Find the floor slot by the broker's own search, and note the slots it compared (I4)."""
         compared: list[int] = []
 
-        def key(slot: int) -> int:
-            compared.append(slot)
-            return index.raw(slot)[0]
-
-        relative = target - index.base_offset if isinstance(index, OffsetIndex) else target
-        if has(self.broker, WARM_SECTION_SEARCH):
-            slot = floor_slot(key, index.entries, relative, WARM_BYTES // index.layout.size)
-        else:
-            slot = floor_slot_plain(key, index.entries, relative)
+        slot = floor_slot(index, target, self.broker, compared)
         kind = "index" if isinstance(index, OffsetIndex) else "timeindex"
         if not index.entries:
             text = "no entries: the scan starts at the segment's first byte"
@@ -300,10 +289,12 @@ class PartitionView:
         self, segment: Segment, offset: int, position: int, entry: OffsetPosition | None = None
     ) -> Found | None:
         """Search from a position for the first entry that reaches `offset` (L2, F12)."""
-        found = segment.search(position, offset)
-        return (
-            None if found is None else Found(segment.base_offset, *found[:4], entry, found.scanned)
-        )
+        segment.log()  # stays open
+        with failing_in(segment.path), segment.entries() as entries:
+            found = entries.search(max(segment.start, position), offset)
+        if found is None:
+            return None
+        return Found(segment.base_offset, *found[:4], entry, found.scanned)
 
     def floor(self, offset: int) -> int:
         """The number of the last segment whose base offset is at or below `offset`, or -1 (L1)."""
@@ -380,7 +371,7 @@ class PartitionView:
     def _old_slice(self, segment: Segment, found: Found) -> bool:
         """Whether a fetch before 0.10.2 hands out any bytes: it looked its end up, too (L3)."""
         end = self.bound
-        lowest = segment.offset_index().lookup(end, two_section=False).position
+        lowest = find_offset(segment.offset_index(), end, self.broker).position
         position = max(found.position, segment.start + lowest)
         limit = self.translate(segment, end, position)
         return limit is None or limit.position > found.position
@@ -397,7 +388,7 @@ class PartitionView:
         for segment in self.onward(number):
             position = max(position, segment.start)
             records = FileRecords(segment.log(), limit=self.limit)
-            for item in records.runs_as_is(position, segment.end()):
+            for item in records.runs_as_is(position, segment.end):
                 for row in range(item.batches.count):
                     skipped = aborted is not None and aborted.skips(item, row)
                     if skipped or item.batches.flags_of(row) & c.CONTROL:
@@ -424,7 +415,7 @@ class PartitionView:
         return None
 
 
-def _entry_fields(index: Index, slot: int) -> dict[str, int] | None:
+def _entry_fields(index: OffsetIndex | TimeIndex, slot: int) -> dict[str, int] | None:
     if slot < 0:
         return None
     key, value = index.raw(slot)
@@ -433,7 +424,7 @@ def _entry_fields(index: Index, slot: int) -> dict[str, int] | None:
     return {"timestamp_ms": key, "offset": index.base_offset + value}
 
 
-def _entry_words(index: Index, slot: int) -> str:
+def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
     key, value = index.raw(slot)
     if isinstance(index, OffsetIndex):
         return f"offset {index.base_offset + key:,}, position {value:,}"
@@ -448,8 +439,6 @@ __all__ = [
     "BrokerError",
     "Found",
     "PartitionView",
-    "PathError",
     "Segment",
     "Step",
-    "TimestampOffset",
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump.broker.recovered_producers import Snapshots
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
 from kdump.broker.versions import (
     OVERFLOW_SPLIT,
     SWAP_DROPS_EVERY_INDEX,
@@ -32,9 +32,10 @@ class Files:
     that brokers from 0.9 to 2.8 put in only after the others are loaded.
     """
 
-    def __init__(self, log: LocalLog, broker: Version, settings: Settings) -> None:
+    def __init__(self, log: LocalLog, broker: Version, settings: Settings, limit: int) -> None:
         self.broker = broker
         self.settings = settings
+        self.limit = limit
         self.by_base = {segment.base_offset: dict(segment.files) for segment in log.segments}
         self.pieces: dict[int, Segment] = {}
         self.snapshots = Snapshots(log.snapshots())
@@ -42,7 +43,6 @@ class Files:
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
         self.swapped: list[int] = []
         self.leftovers = 0
-        self.keeps_times = False  # whether recoveries are to leave time indexes
         self._tidy(log)
 
     def bases(self) -> list[int]:
@@ -54,16 +54,13 @@ class Files:
         """Open a segment as it lies there."""
         if base in self.pieces:
             return self.pieces[base]
-        files = self.by_base[base]
-        segment = Segment(
-            base,
-            files[Kind.LOG],
-            self.broker,
-            self.settings,
-            index_path=files.get(Kind.OFFSET_INDEX),
-        )
-        segment.keeps_times = self.keeps_times
-        return segment
+        return self.segment(base, self.by_base[base])
+
+    def segment(
+        self, base: int, files: dict[Kind, str], part: tuple[int, int] | None = None
+    ) -> Segment:
+        """Make a segment of some files."""
+        return Segment(base, files, self.broker, self.settings, limit=self.limit, part=part)
 
     def has(self, base: int, kind: Kind) -> bool:
         """Whether a segment has a file of this kind."""
@@ -115,9 +112,9 @@ class Files:
         for base, files in swaps.items():
             if Kind.LOG in files:
                 index = files.get(Kind.OFFSET_INDEX)
-                path = files[Kind.LOG]
-                swap = Segment(base, path, self.broker, self.settings, index_path=index)
-                ends.append(swap.next_offset())
+                swap = self.segment(base, files)
+                swap.refuse_oversize()
+                ends.append(swap.read_next_offset())
                 self.swapped.append(base)
                 if index is None:
                     # Looking for the log end has made one, of zeros: it counts as there.

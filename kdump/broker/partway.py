@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.recovering_segment import OffsetOverflowError
+from kdump.broker.segment import OffsetOverflowError
 
 if TYPE_CHECKING:
-    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
     from kdump.broker.versions import Version
@@ -29,14 +29,13 @@ class Partway(Loading):
     left as .swap are put in at once, with all that goes with that.
     """
 
-    def __init__(self, log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> None:
-        super().__init__(log, broker, settings, stop)
+    def __init__(
+        self, log: LocalLog, broker: Version, settings: Settings, stop: Stop, *, limit: int
+    ) -> None:
+        super().__init__(log, broker, settings, stop, limit=limit)
         self._seen: set[int] = set()
         self._waiting: list[Segment] = []
         self._failed: tuple[int, RefusalError | UnknowableError] | None = None  # asked for, and why
-        self.files.keeps_times = True
-        for piece in self.files.pieces.values():
-            piece.keeps_times = True
         if self.files.swaps or self.files.swapped:
             self.run()
             self._seen.update(self.segments)
@@ -88,7 +87,7 @@ class Partway(Loading):
                 if self._recover_unflushed(segment, self._waiting):
                     self._waiting = []
             except OffsetOverflowError:
-                self._split(segment)
+                self._split(segment, recovering=True)
                 self._waiting = self._unflushed()  # all over again
                 self._seen.update(part.base_offset for part in self._waiting)
 
@@ -96,4 +95,4 @@ class Partway(Loading):
         try:
             self._mend(segment)
         except OffsetOverflowError:
-            self._split(segment)
+            self._split(segment, recovering=False)

@@ -24,7 +24,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.broker.control_batch import read_control
+from kdump.broker.control_batch import Control, read_control
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
 from kdump.kernels import columns as c
 from kdump.record import control
@@ -33,7 +33,7 @@ from kdump.record.frames import Oversize, Run
 from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import OFFSET_MAX
-from kdump.storage.producer_snapshot import ProducerState
+from kdump.storage.producer_snapshot import ProducerState, sound_snapshot
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Columns, RecordBatches
@@ -144,6 +144,12 @@ class ProducerStates:
         states.load(entries)
         return states
 
+    @classmethod
+    def from_file(cls, path: str) -> ProducerStates | None:
+        """Start from a snapshot file; None where it is gone, or not sound."""
+        snapshot = sound_snapshot(path)
+        return None if snapshot is None else cls.from_snapshot(snapshot)
+
     def load(self, entries: Iterable[ProducerState]) -> None:
         """Begin anew with what a snapshot says; of its transactions the batches are not known."""
         self.forget()
@@ -185,11 +191,18 @@ class ProducerStates:
         """The offset up to which everything is decided, `end` if no transaction is open (L7)."""
         return next(iter(self.open.values()), end)
 
-    def replay(self, item: Run | Oversize, start: int = 0, stop: int = OFFSET_MAX) -> list[Event]:
+    def replay(
+        self,
+        item: Run | Oversize,
+        start: int = 0,
+        stop: int = OFFSET_MAX,
+        *,
+        read: Callable[[Run, int], Control] = read_control,
+    ) -> list[Event]:
         """Take up the batches of a run that end in [start, stop), and say what happened.
 
         An entry too large to be held is a data batch: no marker is. Where the state at `stop` is
-        asked for, call again for the rest.
+        asked for, call again for the rest. `read` reads the control batch of a row.
         """
         batches = item.batches
         if self.overflowed or not batches.count:
@@ -206,7 +219,7 @@ class ProducerStates:
             return []
         if self._plain(batches):
             low = self._follow(batches, low, high)
-        return self._replay(item, low, high)
+        return self._replay(item, low, high, read)
 
     def _plain(self, batches: RecordBatches) -> bool:
         """Whether these may well be the next batches of the producers known, and no more."""
@@ -249,7 +262,9 @@ class ProducerStates:
         if self.open:
             self.newest_ms = max(self.newest_ms, max(batches.max_timestamps[low:high]))
 
-    def _replay(self, item: Run | Oversize, low: int, high: int) -> list[Event]:
+    def _replay(
+        self, item: Run | Oversize, low: int, high: int, read: Callable[[Run, int], Control]
+    ) -> list[Event]:
         batches = item.batches
         events: list[Event] = []
         producers = self.producers
@@ -273,7 +288,7 @@ class ProducerStates:
             if flags & c.CONTROL:
                 if isinstance(item, Run):
                     self.joined_from = joined_from
-                    self._control(item, row, events)
+                    self._control(item, row, read(item, row), events)
                     joined_from = self.joined_from
                 continue
             producer = producers.get(producer_id)
@@ -320,12 +335,11 @@ class ProducerStates:
         self.next_offset, self.joined_from = expected_offset, joined_from
         return events
 
-    def _control(self, run: Run, row: int, events: list[Event]) -> None:
+    def _control(self, run: Run, row: int, marker: Control, events: list[Event]) -> None:
         batches = run.batches
         producer_id = batches.producer_id(row)
         epoch = batches.producer_epoch(row)
         offset = batches.base_offset(row)
-        marker = read_control(run, row)
         if not marker.ends_transaction:
             if marker.kind is not None or marker.problem:
                 problem = marker.problem or "type"

@@ -1,23 +1,24 @@
-"""Replay producer state as far as it can stop a start: open transactions (R7, R8).
+"""Keep the producers' state while a start loads or recovers a log (R8), as far as it can stop it.
 
 A replay knows no sequence checks, and an epoch that falls is only logged (from 2.4 on; brokers
 from 0.11 to 2.3 refuse it, which is not followed here). What stops it is a
 transaction that does not add up: a plain batch inside one, a marker for one that is not open, an
-aborted one that is not later than the last. So only open transactions are kept, and producers
-without one need not be, whether expired or not (R10).
+aborted one that is not later than the last. So of a snapshot only open transactions are kept, and
+what can neither begin nor end one is passed over, whether producers are expired or not (R10).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from kdump.broker.control_batch import Control, read_control
 from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
+from kdump.broker.producer_state import Ended, Event, Mixed, Opened, ProducerStates, Unreadable
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import read_batch
-from kdump.record.control import ABORT, COMMIT, control_type
-from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapshot
+from kdump.record.frames import Run
+from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapshot, ProducerState
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -26,14 +27,11 @@ if TYPE_CHECKING:
     from kdump.broker.log_reader import Entries
     from kdump.kernels.columns import RecordBatches
 
-_MARKER_BYTES = 6  # version and coordinator epoch
-
-
-class _Completed(NamedTuple):
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    aborted: bool
+_UNREADABLE = {
+    "record": "a control batch that cannot be read",
+    "key": "a control record without a type",
+    "value": "a marker without a coordinator epoch, or of a negative version",
+}
 
 
 class Snapshots:
@@ -43,7 +41,7 @@ class Snapshots:
     """
 
     def __init__(self, files: Iterable[tuple[int, str]]) -> None:
-        self.kept: dict[int, str | dict[int, int]] = dict(files)
+        self.kept: dict[int, str | list[ProducerState]] = dict(files)
 
     def forget(self, offsets: Iterable[int]) -> None:
         """Forget those at `offsets`."""
@@ -57,7 +55,7 @@ class Snapshots:
             strays.pop()
         self.forget(strays)
 
-    def newest(self) -> tuple[int, dict[int, int]] | None:
+    def newest(self) -> tuple[int, list[ProducerState]] | None:
         """Load the newest that can be loaded; those that cannot be are deleted (R8)."""
         while self.kept:
             offset = max(self.kept)
@@ -65,13 +63,13 @@ class Snapshots:
             loaded = _load(found) if isinstance(found, str) else found
             if loaded is not None:
                 self.kept[offset] = loaded
-                return offset, dict(loaded)
+                return offset, loaded
             del self.kept[offset]
         return None
 
 
-def _load(path: str) -> dict[int, int] | None:
-    """Open transactions by producer id; None where a broker would drop the file."""
+def _load(path: str) -> list[ProducerState] | None:
+    """The producers with an open transaction; None where a broker would drop the file."""
     try:
         snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
     except PathError:
@@ -80,23 +78,23 @@ def _load(path: str) -> dict[int, int] | None:
         return None
     if snapshot.declared is None or len(snapshot) != snapshot.declared:
         return None
-    return {
-        state.producer_id: state.current_txn_first_offset
-        for state in snapshot
-        if state.current_txn_first_offset >= 0
-    }
+    return [state for state in snapshot if state.current_txn_first_offset >= 0]
 
 
 class Producers:
-    """The state that is built up while one segment is recovered, or the log is loaded."""
+    """The state that is built up while one segment is recovered, or the log is loaded.
+
+    `ongoing` holds the first offsets of open transactions as a broker counts them, `completed`
+    those of the ones that ended in a replay.
+    """
 
     def __init__(self, snapshots: Snapshots) -> None:
         self.snapshots = snapshots
         self.end_offset = 0
         self.snapshot_offset = 0
-        self.open: dict[int, int] = {}  # producer id -> first offset
-        self.ongoing: dict[int, int] = {}  # first offset -> producer id
-        self.completed: set[int] = set()  # first offsets of those that ended in a replay
+        self.states = ProducerStates()
+        self.ongoing: set[int] = set()
+        self.completed: set[int] = set()
         self.last_aborted: int | None = None
 
     def reload(self, log_start: int, end_offset: int) -> None:
@@ -105,153 +103,128 @@ class Producers:
         kept.forget(at for at in list(kept.kept) if at > end_offset or at <= log_start)
         if end_offset == self.end_offset:
             return
-        self.open.clear()
-        self.ongoing.clear()
-        found = kept.newest()
-        self.end_offset = self.snapshot_offset = log_start if found is None else found[0]
-        if found is not None:
-            self.open = found[1]
-            self.ongoing = {first: producer for producer, first in self.open.items()}
+        offset, states = kept.newest() or (log_start, [])
+        self.end_offset = self.snapshot_offset = offset
+        self.states.load(states)
+        self.ongoing = set(self.states.open.values())
 
     def take_snapshot(self) -> None:
         """Write a snapshot, if there is anything new."""
         if self.end_offset > self.snapshot_offset:
-            self.snapshots.kept[self.end_offset] = dict(self.open)
+            self.snapshots.kept[self.end_offset] = self._opened()
             self.snapshot_offset = self.end_offset
+
+    def _opened(self) -> list[ProducerState]:
+        """The producers with an open transaction."""
+        states = self.states
+        return [states.producers[producer].state(producer) for producer in states.open]
 
     def recover(self, entries: Entries, rows: RecordBatches, start: int, stop: int) -> None:
         """Replay some entries of a segment under recovery, one by one."""
         if stop <= start:
             return
-        if not self._cannot_stop(rows, start, stop):
-            flags = rows.row_flags
-            ids = rows.producer_ids
-            for number in range(start, stop):
-                kind = flags[number] & (c.CONTROL | c.TRANSACTIONAL)
-                if (kind == c.TRANSACTIONAL) == (ids[number] in self.open) and not kind & c.CONTROL:
-                    continue  # goes on with the transaction, or without one
-                if ids[number] >= 0 and rows.has_producer_fields(number):
-                    self._recover_one(entries, rows, number)
-        self.end_offset = rows.last_offset(stop - 1) + 1
+        mark = self._opened()
+        rows, events = self._events(entries, rows, start, stop)
+        for event in events:
+            try:
+                _raise_refusal(entries, rows, event)
+            except CorruptRecordError as error:
+                # The batch was counted as good before its marker was looked at.
+                assert isinstance(event, Unreadable)
+                row = event.row
+                error.end_position = rows.end_position(row)
+                self.end_offset = rows.base_offset(row)
+                self.states.load(mark)
+                self._events(entries, rows, 0, row)
+                raise
+            if isinstance(event, Opened):
+                self.ongoing.add(event.first_offset)
+            elif isinstance(event, Ended) and event.first_offset >= 0:
+                if not event.committed:
+                    self._index(event.offset)
+                self._complete(event)
+        self.end_offset = rows.last_offset(rows.count - 1) + 1
 
-    def _recover_one(self, entries: Entries, rows: RecordBatches, number: int) -> None:
-        producer = rows.producer_id(number)
-        try:
-            first, done = _append(entries, rows, number, self.open.get(producer, -1), self.ongoing)
-        except CorruptRecordError as error:
-            # The batch was counted as good before its marker was looked at.
-            error.end_position = rows.position(number) + rows.size_bytes(number)
-            self.end_offset = rows.base_offset(number)
-            raise
-        _keep(self.open, producer, first)
-        if done is not None:
-            if done.aborted:
-                self._index(done)
-            self._complete(done)
-
-    def _cannot_stop(self, rows: RecordBatches, start: int, stop: int) -> bool:
-        """Whether nothing in these entries can start, end or offend a transaction."""
-        if not rows.flags & (c.CONTROL | c.TRANSACTIONAL) and not self.open:
-            return True
-        return max(rows.producer_ids[start:stop]) < 0
-
-    def replay(self, entries: Entries, rows: Iterable[RecordBatches]) -> None:
+    def replay(self, entries: Entries, blocks: Iterable[RecordBatches]) -> None:
         """Replay entries when the log is loaded: what they start is put in before what they end."""
-        loaded: dict[int, int] = {}
-        started: dict[int, int] = {}
-        completed: list[_Completed] = []
-        for columns in rows:
-            if max(columns.producer_ids) < 0:
-                continue
-            for number, producer in enumerate(columns.producer_ids):
-                if producer < 0 or not columns.has_producer_fields(number):
-                    continue
-                first = loaded.get(producer, self.open.get(producer, -1))
-                first, done = _append(entries, columns, number, first, started)
-                loaded[producer] = first
-                if done is not None:
-                    completed.append(done)
-        for producer, first in loaded.items():
-            _keep(self.open, producer, first)
-        self.ongoing.update(started)
-        for done in completed:
-            self._complete(done)
+        ended: list[Ended] = []
+        for rows in blocks:
+            for event in self._events(entries, rows, 0, rows.count)[1]:
+                _raise_refusal(entries, rows, event)
+                if isinstance(event, Opened):
+                    self.ongoing.add(event.first_offset)
+                elif isinstance(event, Ended) and event.first_offset >= 0:
+                    ended.append(event)
+        for event in ended:
+            self._complete(event)
 
-    def _index(self, done: _Completed) -> None:
-        if self.last_aborted is not None and self.last_aborted >= done.last_offset:
+    def _events(
+        self, entries: Entries, rows: RecordBatches, start: int, stop: int
+    ) -> tuple[RecordBatches, list[Event]]:
+        """Take up some entries; give them, and what happens in them."""
+        states = self.states
+        if stop - start < rows.count:
+            rows = rows.slice(start, stop)
+        if not (rows.flags & (c.CONTROL | c.TRANSACTIONAL) or states.open):
+            return rows, []  # no transaction begins or ends here
+
+        def read(run: Run, row: int) -> Control:
+            return _control(entries, run.batches, row)
+
+        events = states.replay(Run(bytearray(), 0, rows), read=read)
+        if states.overflowed:
+            raise UnknowableError("more open transactions than are kept")
+        return rows, events
+
+    def _index(self, offset: int) -> None:
+        if self.last_aborted is not None and self.last_aborted >= offset:
             raise RefusalError(
-                f"IllegalArgumentException: the abort at {done.last_offset} is not later than the "
+                f"IllegalArgumentException: the abort at {offset} is not later than the "
                 f"one at {self.last_aborted}"
             )
-        self.last_aborted = done.last_offset
+        self.last_aborted = offset
 
     def first_unstable(self) -> int | None:
         """The first offset of a transaction that is open, or ended in what was replayed."""
         return min((*self.ongoing, *self.completed), default=None)
 
-    def _complete(self, done: _Completed) -> None:
-        self.completed.add(done.first_offset)
-        if self.ongoing.pop(done.first_offset, None) is None:
+    def _complete(self, ended: Ended) -> None:
+        first = ended.first_offset
+        self.completed.add(first)
+        if first not in self.ongoing:
             raise RefusalError(
-                f"IllegalArgumentException: the transaction of producer {done.producer_id} that "
-                f"began at {done.first_offset} was not started"
+                f"IllegalArgumentException: the transaction of producer {ended.producer_id} that "
+                f"began at {first} was not started"
             )
+        self.ongoing.discard(first)
 
 
-def _keep(opened: dict[int, int], producer: int, first: int) -> None:
-    if first < 0:
-        opened.pop(producer, None)
-    else:
-        opened[producer] = first
-
-
-def _append(
-    entries: Entries, rows: RecordBatches, number: int, first: int, started: dict[int, int]
-) -> tuple[int, _Completed | None]:
-    """Take one batch: (first offset of the open transaction or -1, the one it completed) (R7)."""
-    flags = rows.flags_of(number)
-    producer = rows.producer_id(number)
-    offset = rows.base_offset(number)
-    if flags & c.CONTROL:
-        kind = _marker(entries, rows, number)
-        if kind is None:
-            return first, None
-        done = _Completed(producer, first, offset, kind == ABORT) if first >= 0 else None
-        return -1, done
-    if first >= 0 and not flags & c.TRANSACTIONAL:
-        raise RefusalError(
-            f"InvalidTxnStateException: producer {producer} writes at offset {offset} outside the "
-            f"transaction it opened at {first}"
-        )
-    if first < 0 and flags & c.TRANSACTIONAL:
-        started[offset] = producer
-        return offset, None
-    return first, None
-
-
-def _marker(entries: Entries, rows: RecordBatches, number: int) -> int | None:
-    """The type of a marker; None for a control batch without a record."""
-    if rows.records_count(number) == 0:
-        return None
-    position, size = rows.position(number), rows.size_bytes(number)
+def _control(entries: Entries, rows: RecordBatches, row: int) -> Control:
+    """Read a control batch, whose header alone is there."""
+    position, size = rows.position(row), rows.size_bytes(row)
     if size > entries.limit:
         raise UnknowableError(f"a control batch of {size} bytes")
-    data = entries.source.read(position, size)
-    piece = next(iter(read_batch(data, position, rows, number, limit=entries.limit)))
-    if not piece.records.count:
-        if piece.reason in (reasons.OVER_LIMIT, reasons.CODEC_MISSING):
-            raise UnknowableError(f"a control batch that is not opened: {piece.detail}")
-        if piece.reason == reasons.CODEC_FAILED:
-            raise RefusalError("KafkaException: a control batch that cannot be decompressed")
-        raise CorruptRecordError("InvalidRecordException: a control batch that cannot be read")
-    key, value = piece.records.key(piece.data, 0), piece.records.payload(piece.data, 0)
-    kind = control_type(key)
-    if kind is None or int.from_bytes((key or b"")[:2], "big", signed=True) < 0:
-        raise CorruptRecordError("InvalidRecordException: a control record without a type")
-    if kind not in (ABORT, COMMIT):
-        raise RefusalError(f"IllegalArgumentException: control type {kind} is no end of anything")
-    if value is None or len(value) < _MARKER_BYTES:
-        raise CorruptRecordError("InvalidRecordException: a marker without a coordinator epoch")
-    if int.from_bytes(value[:2], "big", signed=True) < 0:
-        raise CorruptRecordError("InvalidRecordException: a marker of a negative version")
-    return kind
+    data = bytearray(entries.source.read(position, size))
+    return read_control(Run(data, position, rows.slice(row, row + 1)), 0)
+
+
+def _raise_refusal(entries: Entries, rows: RecordBatches, event: Event) -> None:
+    """Raise what a broker raises at an event; CorruptRecordError ends a recovery (R7)."""
+    if isinstance(event, Mixed):
+        offset = rows.base_offset(event.row)
+        raise RefusalError(
+            f"InvalidTxnStateException: producer {event.producer_id} writes at offset {offset} "
+            f"outside the transaction it opened at {event.first_offset}"
+        )
+    if not isinstance(event, Unreadable):
+        return
+    if event.problem == "type":
+        raise RefusalError(
+            f"IllegalArgumentException: control type {event.kind} is no end of anything"
+        )
+    reason = _control(entries, rows, event.row).reason
+    if reason in (reasons.OVER_LIMIT, reasons.CODEC_MISSING):
+        raise UnknowableError("a control batch that is not opened")
+    if reason == reasons.CODEC_FAILED:
+        raise RefusalError("KafkaException: a control batch that cannot be decompressed")
+    raise CorruptRecordError(f"InvalidRecordException: {_UNREADABLE[event.problem]}")

@@ -1,151 +1,192 @@
-"""One segment as a lookup reads it: which indexes are trusted, where its log ends.
+"""One segment as a broker has it: what a lookup reads of it, and what a start makes of it.
 
 Files are opened when they are asked for and read slot by slot and header by header, so that a
-lookup in a large partition touches a few pages of it.
+lookup in a large partition touches a few pages of it. Nothing is written: a cut moves `end`, and a
+rebuilt index is kept in memory as its entries.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
-from kdump.broker.lookup_records import UndecodableError, records_of
-from kdump.broker.versions import NEWEST, WARM_SECTION_SEARCH, Version, has
+from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
+from kdump.broker.index_search import find_offset
+from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError
+from kdump.broker.sound_start import written_slots
 from kdump.errors import PathError
 from kdump.kernels import reasons
 from kdump.storage import places
-from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.segment_range import RELATIVE_MAX
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from kdump.broker.log_reader import Met
-    from kdump.broker.recovering_segment import Segment as MadeSegment
+    from kdump.broker.recovered_producers import Producers
+    from kdump.broker.settings import Settings
+    from kdump.broker.versions import Version
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Run
-    from kdump.storage.offset_index import OffsetPosition
+
+    Replay = Producers | None  # none before 0.11
+
+_FILE_MAX = (1 << 31) - 1
 
 
-class BrokerError(Exception):
-    """The broker would answer this request with an error, not with an offset."""
-
-
-class Found(NamedTuple):
-    """The first entry of a fetch: its place and its header's offsets."""
-
-    segment: int
-    position: int
-    size_bytes: int
-    base_offset: int | None
-    last_offset: int
-    index_entry: OffsetPosition | None
-    batches_scanned: int
+class OffsetOverflowError(RefusalError):
+    """LogSegmentOffsetOverflowException: an offset that no index of this segment can hold."""
 
 
 class Segment:
-    """One segment with its files open only as far as they are needed.
+    """One segment: the bytes [start, end) of its log, and its indexes.
 
-    `made` is the segment as a start leaves it where that recovers it (R6.4, R5): with an end of its
-    own, and indexes in memory. Else the files are believed as they lie.
+    They are believed as they lie until it is recovered: then `rebuilt` is set, `valid_end` is the
+    offset behind the last entry that was taken, and `why_cut` says what ended it, if something did.
+    `part` is the range of one that a split made (`is_part`). `running`: the segment that a broker
+    appends to, which knows how far it wrote its index.
     """
 
     def __init__(
         self,
         base_offset: int,
-        files: dict[Kind, str],
+        files: Mapping[Kind, str],
+        broker: Version,
+        settings: Settings,
         *,
-        broker: Version = NEWEST,
         limit: int = DEFAULT_LIMIT,
-        made: MadeSegment | None = None,
+        part: tuple[int, int] | None = None,
+        running: bool = False,
     ) -> None:
-        self.broker = broker
-        self.limit = limit
         self.base_offset = base_offset
         self.files = files
-        self.made = made
+        self.broker = broker
+        self.settings = settings
+        self.limit = limit
+        self.rebuilt = False
+        self.is_part = part is not None
+        self.why_cut = ""
+        self.valid_end = base_offset
+        self.bytes_read = 0
+        self._running = running
+        self._truncated = False
+        self._extent = part
+        self._end: int | None = None
         self._log: Source | None = None
         self._sources: list[Source] = []
-        self._offset_index: OffsetIndex | None = None
+        self._index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._last_time: TimestampOffset | None = None
 
     @property
     def path(self) -> str:
-        """The log's path."""
-        return self.files[Kind.LOG]
+        """The log's path; empty for a segment that a start makes anew."""
+        return self.files.get(Kind.LOG, "")
 
     @property
-    def rebuilt(self) -> bool:
-        """Whether a start would rebuild its indexes."""
-        return self.made is not None
+    def extent(self) -> tuple[int, int]:
+        """Where it begins and ended in its file before anything was cut."""
+        if self._extent is None:
+            with self._opened() as log:
+                self._extent = 0, log.size
+        return self._extent
+
+    @extent.setter
+    def extent(self, extent: tuple[int, int]) -> None:
+        self._extent = extent
+
+    @property
+    def start(self) -> int:
+        """Where it begins in its file: further on only for a part of a segment that is split."""
+        return 0 if self._extent is None else self._extent[0]
+
+    @property
+    def original_end(self) -> int:
+        """Where it ended before anything was cut."""
+        return self.extent[1]
+
+    @property
+    def end(self) -> int:
+        """Where the log ends: its size, or where a start would cut it."""
+        return self.original_end if self._end is None else self._end
+
+    @property
+    def size_bytes(self) -> int:
+        """What the broker takes for the log's size."""
+        return self.end - self.start
+
+    def refuse_oversize(self) -> None:
+        """Raise what a start does at a log of more bytes than it can count."""
+        if self.original_end > _FILE_MAX:
+            raise RefusalError(f"KafkaException: {self.path} is larger than 2^31 - 1 bytes")
+
+    # Files ---------------------------------------------------------------------------------------
 
     def log(self) -> Source:
-        """The log file, open."""
+        """The log file; like the indexes it stays open until `close`."""
         if self._log is None:
             self._log = Source(self.path)
         return self._log
+
+    def offset_index(self) -> OffsetIndex:
+        """The offset index as the broker believes it; empty where there is none."""
+        if self._index is None:
+            self._index = self._offset_index(self._open(Kind.OFFSET_INDEX))
+        return self._index
+
+    def time_index(self) -> TimeIndex:
+        """The time index as the broker believes it; empty where there is none."""
+        if self._time_index is None:
+            data = self._open(Kind.TIME_INDEX)
+            self._time_index = TimeIndex(data, self.base_offset, slotwise=True)
+        return self._time_index
+
+    def last_time(self) -> TimestampOffset:
+        """The largest timestamp a broker knows of, and the last offset of the batch that has it.
+
+        That is the last entry of the time index, whose file is open no longer than that takes.
+        """
+        path = self.files.get(Kind.TIME_INDEX)
+        if self._truncated:
+            return self._largest_time()
+        if self._time_index is not None or path is None:
+            return self.time_index().last
+        if self._last_time is None:
+            with Source(path) as source:
+                self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last
+        return self._last_time
+
+    def _largest_time(self) -> TimestampOffset:
+        """What a truncation finds in what is left; no index has it (`readLargestTimestamp`)."""
+        best = self.time_index().last
+        with self.entries() as entries:
+            for rows in entries.as_is(self.start):
+                for row, timestamp_ms in enumerate(rows.max_timestamps):
+                    if timestamp_ms > best.timestamp_ms:
+                        best = TimestampOffset(timestamp_ms, rows.last_offset(row))
+        return best
+
+    def modified_ms(self) -> int:
+        """The log's modification time in milliseconds."""
+        try:
+            return places.stat(self.path).st_mtime_ns // 1_000_000
+        except OSError as error:
+            raise PathError.from_os(self.path, error) from error
 
     def close(self) -> None:
         """Give the files back; what is asked next opens them again."""
         if self._log is not None:
             self._log.close()
             self._log = None
-        self._offset_index = self._time_index = None
+        if not (self.rebuilt or self.is_part):
+            self._index = self._time_index = self._extent = None
         while self._sources:
             self._sources.pop().close()
-
-    @property
-    def start(self) -> int:
-        """Where it begins in its file: further on only for a part of a segment that is split."""
-        return 0 if self.made is None else self.made.start
-
-    def end(self) -> int:
-        """Where the log ends: its size, or where a start would cut it."""
-        return self.log().size if self.made is None else self.made.end
-
-    def next_offset(self) -> int:
-        """The offset behind its last entry, as a broker finds it at start (`readNextOffset`)."""
-        index = self.offset_index()
-        indexed = index.last_offset
-        found = index.lookup(indexed, two_section=has(self.broker, WARM_SECTION_SEARCH))
-        with failing_in(self.path):
-            position = self.start + max(0, found.position)
-            return self.entries().next_offset(position, indexed, self.base_offset)
-
-    def offset_index(self) -> OffsetIndex:
-        """The offset index as the broker believes it; empty where there is none."""
-        if self._offset_index is None:
-            if self.made is not None:
-                self._offset_index = self.made.index
-            else:
-                data = self._open(Kind.OFFSET_INDEX)
-                self._offset_index = OffsetIndex(data, self.base_offset, slotwise=True)
-        return self._offset_index
-
-    def time_index(self) -> TimeIndex:
-        """The time index as the broker believes it; empty where there is none."""
-        if self._time_index is None:
-            if self.made is not None:
-                self._time_index = self.made.time_index
-            else:
-                data = self._open(Kind.TIME_INDEX)
-                self._time_index = TimeIndex(data, self.base_offset, slotwise=True)
-        return self._time_index
-
-    def last_time(self) -> TimestampOffset:
-        """The last entry of the time index, its file open no longer than that takes."""
-        if self._last_time is None:
-            path = self.files.get(Kind.TIME_INDEX)
-            if self.made is not None or self._time_index is not None or path is None:
-                self._last_time = self.time_index().last
-            else:
-                with Source(path) as source:
-                    self._last_time = TimeIndex(source, self.base_offset, slotwise=True).last
-        return self._last_time
 
     def _open(self, kind: Kind) -> bytes | Source:
         path = self.files.get(kind)
@@ -155,70 +196,159 @@ class Segment:
         self._sources.append(source)
         return source
 
-    def entries(self) -> Entries:
-        """The log's entries, to be read as a broker of this version reads them."""
-        return Entries(self.log(), self.broker, self.start, self.end(), limit=self.limit)
+    def _offset_index(self, data: bytes | Source) -> OffsetIndex:
+        index = OffsetIndex(data, self.base_offset, slotwise=True)
+        if self._running:
+            index.entries = written_slots(index)
+        return index
 
-    def headers(self, position: int) -> Iterator[RecordBatches]:
-        """Headers from a position to the end, as a broker's lookup meets them (S6)."""
-        if position < self.start:
-            if position >= self.end() - 17:
+    @contextmanager
+    def _opened(self) -> Iterator[Source]:
+        """Open the log for one reading, unless it is open."""
+        if self._log is not None:
+            yield self._log
+        else:
+            with Source(self.path) as source:
+                yield source
+
+    @contextmanager
+    def indexed(self) -> Iterator[OffsetIndex]:
+        """Open the offset index for one search, unless it is open."""
+        path = self.files.get(Kind.OFFSET_INDEX)
+        if self._index is not None or path is None:
+            yield self.offset_index()
+        else:
+            with Source(path) as source:
+                yield self._offset_index(source)
+
+    @contextmanager
+    def entries(self) -> Iterator[Entries]:
+        """Open the log for one reading as a broker of this version reads it."""
+        with self._opened() as source:
+            if self._extent is None:
+                self._extent = 0, source.size
+            entries = Entries(source, self.broker, self.start, self.end, limit=self.limit)
+            try:
+                yield entries
+            finally:
+                self.bytes_read += entries.bytes_read
+
+    # Lookups -------------------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int:
+        """Where a search for an offset begins (I7), as a position in the file; no lower than 0."""
+        with self.indexed() as index:
+            return self.start + max(find_offset(index, offset, self.broker).position, 0)
+
+    def last_indexed(self) -> tuple[int, int]:
+        """Where a search for the last indexed offset begins, and that offset (I8)."""
+        with self.indexed() as index:
+            offset = index.last_offset
+            return self.start + max(find_offset(index, offset, self.broker).position, 0), offset
+
+    def translate_offset(self, offset: int) -> Met | None:
+        """Find the first entry that reaches `offset`, None where none does (L2)."""
+        if self.size_bytes == 0:
+            return None
+        with self.entries() as entries:
+            return entries.search(self.position_of(offset), offset)
+
+    def read_next_offset(self) -> int:
+        """The offset behind the last entry as a start finds it, from the last index entry on."""
+        if self.size_bytes == 0:
+            return self.base_offset
+        with self.entries() as entries:
+            return entries.next_offset(*self.last_indexed(), self.base_offset)
+
+    # Recovery ------------------------------------------------------------------------------------
+
+    def has_overflow(self) -> bool:
+        """Whether splitting the segment would be permitted (R15)."""
+        last = self.read_next_offset() - 1
+        return last >= self.base_offset and last - self.base_offset > RELATIVE_MAX
+
+    def truncate_to_base(self) -> int:
+        """Empty the segment, as far as an entry with its base offset or above is found (I19)."""
+        found = self.translate_offset(self.base_offset)
+        self._truncated = True
+        self._put(self.index_entries())
+        before = self.end
+        if found is not None:
+            self._end = found.position
+        return before - self.end
+
+    def index_entries(self) -> IndexEntries:
+        """What its indexes are built with."""
+        return IndexEntries(self.base_offset, self.broker, self.settings, start=self.start)
+
+    def put_built(self, build: IndexEntries) -> None:
+        """Take over indexes at the end of the segment, where the last time entry is due."""
+        self._put(build)
+        if not build.finish():
+            raise build.time_falls()
+        self._put(build)
+
+    def _put(self, build: IndexEntries) -> None:
+        self.rebuilt = True
+        self._index, self._time_index = build.offset_index(), build.time_index()
+
+    def recover(self, producers: Replay) -> int:
+        """Recover the segment (R2, R3); return how many bytes are cut."""
+        self.refuse_oversize()
+        build = self.index_entries()
+        self._put(build)
+        with self.entries() as entries:
+            try:
+                valid = self._valid_end(entries, build, producers)
+            except (InvalidOffsetError, OffsetOverflowError):
+                self._put(build)
+                raise
+        before, self._end = self.end, valid
+        self.put_built(build)
+        return before - valid
+
+    def _valid_end(self, entries: Entries, build: IndexEntries, producers: Replay) -> int:
+        self.valid_end = self.base_offset
+        for run in entries.checked(self.settings.message_max_bytes):
+            try:
+                self._take(entries, run.batches, build, producers)
+            except CorruptRecordError as error:
+                if error.end_position < 0:
+                    raise
+                self.why_cut = str(error)
+                return error.end_position
+            self.valid_end = run.batches.last_offset(run.batches.count - 1) + 1
+        self.why_cut = entries.why or self.why_cut  # cut before, while loading
+        return entries.stop
+
+    def _take(
+        self, entries: Entries, rows: RecordBatches, build: IndexEntries, producers: Replay
+    ) -> None:
+        """Take up entries in the order in which a broker would fail at one of them."""
+        row, reason = 0, reasons.UNOPENED
+        while reason == reasons.UNOPENED:
+            mark, first = build.mark(), row
+            row, reason = build.take(rows, row)
+            if (full := build.full()) is not None:
+                build.go_back(mark)
+                if rows.count - first == 1:
+                    raise full_index(full)
+                for one in range(first, rows.count):  # which of them is the first too many
+                    self._take(entries, rows.slice(one, one + 1), build, producers)
                 return
-            raise BrokerError(f"IllegalArgumentException: negative position in {self.path}")
-        with failing_in(self.path):
-            yield from self.entries().as_is(position)
-
-    def search(self, position: int, offset: int) -> Met | None:
-        """Find the first entry from a position on that reaches an offset (L2)."""
-        with failing_in(self.path):
-            return self.entries().search(max(self.start, position), offset)
-
-    def records(self, position: int, *, streaming: bool = False) -> Iterator[tuple[int, int]]:
-        """(offset, timestamp_ms) of the records of the one entry at a position.
-
-        Raises where a broker that looks for a time in it would; `streaming` as it looks for the
-        greatest one.
-        """
-        try:
-            yield from records_of(self._run(position), limit=self.limit, streaming=streaming)
-        except UndecodableError as error:
-            raise_undecodable(self.path, position, error.reason)
-
-    def _run(self, position: int) -> Run:
-        """The entry at a position, with its bytes; it is row 0."""
-        for run in FileRecords(self.log(), limit=self.limit).runs_as_is(position, self.end()):
-            return run
-        raise PathError(
-            self.path, f"the entry at {position} is larger than the limit of {self.limit} bytes"
-        )
-
-    def modified_ms(self) -> int:
-        """The log's modification time in milliseconds."""
-        try:
-            return places.stat(self.path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
-
-
-@contextmanager
-def failing_in(path: str) -> Iterator[None]:
-    """Make what a broker's reading of a file fails at its answer to a lookup."""
-    try:
-        yield
-    except RefusalError as error:
-        raise BrokerError(f"{error}, in {path}") from error
-    except UnknowableError as error:
-        raise BrokerError(
-            f"it cannot be told here what a broker would make of {error}, in {path}"
-        ) from error
-
-
-def raise_undecodable(path: str, position: int, reason: int) -> None:
-    """Say that a broker or consumer fails on an entry it cannot decode."""
-    if reason in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
-        return
-    words = reasons.NAMES.get(reason, "damaged")
-    raise BrokerError(f"{path}: the entry at {position} cannot be decoded ({words})")
-
-
-__all__ = ["DEFAULT_LIMIT", "BrokerError", "Found", "Segment", "raise_undecodable"]
+            if producers is not None:
+                try:
+                    producers.recover(entries, rows, first, row)
+                except CorruptRecordError as error:
+                    # The entry of a batch is made before it reaches the producer state.
+                    build.go_back(mark)
+                    taken = bisect_left(rows.positions, error.end_position)
+                    build.take(rows.slice(0, taken), first)
+                    raise
+            if reason == reasons.UNOPENED:
+                rows.put(row, base_offset=entries.first_offset(rows, row))
+        if reason == reasons.INDEX_FALLS:
+            raise build.refusal(rows, row)
+        if reason == reasons.OFFSET_RANGE:
+            last = rows.last_offset(row)
+            raise OffsetOverflowError(f"offset {last} in the segment of {self.base_offset}")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.index_builder import full_index
 from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.recovered_index import IndexBuild
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
+from kdump.kernels import reasons
+from kdump.storage.names import Kind
 from kdump.storage.segment_range import RELATIVE_MAX
 
 if TYPE_CHECKING:
+    from kdump.broker.index_builder import IndexEntries
     from kdump.broker.log_reader import Entries
     from kdump.kernels.columns import RecordBatches
 
@@ -25,32 +28,24 @@ def split(segment: Segment) -> list[Segment]:
             f"overflow, and the problem path is {segment.path}"
         )
     pieces: list[Segment] = []
-    build: IndexBuild | None = None
+    build = segment.index_entries()
     with segment.entries() as entries:
         for rows in entries.as_is(segment.start):
+            first = 0
             for row in range(rows.count):
-                position = rows.position(row)
                 last = rows.last_offset(row)
-                if build is None or not 0 <= last - build.base_offset <= RELATIVE_MAX:
-                    if build is not None:
-                        pieces[-1] = _finished(pieces[-1], build, position)
+                if not pieces or not 0 <= last - pieces[-1].base_offset <= RELATIVE_MAX:
+                    if pieces:
+                        _take(build, rows, first, row)
+                        _finish(pieces[-1], build, rows.position(row))
                     if len(pieces) >= _PARTS:
                         raise UnknowableError(f"a segment that falls into over {_PARTS} parts")
-                    piece = _piece(segment, entries, rows, row)
-                    pieces.append(piece)
-                    build = IndexBuild(
-                        piece.base_offset,
-                        piece.start,
-                        piece.broker,
-                        piece.settings,
-                        keeps_times=piece.keeps_times,
-                    )
-                build.note_times(rows, row, row + 1)
-                if build.next_due(rows, row, row + 1) == row:
-                    build.append(position, last)
-        if build is None or entries.stop != segment.end:
+                    pieces.append(_piece(segment, entries, rows, row))
+                    build, first = pieces[-1].index_entries(), row
+            _take(build, rows, first, rows.count)
+        if not pieces or entries.stop != segment.end:
             raise RefusalError("NoSuchElementException: a tail that is no batch cannot be split")
-        pieces[-1] = _finished(pieces[-1], build, segment.end)
+        _finish(pieces[-1], build, segment.end)
     if len({piece.base_offset for piece in pieces}) < len(pieces):
         raise RefusalError("NoSuchFileException: two parts of a split segment have the same name")
     return pieces
@@ -61,17 +56,18 @@ def _piece(segment: Segment, entries: Entries, rows: RecordBatches, row: int) ->
     if not 0 <= rows.last_offset(row) - base <= RELATIVE_MAX:
         raise RefusalError(f"IllegalStateException: the batch at offset {base} fits no segment")
     part = (rows.position(row), segment.end)
-    piece = Segment(base, segment.path, segment.broker, segment.settings, part=part)
-    piece.keeps_times = segment.keeps_times
-    return piece
+    files = {Kind.LOG: segment.path}
+    return Segment(base, files, segment.broker, segment.settings, limit=segment.limit, part=part)
 
 
-def _finished(piece: Segment, build: IndexBuild, end: int) -> Segment:
-    done = Segment(
-        piece.base_offset, piece.path, piece.broker, piece.settings, part=(piece.start, end)
-    )
-    build.close()
-    done.index, done.time_index = build.index(), build.time_index()
-    done.keeps_times = piece.keeps_times
-    done.rebuilt = done.is_part = True
-    return done
+def _take(build: IndexEntries, rows: RecordBatches, first: int, stop: int) -> None:
+    row, reason = build.take(rows.slice(first, stop))
+    if (full := build.full()) is not None:
+        raise full_index(full)
+    if reason != reasons.END:
+        raise build.refusal(rows, first + row)
+
+
+def _finish(piece: Segment, build: IndexEntries, end: int) -> None:
+    piece.put_built(build)
+    piece.extent = piece.start, end

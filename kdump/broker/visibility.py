@@ -18,7 +18,6 @@ from kdump.storage import names, places
 from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
@@ -153,9 +152,9 @@ def last_stable_offset(
         if not any(segment.base_offset == offset for segment in log.logs):
             # Only one taken at a segment's base is proved to be no later than the log's end.
             continue
-        if (snapshot := sound_snapshot(path)) is not None:
-            states.load(snapshot)
-            start = offset
+        known = ProducerStates.from_file(path)
+        if known is not None:
+            states, start = known, offset
             break
     bounds = [] if high_watermark is None else [high_watermark]
     for segment, following in with_next_base(log.logs):

@@ -88,6 +88,12 @@ def loaded(entries: Iterable[EpochStart]) -> list[EpochStart]:
     return kept
 
 
+def text_of(entries: Iterable[tuple[object, ...]]) -> bytes:
+    """Write a checkpoint file as brokers do (X1, X3)."""
+    lines = [" ".join(map(str, entry)) for entry in entries]
+    return ("\n".join(["0", str(len(lines)), *lines]) + "\n").encode()
+
+
 def _parse(
     data: bytes, convert: Callable[[list[str]], Entry | None], form: str
 ) -> Checkpoint[Entry]:

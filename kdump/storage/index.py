@@ -1,4 +1,4 @@
-"""Search an index file as the broker does; what all index files share.
+"""Read the slots of an index file, and tell which were written; what all index files share.
 
 An index is entries of one size with two rising numbers each: a key, which is searched for, and a
 value. A broker believes every slot of the file it opens (I2). We also say where the written
@@ -16,46 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.storage.source import SMALL_FILE_LIMIT, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-WARM_BYTES = 8192  # the tail that brokers since 2.1 search first, at least three pages of cache
 SLOTS_A_RUN = 4096
-
-
-def floor_slot(key: Callable[[int], int], entries: int, target: int, warm: int) -> int:
-    """Find the last slot whose key is at or below the target, as brokers since 2.1 do (I4).
-
-    -1 where there is none. On rising keys this is any binary search; on others the answer depends
-    on the probes, so both the warm tail and the order of its tests are the broker's.
-    """
-    if entries == 0:
-        return -1
-    first_warm = max(0, entries - 1 - warm)
-    if key(first_warm) < target:
-        return _bisect(key, target, first_warm, entries - 1)
-    if key(0) > target:
-        return -1
-    return _bisect(key, target, 0, first_warm)
-
-
-def floor_slot_plain(key: Callable[[int], int], entries: int, target: int) -> int:
-    """Find the same slot as brokers before 2.1 do: one search over all slots (I4)."""
-    if entries == 0 or key(0) > target:
-        return -1
-    return _bisect(key, target, 0, entries - 1)
-
-
-def _bisect(key: Callable[[int], int], target: int, low: int, high: int) -> int:
-    while low < high:
-        middle = (low + high + 1) >> 1
-        found = key(middle)
-        if found == target:
-            return middle
-        if found > target:
-            high = middle - 1
-        else:
-            low = middle
-    return low
 
 
 class Extent(NamedTuple):
@@ -174,16 +137,6 @@ class Index(EntryFile):
             for key, value in self.layout.iter_unpack(block):
                 yield slot, key, value
                 slot += 1
-
-    def search(self, target: int, *, field: int = 0, two_section: bool = True) -> int:
-        """Find the floor slot over keys (`field` 0) or values (1) as stored; see `floor_slot`."""
-
-        def stored(slot: int) -> int:
-            return self.raw(slot)[field]
-
-        if two_section:
-            return floor_slot(stored, self.entries, target, WARM_BYTES // self.layout.size)
-        return floor_slot_plain(stored, self.entries, target)
 
     def rising_end(self, value_limit: int | None = None) -> int:
         """Count the slots from 0 on that rise (I3); `value_limit` is what values stay below."""

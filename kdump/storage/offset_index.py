@@ -45,19 +45,6 @@ class OffsetIndex(Index):
         for slot, relative, position in self.pairs(start, end):
             yield slot, OffsetPosition(int64(base + relative), position)
 
-    def lookup_slot(self, offset: int, *, two_section: bool = True) -> int:
-        """Find the slot a broker finds for an offset, or -1 (I4)."""
-        return self.search(offset - self.base_offset, two_section=two_section)
-
-    def lookup(self, offset: int, *, two_section: bool = True) -> OffsetPosition:
-        """Find where a broker starts to scan for an offset (I7).
-
-        The base offset and position 0 where no entry is at or below it. All slots of the file take
-        part, a zero tail too, as they do in a broker that opens it.
-        """
-        slot = self.lookup_slot(offset, two_section=two_section)
-        return OffsetPosition(self.base_offset, 0) if slot < 0 else self.entry(slot)
-
     @property
     def last_offset(self) -> int:
         """The offset of the last slot, the base offset where there is none (I8)."""

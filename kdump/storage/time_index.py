@@ -50,15 +50,6 @@ class TimeIndex(Index):
         for slot, timestamp_ms, relative in self.pairs(start, end):
             yield slot, TimestampOffset(timestamp_ms, int64(base + relative))
 
-    def lookup_slot(self, timestamp_ms: int, *, two_section: bool = True) -> int:
-        """Find the slot a broker finds for a timestamp, or -1 (I4)."""
-        return self.search(timestamp_ms, two_section=two_section)
-
-    def lookup(self, timestamp_ms: int, *, two_section: bool = True) -> TimestampOffset:
-        """Find the entry a broker starts from for a timestamp, or (-1, base offset) (I15)."""
-        slot = self.lookup_slot(timestamp_ms, two_section=two_section)
-        return TimestampOffset(-1, self.base_offset) if slot < 0 else self.entry(slot)
-
     @property
     def last(self) -> TimestampOffset:
         """The last slot as a broker sees it, zero tail and all; (-1, base offset) if none."""

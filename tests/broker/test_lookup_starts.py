@@ -35,6 +35,8 @@ Json = dict[str, Any]
 # Seeds on which we once differed, with what we had wrong.
 ONCE_WRONG = {
     19: "a part of a split segment takes the place of an earlier one",
+    315: "a part of a split segment with its name is not served until the next start",
+    922: "a truncation leaves the largest timestamp of what it leaves",
     1033: "the log starts at the first part of a split segment",
     1068: "a swap put in, and a log that begins anew behind it",
     1191: "a split segment, and a cut behind it",

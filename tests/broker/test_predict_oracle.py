@@ -9,14 +9,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
 from oracle import old_oracle, oracle
 from recoveries import INTERVAL, Case
 
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.recovered_producers import Producers, Snapshots
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
+from kdump.storage.names import Kind
 
 pytestmark = pytest.mark.oracle
 
@@ -99,6 +101,36 @@ def test_starts_that_once_differed(seed: int, tmp_path: Path) -> None:
     assert found is None, found
 
 
+_VALUE = b"\0\0\0\0\0\1"  # version, coordinator epoch
+_MARKER = builders.control_record(0, _VALUE)
+
+
+@pytest.mark.parametrize(
+    ("record", "starts"),
+    [
+        (_MARKER, True),
+        (_MARKER + b"\0\0", False),
+        (_MARKER + _MARKER, False),
+        (_MARKER[:-1], False),
+        (builders.control_record(0, b"\xff\xff\0\0\0\1"), False),
+        (builders.control_record(0, b"short"), False),
+        (builders.control_record(9, _VALUE), False),
+        (builders.record(key=b"\0", value=_VALUE), False),
+    ],
+)
+def test_marker_that_a_start_replays(record: bytes, starts: bool, tmp_path: Path) -> None:
+    """A batch with one declared record; bytes behind it stop a start like a broken marker does."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    log = (
+        builders.batch([builders.record(0)], attributes=0x10, base_sequence=0, **producer),
+        builders.batch([record], base_offset=1, attributes=0x30, **producer),
+        builders.batch([builders.record(0)], base_offset=2),
+    )
+    case = Case.of(oracle(), tmp_path, {0: b"".join(log)})
+    assert ("refused" in case.broker()) is not starts
+    assert (found := differences(case)) is None, found
+
+
 @pytest.mark.parametrize("version", ["2.8", "1.0"])
 @pytest.mark.parametrize("first", range(_FIRST, _FIRST + (100 if _COUNT > 100 else 10), 10))
 def test_segments_recovered_by_older_brokers(version: str, first: int, tmp_path: Path) -> None:
@@ -114,7 +146,7 @@ def test_segments_recovered_by_older_brokers(version: str, first: int, tmp_path:
         for segment in told["segments"]:
             base = segment["baseOffset"]
             path = case.directory / f"{base:020d}.log"
-            ours = Segment(base, str(path), broker, settings)
+            ours = Segment(base, {Kind.LOG: str(path)}, broker, settings)
             producers.last_aborted = None
             try:
                 cut: int | None = ours.recover(producers)
@@ -128,6 +160,6 @@ def test_segments_recovered_by_older_brokers(version: str, first: int, tmp_path:
             if cut is None:
                 break  # what the producers' state is after that is not known
             built = told["files"][f"{base:020d}.index"]
-            if hashlib.sha256(bytes(ours.index.data)).hexdigest() != built["sha256"]:
+            if hashlib.sha256(bytes(ours.offset_index().data)).hexdigest() != built["sha256"]:
                 failures.append(f"{case}: segment {base}: another index")
     assert not failures, "\n".join(failures)

@@ -6,6 +6,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from builders import batch, record
 
 from kdump.broker.list_offsets import list_offsets
 from kdump.broker.partition import BrokerError, PartitionView
@@ -121,3 +122,36 @@ def test_a_start_that_fails_is_an_answer_and_leaves_nothing_to_scan(partition: P
     rows = [item for item in found if isinstance(item, Row)]
     assert "larger than" in str(rows[0].fields["error"])
     assert rows[0].fields["scan_offset"] is None
+
+
+def test_a_part_named_as_the_split_segment_is_not_served(partition: Path) -> None:
+    """The start takes it out of the log with the old segment (R15); its file is read next time."""
+    base, far = 100, 1 << 32
+    log = b"".join(batch([record()], base_offset=at) for at in (base, 40, far))
+    for path in partition.glob("0*"):
+        path.unlink()
+    file(partition, base, "log").write_bytes(log)
+    file(partition, base, "index").touch()
+    with opened(partition) as view:
+        assert view.log_end == far + 1
+        assert [segment.base_offset for segment in view.segments] == [40, far]
+        found = view.fetch(base)
+        assert found is not None
+        assert found.segment == far
+
+
+def test_largest_time_of_what_a_truncation_leaves(partition: Path) -> None:
+    """Recovery empties a segment as far as it finds its base offset, and then looks at the rest."""
+    for path in partition.glob("0*"):
+        path.unlink()
+    offsets = (5, 0, 30, 10)
+    batches = [
+        batch([record(value=bytes(5000))], base_offset=at, max_timestamp=1000 + at)
+        for at in offsets
+    ]
+    file(partition, 0, "log").write_bytes(b"".join(batches))
+    file(partition, 0, "index").touch()
+    with opened(partition) as view:
+        assert view.log_end == 6
+        assert view.segments[0].end == len(batches[0])
+        assert view.segments[0].last_time() == (1005, 5)

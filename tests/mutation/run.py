@@ -51,13 +51,13 @@ TESTS = {
     "kdump/storage/offsets.py": f"tests/storage {DAMAGED}",
     "kdump/storage/targets.py": "tests/storage tests/engine/test_targets.py",
     "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
-    "kdump/broker": f"tests/broker/test_recovering_segment.py {MAKERS} tests/engine/test_find.py",
+    "kdump/broker": f"tests/broker/test_segment.py {MAKERS} tests/engine/test_find.py",
     "kdump/broker/producer_state.py": f"tests/engine/test_producer_state.py {MAKERS}",
     "kdump/broker/control_batch.py": f"tests/engine/test_producer_state.py {MAKERS}",
     "kdump/broker/visibility.py": "tests/engine/test_visibility.py tests/engine/test_find.py",
     "kdump/broker/list_offsets.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
     "kdump/broker/partition.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
-    "kdump/broker/segment.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
+    "kdump/broker/segment.py": f"{MAKERS} tests/engine/test_find.py tests/engine/test_lookup.py",
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip

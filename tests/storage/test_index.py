@@ -1,15 +1,14 @@
-"""The search and the division of slots, on both index forms; entries are packed by hand here."""
+"""The division of slots, on both index forms; entries are packed by hand here."""
 
 import random
 import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from kdump.broker.index_search import floor_slot
 from kdump.storage import index as index_module
-from kdump.storage.index import Extent, floor_slot, floor_slot_plain
+from kdump.storage.index import Extent
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
@@ -21,79 +20,6 @@ def offsets(*entries: tuple[int, int]) -> bytes:
 
 def times(*entries: tuple[int, int]) -> bytes:
     return b"".join(struct.pack(">qi", *entry) for entry in entries)
-
-
-def linear_floor(keys: list[int], target: int) -> int:
-    return max((slot for slot, key in enumerate(keys) if key <= target), default=-1)
-
-
-def broker_floor(keys: list[int], target: int, warm: int) -> int:
-    """indexSlotRangeFor and binarySearch of AbstractIndex, written down once more."""
-    entries = len(keys)
-    if entries == 0:
-        return -1
-    first_hot_entry = max(0, entries - 1 - warm)
-    if keys[first_hot_entry] < target:
-        lo, hi = first_hot_entry, entries - 1
-    elif keys[0] > target:
-        return -1
-    else:
-        lo, hi = 0, first_hot_entry
-    while lo < hi:
-        mid = (lo + hi + 1) // 2
-        if keys[mid] > target:
-            hi = mid - 1
-        elif keys[mid] < target:
-            lo = mid
-        else:
-            return mid
-    return lo
-
-
-class TestSearch:
-    @given(
-        st.lists(st.integers(0, 300), unique=True).map(sorted),
-        st.integers(-5, 305),
-        st.integers(1, 20),
-    )
-    def test_any_search_is_the_floor_on_a_sound_index(
-        self, keys: list[int], target: int, warm: int
-    ) -> None:
-        floor = linear_floor(keys, target)
-        assert floor_slot(keys.__getitem__, len(keys), target, warm) == floor
-        assert floor_slot_plain(keys.__getitem__, len(keys), target) == floor
-
-    @given(st.lists(st.integers(0, 30), max_size=60), st.integers(-2, 32), st.integers(1, 20))
-    def test_the_brokers_probes_on_an_unsound_index(
-        self, keys: list[int], target: int, warm: int
-    ) -> None:
-        found = floor_slot(keys.__getitem__, len(keys), target, warm)
-        assert found == broker_floor(keys, target, warm)
-
-    def test_zero_tail_hides_the_entries(self) -> None:
-        index = OffsetIndex(offsets(*((n, n) for n in range(10, 2010))) + bytes(8 * 5000), 0)
-        assert index.lookup_slot(50) == 6999
-        assert index.lookup(50) == OffsetPosition(0, 0)
-
-    def test_forms_differ_on_a_damaged_slot(self) -> None:
-        # The plain search probes slot 1500 first; the other searches slots 0 to 1975 only.
-        slots = [(n, n) for n in range(1, 3001)]
-        slots[1500] = (1 << 30, 1501)
-        index = OffsetIndex(offsets(*slots), 0)
-        assert index.lookup_slot(1600) == 1599
-        assert index.lookup_slot(1600, two_section=False) == 1499
-
-    def test_warm_tail_is_1024_offset_entries_and_682_time_entries(self) -> None:
-        probes: list[int] = []
-
-        class Spy(TimeIndex):
-            def raw(self, slot: int) -> tuple[int, ...]:
-                probes.append(slot)
-                return super().raw(slot)
-
-        Spy(times(*((n, n) for n in range(1, 2001))), 0).lookup(1900)
-        assert probes[0] == 1999 - 682
-        assert min(probes) == probes[0]
 
 
 class TestOffsetIndex:
@@ -110,25 +36,8 @@ class TestOffsetIndex:
         assert [entry for _, entry in index.slots(1)] == [index.entry(1), index.entry(2)]
         assert index.last_offset == self.BASE + 97
 
-    @pytest.mark.parametrize(
-        ("relative", "found"),
-        [
-            (-1, (0, 0)),
-            (28, (0, 0)),
-            (29, (29, 4216)),
-            (40, (29, 4216)),
-            (41, (41, 8400)),
-            (1 << 50, (97, 13000)),
-        ],
-    )
-    def test_lookup(self, index: OffsetIndex, relative: int, found: tuple[int, int]) -> None:
-        entry = OffsetPosition(self.BASE + found[0], found[1])
-        assert index.lookup(self.BASE + relative) == entry
-        assert index.lookup(self.BASE + relative, two_section=False) == entry
-
-    def test_lookup_in_an_empty_index(self) -> None:
+    def test_an_empty_index(self) -> None:
         index = OffsetIndex(b"", 7)
-        assert index.lookup(100) == OffsetPosition(7, 0)
         assert index.last_offset == 7
         assert index.logical_end() == 0
         assert index.extent().is_sound
@@ -148,7 +57,6 @@ class TestOffsetIndex:
         index = OffsetIndex(bytes(262144), 50)
         assert index.extent() == Extent(0, 0, 32768, 0, 0)
         assert index.tool_end() == 1  # the tool prints slot 0 whatever it holds
-        assert index.lookup(60) == OffsetPosition(50, 0)
 
     def test_stale_tail_after_truncation(self) -> None:
         data = offsets((29, 4216), (90, 9000), (60, 12000), (80, 16000)) + bytes(80)
@@ -218,12 +126,6 @@ class TestTimeIndex:
         ]
         assert index.last == index.entry(2)
 
-    def test_lookup(self, index: TimeIndex) -> None:
-        assert index.lookup(self.T - 1) == TimestampOffset(-1, self.BASE)
-        assert index.lookup(self.T) == TimestampOffset(self.T, 541)
-        assert index.lookup(self.T + 89) == TimestampOffset(self.T + 50, 546)
-        assert index.lookup(1 << 62) == TimestampOffset(self.T + 90, 546)
-
     def test_an_offset_may_repeat_but_not_fall(self, index: TimeIndex) -> None:
         assert index.logical_end() == 3
         assert TimeIndex(times((5, 41), (6, 40)), 0).logical_end() == 1
@@ -276,8 +178,6 @@ class TestLargeFile:
             assert list(pieces.slots()) == list(whole.slots())
             assert pieces.extent() == whole.extent() == Extent(7000, 9000, 18000, 1, 1999)
             assert pieces.trailing_bytes == 3
-            for target in (0, 1, 500, 7000, 8999, 20000):
-                assert pieces.lookup(target) == whole.lookup(target)
 
     def test_file_that_shrinks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "00000000000000000000.index"
@@ -303,7 +203,7 @@ def test_any_bytes() -> None:
             extent = index.extent()
             assert 0 <= extent.end <= extent.used <= extent.entries == len(index)
             assert extent.used - extent.end == extent.breaking + extent.rising
-            index.lookup(random_bytes.getrandbits(64))
+            floor_slot(index, random_bytes.getrandbits(64))
             index.sanity()
             assert len(list(index.slots())) == len(index)
             assert 0 <= index.tool_end() <= len(index)

@@ -266,13 +266,28 @@ class Case:
                 damage(self.directory, rng)
             except (IndexError, ValueError):
                 self.done[-1] += " (nothing there)"
-        (self.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
         self.start: dict[str, Any] = {"clean": rng.random() < 0.3}
         bases = sorted(int(path.stem) for path in self.directory.glob("*.log"))
         if bases and rng.random() < 0.4:
             self.start["recoveryPoint"] = rng.choice(bases) + rng.choice((0, 1))
         if bases and rng.random() < 0.15:
             self.start["logStartOffset"] = rng.choice((bases[-1] + 5, bases[-1] + 10**6, 3))
+        self._finish()
+
+    @classmethod
+    def of(cls, judge: Oracle, root: Path, logs: dict[int, bytes], **start: Any) -> "Case":
+        """A directory of these logs by base offset, and no other file."""
+        case = cls.__new__(cls)
+        case.seed, case.judge, case.root, case.directory = -1, judge, root, root / "t-0"
+        case.done, case.start = ["by hand"], {"clean": False, **start}
+        case.directory.mkdir()
+        for base, data in logs.items():
+            (case.directory / f"{base:020}.log").write_bytes(data)
+        case._finish()
+        return case
+
+    def _finish(self) -> None:
+        (self.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}\n")
         self._checkpoints()
 
     def _checkpoints(self) -> None:
@@ -330,6 +345,8 @@ class Case:
         return {
             "split": loading.split,
             "log_end": fields["log_end_after"],
-            "logs": {base: segment.size_bytes for base, segment in after.items()},
+            "logs": {
+                base: segment.size_bytes for base, segment in (after | loading.hidden).items()
+            },
             "fields": fields,
         }

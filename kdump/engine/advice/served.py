@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.partition import BrokerError, PartitionView
 from kdump.broker.segment import Segment
-from kdump.broker.sound_start import written_slots
 from kdump.broker.versions import NEWEST, Version, text_of
 from kdump.engine.advice.landings import Landings, Way
 from kdump.engine.advice.sound import Sound, sound_batches
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from kdump.broker.settings import Settings
     from kdump.engine.advice.sound import Hole
-    from kdump.storage.offset_index import OffsetIndex
     from kdump.storage.targets import Target
 
 #: So many lookups are made in one partition and for each of its segments, of a millisecond each,
@@ -63,8 +61,13 @@ class Served:
         self._logs = [(log.base_offset, log.log) for log in target.log.logs if log.log is not None]
         if running and self._logs:
             newest = self._view.segments[-1]
-            self._view.segments[-1] = _Active(
-                newest.base_offset, newest.files, broker=self.broker, limit=limit
+            self._view.segments[-1] = Segment(
+                newest.base_offset,
+                newest.files,
+                self.broker,
+                newest.settings,
+                limit=limit,
+                running=True,
             )
         self._keys: tuple[int, Sequence[int]] = (-1, ())
         self._gone: int | None = None  # from this offset on nothing is left, or there yet
@@ -191,15 +194,3 @@ class Served:
         if not all(map(lt, keys, islice(keys, 1, None))):
             keys = sorted(set(keys))
         return [base + key for key in keys]
-
-
-class _Active(Segment):
-    """The newest segment of a running broker, which knows how far it wrote its index."""
-
-    def offset_index(self) -> OffsetIndex:
-        """The offset index up to the last entry written."""
-        opened = self._offset_index is not None
-        index = super().offset_index()
-        if not opened:
-            index.entries = written_slots(index)
-        return index

@@ -85,7 +85,7 @@ class IndexProof(Check):
             return
         if self.partition.quick:
             proof.quick = True
-            with Answers(segment, self.partition.limit) as answers:
+            with Answers(self.partition, segment) as answers:
                 yield from offset_index_reports(proof, answers)
                 yield from self._times.quick_reports(proof, answers)
             return
@@ -93,7 +93,7 @@ class IndexProof(Check):
             return
         if segment.tail is None and proof.log_is_short():
             yield _log_too_short(proof)
-        with Answers(segment, self.partition.limit) as answers:
+        with Answers(self.partition, segment) as answers:
             yield from offset_index_reports(proof, answers)
             self._spacing.add(proof)
             yield from self._times.reports(proof, answers)

@@ -9,30 +9,26 @@ without a record, and reach beyond the log end.
 from __future__ import annotations
 
 import os
-from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT, runs_of_epochs
 from kdump.engine.checks.log_start import log_start
 from kdump.engine.checks.ordering import in_order
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
+from kdump.engine.reading.epoch_spans import Span, lies_apart, odd_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import checkpoints, names, places
-from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Oversize, Run
     from kdump.storage.checkpoints import EpochStart
-from kdump.engine.reading.epoch_spans import NONE, Span, lies_apart, odd_finding
-
-_SPANS_KEPT = 50_000  # a log of more changes than this is not checked
 
 
 class LeaderEpochs(Check):
@@ -44,52 +40,33 @@ class LeaderEpochs(Check):
         self._too_many = False
         self._read = False
         self._doubtful = False  # the run in hand
-        self._newest = NONE  # the epoch of the last batch
-        self._same = array("q")  # that epoch, as often as a run has batches
+        self._newest = NO_EPOCH  # the epoch of the last batch
 
     def begin(self, segment: SegmentScan) -> Iterable[Reported]:
         """Note that there is a log to go by."""
         self._read = not self.partition.quick
         return ()
 
-    def run(self, segment: SegmentScan, run: Run) -> Iterable[Reported]:
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Look for changes; most runs have none."""
-        self._batches(segment, run.batches)
-        return ()
-
-    def oversize(self, segment: SegmentScan, one: Oversize) -> Iterable[Reported]:
-        """Look at one more header."""
-        self._batches(segment, one.batches)
-        return ()
-
-    def _batches(self, segment: SegmentScan, batches: RecordBatches) -> None:
-        count = batches.count
-        epochs = batches.leader_epochs
-        if self._too_many or not count:
+        if self._too_many:
             return
         self._doubtful = not in_order(segment, batches)
-        if count <= len(self._same) and epochs == memoryview(self._same)[:count]:
-            if self._newest != NONE:
-                self._extend(batches, count - 1, count)
-            return
-        start = 0
-        for row in range(1, count + 1):
-            if row == count or epochs[row] != epochs[start]:
-                self._add(segment, batches, start, row, epochs[start])
-                start = row
+        for epoch, start, stop in runs_of_epochs(batches):
+            if not self._too_many:
+                self._add(segment, batches, start, stop, epoch)
 
     def _add(
         self, segment: SegmentScan, batches: RecordBatches, start: int, stop: int, epoch: int
     ) -> None:
         """Take up the rows of [start, stop), all of one epoch."""
-        if self._spans and epoch == self._newest != NONE:
+        if self._spans and epoch == self._newest != NO_EPOCH:
             self._extend(batches, stop - 1, stop - start)
             return
         self._newest = epoch
-        self._same = array("q", [epoch]) * BATCHES_A_RUN
-        if epoch == NONE:
+        if epoch == NO_EPOCH:
             return
-        if len(self._spans) >= _SPANS_KEPT:
+        if len(self._spans) >= RUNS_KEPT:
             self._too_many = True
             self._spans.clear()
             return
@@ -152,7 +129,7 @@ class LeaderEpochs(Check):
             return
         if not checkpoint.entries:
             # With an old format in use there is none, nor beside a log that was copied away alone.
-            if self._newest != NONE and (checkpoint.path or _broker_keeps(self.partition)):
+            if self._newest != NO_EPOCH and (checkpoint.path or _broker_keeps(self.partition)):
                 there = "has no entry" if checkpoint.path else "is not there"
                 span = spans[-1]
                 none = _Wrong("leader-epochs-missing", span, span.first_offset, "none", there)
@@ -254,7 +231,7 @@ class _Checkpoint:
 def _is_odd(span: Span, before: Span | None, after: Span | None, checkpoint: _Checkpoint) -> bool:
     """Whether one batch's epoch cannot be its own: its neighbours, or the checkpoint, say so."""
     epoch = span.epoch
-    if epoch < NONE:
+    if epoch < NO_EPOCH:
         return True
     if span.batches != 1:
         return False

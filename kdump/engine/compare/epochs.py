@@ -12,13 +12,11 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
+from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT, runs_of_epochs
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-
-NO_EPOCH = -1
-_SPANS_KEPT = 50_000
 
 
 class Span(NamedTuple):
@@ -49,32 +47,19 @@ class Epochs:
 
     def add(self, batches: RecordBatches, before: int) -> None:
         """Take up headers; `before` is the last offset before them."""
-        epochs = batches.leader_epochs
-        count = batches.count
-        if epochs.tobytes() == epochs[:1].tobytes() * count:
-            self._span(batches, before, epochs[0], records_in(batches, before)[0])
-            return
-        start = 0
-        for row in range(1, count + 1):
-            if row == count or epochs[row] != epochs[start]:
-                part = batches.slice(start, row)
-                self._span(part, before, epochs[start], records_in(part, before)[0])
-                before = batches.last_offset(row - 1)
-                start = row
+        for epoch, start, stop in runs_of_epochs(batches):
+            part = batches if stop - start == batches.count else batches.slice(start, stop)
+            self._span(part, before, epoch, records_in(part, before)[0])
+            before = batches.last_offset(stop - 1)
 
     def _span(self, batches: RecordBatches, before: int, epoch: int, records: int) -> None:
         last = batches.last_offset(batches.count - 1)
         if self.spans and self.spans[-1].epoch == epoch:
             old = self.spans[-1]
-            self.spans[-1] = Span(
-                epoch,
-                old.first_offset,
-                last,
-                old.records_count + records,
-                old.batches + batches.count,
-            )
+            records, batches_count = old.records_count + records, old.batches + batches.count
+            self.spans[-1] = Span(epoch, old.first_offset, last, records, batches_count)
             return
-        if len(self.spans) >= _SPANS_KEPT:
+        if len(self.spans) >= RUNS_KEPT:
             self.too_many = True
             return
         wrapper = batches.flags_of(0) & c.WRAPPER

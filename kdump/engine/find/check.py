@@ -133,7 +133,7 @@ def _end(view: PartitionView) -> int:
 
 
 def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
-    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(segment.start, segment.end())
+    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(segment.start, segment.end)
 
 
 def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int]]:

@@ -65,7 +65,7 @@ def _in_segment(
     place = Place(view.target.topic, view.target.partition, segment.base_offset, segment.path)
     gap: Gap | None = None
     for item in FileRecords(source, limit=view.limit, next_base=following).walk(
-        position, segment.end(), last
+        position, segment.end, last
     ):
         if isinstance(item, Gap):
             if gap is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.index_search import find_offset
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
@@ -208,7 +209,7 @@ def _check_time(
     mismatches: Mismatches,
 ) -> None:
     timestamp_ms, offset = entry
-    found = log.batch_reaching(offsets.lookup(offset).position, offset)
+    found = log.batch_reaching(find_offset(offsets, offset).position, offset)
     if found is None or found[0] != offset:
         mismatches.not_found.append(offset, -1 if found is None else found[0])
         return

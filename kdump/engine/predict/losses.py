@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.broker.recovering_segment import Segment
+from kdump.broker.segment import Segment
 from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
@@ -68,7 +68,7 @@ def last_header(segment: Segment) -> tuple[int, int]:
     """The last offsets of the last header a start reads, and of the highest it reads there."""
     last = highest = segment.base_offset - 1
     with segment.entries() as entries:
-        start = segment.position_of(segment.index.last_offset)
+        start, _ = segment.last_indexed()
         for rows in FileRecords(entries.source).headers(start, segment.end):
             last = rows.last_offset(rows.count - 1)
             highest = max(highest, max(rows.last_offsets))

@@ -1,7 +1,7 @@
 """Predict what the next start of a broker would do with each partition.
 
-The start is gone through as the broker goes through it, on what it would read and nothing else:
-`loading` has the steps, `segment` one segment's recovery, `read` the way
+The start is gone through as the broker goes through it, on what it would read and nothing else: in
+`kdump.broker`, `loading` has the steps, `segment` one segment's recovery, `log_reader` the way
 entries are met. Here the result becomes a row.
 """
 
@@ -23,7 +23,7 @@ from kdump.storage.names import Retirement
 from kdump.storage.segment_range import RELATIVE_MAX, end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.recovering_segment import Segment
+    from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.storage.local_log import LocalLog

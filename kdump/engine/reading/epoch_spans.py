@@ -10,8 +10,6 @@ from kdump.findings.finding import Finding
 if TYPE_CHECKING:
     from kdump.findings.rows import Place
 
-NONE = -1
-
 
 class Span(NamedTuple):
     """Consecutive batches of one epoch: `position` and `size_bytes` are of the first."""

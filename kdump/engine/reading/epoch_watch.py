@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.epoch_spans import NONE, Span, lies_apart, odd_finding
+from kdump.broker.leader_epochs import NO_EPOCH
+from kdump.engine.reading.epoch_spans import Span, lies_apart, odd_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ class EpochWatch:
         if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
             return
         for row, epoch in enumerate(epochs):
-            if epoch == NONE or not batches.has_leader_epoch(row):
+            if epoch == NO_EPOCH or not batches.has_leader_epoch(row):
                 continue
             batch = Span(
                 epoch,
@@ -67,5 +68,5 @@ class EpochWatch:
             if before is None and held.epoch > batch.epoch:
                 self._first = held
             self._before = before = held
-        if batch.epoch != (before.epoch if before is not None else NONE):
+        if batch.epoch != (before.epoch if before is not None else NO_EPOCH):
             self._held = batch

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.broker.versions import NEWEST, Version
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import unread
 from kdump.errors import PathError
@@ -137,8 +138,9 @@ class PartitionScan:
     """One partition and what its checks may ask for.
 
     `directory` is the data directory around it, if it can be listed. `now_ms` is the time of the
-    run; `limit` bounds a batch's uncompressed bytes; `deep`: records are read too; `quick`: no
-    log is read from end to end. `pace` is called with the bytes of each read, and may sleep.
+    run; `limit` bounds a batch's uncompressed bytes; `broker` is the version whose lookups count;
+    `deep`: records are read too; `quick`: no log is read from end to end. `pace` is called with the
+    bytes of each read, and may sleep.
     `leave_out` says of a base offset and path that the log is not to be read, by giving the
     findings already known of it; None: it is read. `left_out` are the base offsets of those.
     `walked` is what is left of logs that were read in pieces, `replayed` how many of these fitted.
@@ -154,6 +156,7 @@ class PartitionScan:
         deep: bool = False,
         quick: bool = False,
         limit: int = DEFAULT_LIMIT,
+        broker: Version = NEWEST,
         now_ms: int | None = None,
         pace: Pace | None = None,
         leave_out: LeaveOut | None = None,
@@ -167,6 +170,7 @@ class PartitionScan:
         self.deep = deep
         self.quick = quick
         self.limit = limit
+        self.broker = broker
         self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
         self.pace = pace
         self.leave_out = leave_out

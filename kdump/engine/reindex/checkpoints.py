@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from kdump.engine.reindex import refusals, replace
-from kdump.engine.reindex.rows import DONE, REBUILD, first_difference, reindex_row
+from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.errors import KdumpError, PathError
 from kdump.findings.rows import Place
 from kdump.storage import checkpoints, names
@@ -40,7 +39,7 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
     directory = LogDir.open(path)
     ends: dict[tuple[str, int], int] | None = None
     with ExitStack() as stack:
-        writer: replace.Directory | None = None
+        writer: IndexWriter | None = None
         for at in directory.files:
             name = os.path.basename(at)
             if name not in _LEFT_OUT:
@@ -49,52 +48,19 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
             found = checkpoints.parse_offsets(before)
             if not found.problems:
                 continue
-            if ends is None:
+            if ends is None or writer is None:
                 ends = dict(_log_ends(path))
-                writer = _writer(path, options, stack)
+                writer = stack.enter_context(IndexWriter(path, options, utc, of_partition=False))
             kept = _believable(found.entries, ends)
-            after = _text_of(kept)
             problem = found.problems[0]
             reason = (
                 f"{problem.actual!r} where {problem.expected} is expected; {len(kept)} of "
                 f"{len(ends)} partitions can be told. What was said of the others cannot be known: "
                 f"each {_LEFT_OUT[name]}"
             )
-            action, backup, written = REBUILD, None, None
-            if writer is not None:
-                refusals.refuse_space(writer.path, len(after))
-                if options.out is None:
-                    refusals.refuse_file(at, at)
-                    refusals.refuse_locked(os.path.realpath(path))
-                    backup = writer.replace(name, after, utc, name)
-                else:
-                    writer.create(name, after, os.path.abspath(at))
-                    written = os.path.join(writer.path, name)
-                action = DONE[action]
-            yield reindex_row(
-                Place(None, None, None, at),
-                Kind.OFFSET_CHECKPOINT,
-                action,
-                reason,
-                entries_before=len(found.entries),
-                entries_after=len(kept),
-                difference=first_difference(Kind.OFFSET_CHECKPOINT, before, after, 0),
-                backup=None if backup is None else os.path.join(path, backup),
-                written=written,
-            )
-
-
-def _writer(path: str, options: ReindexOptions, stack: ExitStack) -> replace.Directory | None:
-    if not options.write:
-        return None
-    if options.out is not None:
-        refusals.refuse_out(options.out, os.path.join(path, "."))
-        replace.made(options.out)
-        return stack.enter_context(replace.opened(options.out))
-    refusals.refuse_locked(os.path.realpath(path))
-    writer = stack.enter_context(replace.opened(path))
-    writer.tidy()
-    return writer
+            place, kind = Place(None, None, None, at), Kind.OFFSET_CHECKPOINT
+            after, entries = checkpoints.text_of(kept), len(found.entries)
+            yield writer.apply(Facts(at, place, kind, before, after, reason, None, entries), None)
 
 
 def _log_ends(path: str) -> Iterator[tuple[tuple[str, int], int]]:
@@ -123,8 +89,3 @@ def _believable(
         if 0 <= entry.offset <= ends.get(key, -1):
             kept[key] = entry
     return list(kept.values())
-
-
-def _text_of(entries: list[PartitionOffset]) -> bytes:
-    lines = ["0", str(len(entries)), *(" ".join(map(str, entry)) for entry in entries)]
-    return ("\n".join(lines) + "\n").encode()

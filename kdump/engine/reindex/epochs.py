@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs
+from kdump.broker.leader_epochs import NO_EPOCH, runs_of_epochs
+from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs, text_of
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -24,29 +25,22 @@ class EpochBuilder:
 
     def __init__(self) -> None:
         self.spans: list[tuple[int, int, int]] = []
-        self._latest = -1
+        self._latest = NO_EPOCH
 
     def feed(self, batches: RecordBatches) -> None:
         """Take the next batches. A lower epoch than before is not noted, as in a broker."""
-        if not batches.count:
-            return
-        epochs = batches.leader_epochs
-        if max(epochs) < 0:
-            return
-        if min(epochs) == max(epochs) == self._latest:
-            self._extend(batches, batches.count - 1)
-            return
-        for row, epoch in enumerate(epochs):
+        for epoch, start, stop in runs_of_epochs(batches):
+            last = batches.last_offset(stop - 1)
             if epoch > self._latest:
                 self._latest = epoch
-                first = batches.base_offset(row)
-                self.spans.append((epoch, first, first))
-            if epoch == self._latest and epoch >= 0:
-                self._extend(batches, row)
+                self.spans.append((epoch, batches.base_offset(start), last))
+            elif epoch == self._latest != NO_EPOCH:
+                self.spans[-1] = (*self.spans[-1][:2], last)
 
-    def _extend(self, batches: RecordBatches, row: int) -> None:
-        epoch, first, _ = self.spans[-1]
-        self.spans[-1] = (epoch, first, batches.last_offset(row))
+    def text(self, log_start: int) -> bytes:
+        """The checkpoint file that recovery writes: without an epoch it is empty."""
+        entries = self.entries(log_start)
+        return text_of(entries) if entries else b""
 
     def entries(self, log_start: int) -> list[EpochStart]:
         """The entries recovery writes, trimmed at the log start as a broker does (X2)."""
@@ -56,14 +50,6 @@ class EpochBuilder:
             return found
         kept = EpochStart(before[-1].epoch, log_start)
         return [kept, *found[len(before) :]]
-
-
-def text_of(entries: list[EpochStart]) -> bytes:
-    """Write a checkpoint file as brokers do (X1): without an epoch it is empty."""
-    if not entries:
-        return b""
-    lines = ["0", str(len(entries)), *(f"{epoch} {start}" for epoch, start in entries)]
-    return ("\n".join(lines) + "\n").encode()
 
 
 def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None:

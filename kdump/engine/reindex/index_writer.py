@@ -42,14 +42,17 @@ class Facts(NamedTuple):
 
 
 class IndexWriter:
-    """Writes the files of one partition, if asked; a context manager.
+    """Writes the files of one partition, or of a data directory, if asked; a context manager.
 
     Entering it refuses what must not be written in, and clears up after a killed run. `refused`
     are the files that were not built, one for each reason.
     """
 
-    def __init__(self, path: str, options: ReindexOptions, utc: str) -> None:
+    def __init__(
+        self, path: str, options: ReindexOptions, utc: str, *, of_partition: bool = True
+    ) -> None:
         self._path = path
+        self._of_partition = of_partition
         self._options = options
         self._utc = utc
         self._stack = ExitStack()
@@ -58,9 +61,10 @@ class IndexWriter:
 
     def __enter__(self) -> IndexWriter:
         if self._options.out is not None:
-            refusals.refuse_out(self._options.out, self._path)
+            inside = self._path if self._of_partition else os.path.join(self._path, ".")
+            refusals.refuse_out(self._options.out, inside)
         elif self._options.write:
-            refusals.refuse_partition(self._path)
+            self._refuse_running()
             self._directory = self._stack.enter_context(replace.opened(self._path))
             try:
                 self._directory.tidy()
@@ -72,7 +76,13 @@ class IndexWriter:
     def __exit__(self, *details: object) -> None:
         self._stack.close()
 
-    def apply(self, facts: Facts, size_bytes: int) -> Row:
+    def _refuse_running(self) -> None:
+        if self._of_partition:
+            refusals.refuse_partition(self._path)
+        else:
+            refusals.refuse_locked(os.path.realpath(self._path))
+
+    def apply(self, facts: Facts, size_bytes: int | None) -> Row:
         """Decide about one file, write it if asked, and make its row."""
         action, reason = self._decide(facts)
         backup = written = None
@@ -122,7 +132,7 @@ class IndexWriter:
             directory.create(name, facts.after, os.path.abspath(like))
             return None, os.path.join(directory.path, name)
         refusals.refuse_file(path, facts.log)
-        refusals.refuse_partition(self._path)  # again: a broker may have started meanwhile
+        self._refuse_running()  # again: a broker may have started meanwhile
         log = os.path.basename(facts.log)
         backup = directory.replace(name, facts.after, self._utc, log)
         return (None if backup is None else os.path.join(self._path, backup)), None
@@ -131,8 +141,9 @@ class IndexWriter:
         """The directory to write in; one elsewhere is made when the first file comes."""
         if self._directory is None:
             assert self._options.out is not None
-            target = os.path.basename(os.path.abspath(self._path))
-            target = os.path.join(self._options.out, target)
+            target = self._options.out
+            if self._of_partition:
+                target = os.path.join(target, os.path.basename(os.path.abspath(self._path)))
             replace.made(target)
             self._directory = self._stack.enter_context(replace.opened(target))
         return self._directory

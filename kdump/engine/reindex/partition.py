@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import ProducerStates
-from kdump.engine.reindex.epochs import EpochBuilder, text_of, wrong_epochs
+from kdump.engine.reindex.epochs import EpochBuilder, wrong_epochs
 from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.judge import wrong_transactions
 from kdump.engine.reindex.read import read_segment, states_of_snapshot, states_replayed
@@ -135,9 +135,9 @@ class Partition:
         builder, judge = reading.builder, reading.judge
         log = segment.files[Kind.LOG]
         refusal = self._refusal(loss) or builder.over_limit()
-        built = {Kind.OFFSET_INDEX: bytes(builder.offsets)}
+        built = {Kind.OFFSET_INDEX: bytes(builder.index.offsets)}
         if self.rules.has_time_index:
-            built[Kind.TIME_INDEX] = bytes(builder.times)
+            built[Kind.TIME_INDEX] = bytes(builder.index.times)
         for kind, after in built.items():
             if kind in self.job.kinds:
                 before = judge.contents.get(kind)
@@ -188,7 +188,7 @@ class Partition:
             Place(self.log.topic, self.log.partition, None, path),
             Kind.LEADER_EPOCHS,
             before,
-            text_of(epochs.entries(start)),
+            epochs.text(start),
             None if before is None else wrong_epochs(before, epochs, start),
             self._refusal(self._damage),
             None if before is None else len(checkpoints.parse_leader_epochs(before).entries),

@@ -14,7 +14,6 @@ from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released
-from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
 
@@ -126,8 +125,7 @@ def read_segment(
 def states_of_snapshot(log: LocalLog, base_offset: int) -> ProducerStates | None:
     """What the producer snapshot at a segment's base offset says; None without a sound one."""
     path = dict(log.snapshots()).get(base_offset)
-    snapshot = None if path is None else sound_snapshot(path)
-    return None if snapshot is None else ProducerStates.from_snapshot(snapshot)
+    return None if path is None else ProducerStates.from_file(path)
 
 
 def states_replayed(logs: list[LogSegment], rules: Rules) -> ProducerStates | None:

@@ -42,12 +42,11 @@ def kinds_of(words: str) -> frozenset[Kind]:
 def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     """Yield a `reindex` row for each file looked at, findings about the logs, and errors."""
     settings = read_settings(options.server_properties)
-    rules = Rules(
-        options.broker_version,
-        _given(options.index_interval_bytes, settings.index_interval_bytes),
-        _given(options.max_index_bytes, settings.index_size_max_bytes),
-        options.decompress_limit,
-    )
+    if options.index_interval_bytes is not None:
+        settings = settings._replace(index_interval_bytes=options.index_interval_bytes)
+    if options.max_index_bytes is not None:
+        settings = settings._replace(index_size_max_bytes=options.max_index_bytes)
+    rules = Rules(options.broker_version, settings, options.decompress_limit)
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
     for job in _jobs(paths, options):
@@ -88,10 +87,6 @@ def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator
     from kdump.engine.reindex.checkpoints import offset_checkpoints
 
     return offset_checkpoints(directory, options, utc)
-
-
-def _given(value: int | None, otherwise: int) -> int:
-    return otherwise if value is None else value
 
 
 def _jobs(paths: Iterable[str], options: ReindexOptions) -> Iterator[Job | KdumpError]:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kdump.broker.versions import NEWEST
 from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.folding import fold
@@ -73,6 +74,7 @@ def verify_partition(
             deep=options.deep,
             quick=options.quick,
             limit=options.limit,
+            broker=options.broker_version or NEWEST,
             now_ms=now_ms,
             pace=pace,
             leave_out=leave,

@@ -216,6 +216,6 @@ def test_epoch_start_inside_a_bad_range(tmp_path: Path) -> None:
 
 
 def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.engine.checks.leader_epochs._SPANS_KEPT", 3)
+    monkeypatch.setattr("kdump.engine.checks.leader_epochs.RUNS_KEPT", 3)
     assert codes(write(tmp_path, 0, 1, 2, checkpoint=epochs((7, 0)))) == ["leader-epochs-missing"]
     assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []
