@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -67,5 +66,7 @@ def fitted(text: str, width: int, *, right: bool = False, last: bool = False) ->
 
 def wrap(text: str, width: int) -> list[str]:
     """Break text into lines; codes, options and paths stay whole, to be found and copied."""
+    from textwrap import TextWrapper
+
     lines = TextWrapper(width, break_on_hyphens=False, break_long_words=False).wrap(text)
     return lines or [""]

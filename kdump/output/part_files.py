@@ -7,7 +7,6 @@ raises OSError.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -80,6 +79,8 @@ class LocalFiles:
 
     def clear(self, path: str) -> bool:
         """Remove a directory with all that is in it, and say whether it is gone."""
+        import shutil
+
         shutil.rmtree(self._path / path, ignore_errors=True)
         return not (self._path / path).exists()
 

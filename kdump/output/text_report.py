@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from kdump.output.cell_text import wrap
@@ -27,6 +26,8 @@ class Page(NamedTuple):
     @classmethod
     def on(cls, terminal: TextIO, write: Callable[[bytes], object]) -> Page:
         """Return the page of a terminal, to which `write` leads."""
+        from shutil import get_terminal_size  # it brings every compression of the library
+
         return cls(write, get_terminal_size((_WIDEST, 24)).columns, wants_colour(terminal))
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
-from kdump.storage.about import owner_of
 from kdump.storage.checkpoints import Checkpoint, PartitionOffset
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import Source
@@ -72,6 +71,8 @@ class LogDir:
     @cached_property
     def node_id(self) -> str | None:
         """The node that `meta.properties` names."""
+        from kdump.storage.about import owner_of  # few commands ask whose directory it is
+
         return owner_of(self.path)[0]
 
     def offsets(self, checkpoint: str) -> dict[tuple[str, int], int] | None:

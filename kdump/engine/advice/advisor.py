@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kdump.engine.advice.served import Served
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, Severity
 from kdump.storage import lock, names, places
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from kdump.broker.settings import Settings
     from kdump.broker.versions import Version
+    from kdump.engine.advice.served import Served
     from kdump.storage.targets import Target
 
 
@@ -97,6 +97,8 @@ class Advisor:
             running = self._running
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
+            from kdump.engine.advice.served import Served  # the whole broker: most need none of it
+
             target = self._target._replace(log=log)
             self._served = Served(
                 target, self._broker, running=running, limit=self._limit, settings=self._settings

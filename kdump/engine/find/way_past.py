@@ -7,8 +7,6 @@ from bisect import bisect_left, bisect_right
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kdump.engine.advice.served import Served
-from kdump.engine.advice.sound import Sound, sound_batches
 from kdump.engine.reading.seek import start_position
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
@@ -47,6 +45,8 @@ def way_past(
         and _has_right_checksum(view, found)
     ):
         return fields
+    from kdump.engine.advice.served import Served  # most lookups meet no damage
+
     place = _sound_place(view, offset)
     if place is None:
         return fields
@@ -100,6 +100,8 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
     """
     if offset < view.log_start or view.target.log is None:
         return None
+    from kdump.engine.advice.sound import Sound, sound_batches
+
     logs = view.target.log.logs
     floor = max(bisect_right(logs, offset, key=_base_offset) - 1, 0)
     for number, (log, following) in islice(enumerate(with_next_base(logs)), floor, None):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.leader_epochs import NO_EPOCH
+from kdump.broker.leader_epochs import NO_EPOCH, runs_of_epochs
 from kdump.engine.reading.epoch_spans import Span, lies_apart, odd_finding
 
 if TYPE_CHECKING:
@@ -30,23 +30,27 @@ class EpochWatch:
 
     def run(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Look at the epochs of some batches; most have the same."""
-        epochs = batches.leader_epochs
-        if self._held is None and self._before is not None and {*epochs} == {self._before.epoch}:
-            return
-        for row, epoch in enumerate(epochs):
-            if epoch == NO_EPOCH or not batches.has_leader_epoch(row):
-                continue
-            batch = Span(
-                epoch,
-                batches.base_offset(row),
-                batches.last_offset(row),
-                1,
-                self._place,
-                batches.position(row),
-                batches.size_bytes(row),
-                shown=admitted is None or bool(admitted[row]),
-            )
-            yield from self._next(batch)
+        for epoch, start, stop in runs_of_epochs(batches):
+            for row in range(start, stop):
+                if epoch == NO_EPOCH or self._goes_on(epoch):
+                    break  # so does the rest of the run
+                if not batches.has_leader_epoch(row):
+                    continue
+                batch = Span(
+                    epoch,
+                    batches.base_offset(row),
+                    batches.last_offset(row),
+                    1,
+                    self._place,
+                    batches.position(row),
+                    batches.size_bytes(row),
+                    shown=admitted is None or bool(admitted[row]),
+                )
+                yield from self._next(batch)
+
+    def _goes_on(self, epoch: int) -> bool:
+        """Whether nothing waits for the batch behind it, and the epoch is the last one's."""
+        return self._held is None and self._before is not None and epoch == self._before.epoch
 
     def _next(self, batch: Span) -> Iterator[Finding]:
         before, held = self._before, self._held
