@@ -89,6 +89,7 @@ class Offsets:
         self._below: list[_Row] = []  # batches not believed, that rise among themselves
         self._held: list[_Held] = []
         self._spared = 0  # offsets of batches that were not believed, since the last that was
+        self._recent: RecordBatches | None = None  # believed as a whole, the last rows as jumps too
 
     @property
     def holds(self) -> bool:
@@ -97,6 +98,7 @@ class Offsets:
 
     def hold(self, gap: Gap) -> Iterator[Released]:
         """Take up a gap; where too many wait the first is let go."""
+        self._look_back()
         self._spare()
         if len(self._held) >= _HELD:
             yield self._held.pop(0).released(None)
@@ -113,15 +115,15 @@ class Offsets:
 
         `first_of` gives the first offset of a row exactly, where a header does not say it.
         """
-        count, start = batches.count, 0
+        count = batches.count
         if not self._held and count > ASTRAY_IN_A_ROW and self._rises(batches):
-            # Only the last rows can yet be found out.
-            start = count - ASTRAY_IN_A_ROW
-            self.last = batches.last_offset(start - 1)
-            self._jumps.clear()
+            self.last = batches.last_offset(count - 1)
+            self._recent = batches
             self._below.clear()
             self._spared = 0
-        for row in range(start, count):
+            return
+        self._look_back()
+        for row in range(count):
             self._take(_row(batches, row, first_of if self._held else None))
             while self._held and self._held[0].rows > ASTRAY_IN_A_ROW:
                 yield self._held.pop(0).released(None)
@@ -140,6 +142,17 @@ class Offsets:
         if batches.flags & c.OFFSET_NOT_RISING or batches.known_offset(0) <= self.last:
             return False
         return batches.last_offset(batches.count - 1) < self.end
+
+    def _look_back(self) -> None:
+        """Take the last rows of what was believed as a whole: they alone can yet be found out."""
+        batches, self._recent = self._recent, None
+        if batches is None:
+            return
+        start = batches.count - ASTRAY_IN_A_ROW
+        self.last = batches.last_offset(start - 1)
+        self._jumps.clear()
+        for row in range(start, batches.count):
+            self._believe(_row(batches, row, None))
 
     def _take(self, row: _Row) -> None:
         if self.believes(row.first, row.last):
