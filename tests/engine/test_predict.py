@@ -181,6 +181,22 @@ def test_offset_too_far_up_splits_the_segment(directory: Directory) -> None:
     assert "the segment is split" in row["reason"]
 
 
+def test_producers_are_kept_up_to_where_a_segment_is_recovered(directory: Directory) -> None:
+    """The state at its base is kept there (R8): what lies before is not replayed a second time."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    plain = batch_of(1, base_sequence=0, **producer)
+    opening = batch_of(2, base_sequence=1, attributes=TRANSACTIONAL, **producer)
+    directory.segment(0, batch_of(0))
+    directory.segment(1, plain, opening)
+    directory.segment(3, flip(batch_of(3), 70))
+    directory.segment(4, batch_of(4))
+    directory.segment(5, batch_of(5))
+    directory.checkpoint("recovery-point", 3)
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("delete-segments", 3)
+    assert row["segments_deleted"] == [4, 5]
+
+
 def test_split_segment_is_named_for_the_first_offset_in_a_wrapper(directory: Directory) -> None:
     high = (1 << 32) + 1
     directory.segment(
