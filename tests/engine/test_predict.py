@@ -151,6 +151,15 @@ def test_tail_of_seventeen_bytes_is_silent(directory: Directory) -> None:
     assert directory.predict()["outcome"] == "clean"
 
 
+def test_message_too_small_for_its_header_still_has_its_offset(directory: Directory) -> None:
+    """Of a batch the last offset would be read further on (S9); a message's comes first."""
+    small = struct.pack(">qiIbb", 5, 14, 0, 1, 0) + bytes(8)
+    directory.segment(0, message(0), small)
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("clean", 6)
+
+
 def test_index_entry_that_falls_empties_the_segment(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3))
     row = directory.predict()
@@ -280,6 +289,8 @@ def test_swap_of_an_old_broker_displaces_the_segment_before(directory: Directory
     assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
     assert (row["first_lost_offset"], row["records_lost"]) == (0, 2)
     assert directory.predict((0, 8, 2))["segments_deleted"] == []
+    assert directory.predict((1, 1))["segments_deleted"] == [0]
+    assert directory.predict((2, 0))["segments_deleted"] == []  # it ends below the other
 
 
 def test_size_beyond_memory_in_old_brokers(directory: Directory) -> None:
