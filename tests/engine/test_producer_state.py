@@ -206,6 +206,12 @@ def test_part_of_a_run() -> None:
     assert late.replay(run, 5) == []
 
 
+def test_the_first_offset_alone_is_passed_over() -> None:
+    states = ProducerStates()
+    states.replay(run_of(data(0, 7, 0), data(1, 8, 0)), 1)
+    assert list(states.producers) == [8]
+
+
 def test_holes_between_batches_without_producers() -> None:
     states = replayed(data(0, 7, 0), data(1))
     for bases, joined_from in (((2, 3), 0), ((5, 6), 5), ((7, 9, 10), 9), ((11, 12), 9)):
