@@ -293,6 +293,16 @@ def test_swap_of_an_old_broker_displaces_the_segment_before(directory: Directory
     assert directory.predict((2, 0))["segments_deleted"] == []  # it ends below the other
 
 
+def test_indexes_beside_a_swap_go_at_once_until_2_8(directory: Directory) -> None:
+    """So the log that is there is recovered as it is loaded, before the swap takes its place."""
+    directory.segment(0, message(0), message(1))
+    directory.write(f"{0:020d}.log.swap", message(1))
+    directory.clean()
+    assert directory.predict((0, 10, 2))["indexes_rebuilt"] == [0]
+    assert directory.predict((2, 8))["indexes_rebuilt"] == [0]
+    assert directory.predict((3, 0))["indexes_rebuilt"] == []
+
+
 def test_size_beyond_memory_in_old_brokers(directory: Directory) -> None:
     directory.segment(0, message(0), struct.pack(">qi", 1, (1 << 31) - 1) + bytes(30))
     directory.clean()
