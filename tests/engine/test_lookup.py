@@ -216,6 +216,13 @@ class TestTimes:
         assert answer.position is not None
         assert (answer.index_entry.offset, answer.offset) == (9, 10)
 
+    def test_the_ends_have_no_time(self, two: Path) -> None:
+        """Requests -1 and -2 answer with an offset alone."""
+        (two / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 8\n")
+        view = view_of(two)
+        assert list_offsets(view, -1) == NONE._replace(offset=12, leader_epoch=4)
+        assert list_offsets(view, -2) == NONE._replace(offset=0, leader_epoch=0)
+
     def test_nothing_that_late_is_none(self, two: Path) -> None:
         assert list_offsets(view_of(two), T0 + 111) == NONE
 
