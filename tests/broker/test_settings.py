@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kdump.broker.settings import Settings, read_settings
+from kdump.errors import PathError
 
 
 def given(tmp_path: Path, *lines: str) -> Settings:
@@ -77,3 +78,10 @@ def test_every_setting_is_read_into_its_own_field(tmp_path: Path) -> None:
     assert settings.transaction_max_timeout_ms == 6
     assert settings.recovery_threads == 7
     assert settings.timestamp_after_max_ms == 8
+
+
+def test_a_file_of_more_than_a_mebibyte_is_no_brokers_own(tmp_path: Path) -> None:
+    line = "log.segment.bytes=7"
+    assert given(tmp_path, line, "#" * ((1 << 20) - len(line) - 2)).segment_bytes == 7
+    with pytest.raises(PathError, match="no file of its kind"):
+        given(tmp_path, line, "#" * ((1 << 20) - len(line) - 1))

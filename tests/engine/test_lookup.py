@@ -190,6 +190,23 @@ class TestTimes:
         assert list_offsets(view_of(two), T0 + 50).segment == 0
         assert list_offsets(view_of(two), T0 + 51).segment == 6
 
+    def test_what_is_said_of_each_segment(self, two: Path) -> None:
+        for time, expected in ((50, [(0, "reaches")]), (51, [(0, "is before"), (6, "reaches")])):
+            view = view_of(two)
+            list_offsets(view, T0 + time)
+            steps = [step for step in view.steps if step.step == "segment"]
+            assert len(steps) == len(expected)
+            for step, (base, verb) in zip(steps, expected, strict=True):
+                assert step.details["segment"] == base
+                assert f", {verb} the target" in step.text
+
+    def test_a_wrapper_inside_a_wrapper_is_an_error(self, tmp_path: Path) -> None:
+        nested = builders.wrapper([builders.message(0, timestamp=T0)], 0, timestamp=T0)
+        log = builders.wrapper([nested], 0, timestamp=T0)
+        put(tmp_path / "t-0", 0, log, b"", times_bytes((0, 0)))
+        with pytest.raises(BrokerError, match="inner-compressed"):
+            list_offsets(view_of(tmp_path / "t-0", broker=(3, 9)), T0)
+
     def test_a_time_entry_names_where_the_maximum_was_seen(self, two: Path) -> None:
         """Not the next offset, and relative to the segment's base: it starts the scan there."""
         answer = list_offsets(view_of(two), T0 + 95)
@@ -198,6 +215,13 @@ class TestTimes:
         assert answer.index_entry is not None
         assert answer.position is not None
         assert (answer.index_entry.offset, answer.offset) == (9, 10)
+
+    def test_the_ends_have_no_time(self, two: Path) -> None:
+        """Requests -1 and -2 answer with an offset alone."""
+        (two / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n4 8\n")
+        view = view_of(two)
+        assert list_offsets(view, -1) == NONE._replace(offset=12, leader_epoch=4)
+        assert list_offsets(view, -2) == NONE._replace(offset=0, leader_epoch=0)
 
     def test_nothing_that_late_is_none(self, two: Path) -> None:
         assert list_offsets(view_of(two), T0 + 111) == NONE
@@ -301,6 +325,10 @@ class TestVersion0:
     ) -> None:
         assert list_offsets_v0(view, target, 10, now_ms=9000) == offsets
         assert list_offsets_v0(view, target, 1, now_ms=9000) == offsets[:1]
+
+    def test_an_empty_active_segment_has_no_end_of_its_own(self, two: Path) -> None:
+        put(two, 12, b"")
+        assert list_offsets_v0(view_of(two), -1, 10) == [12, 6, 0]
 
 
 class TestTransactions:

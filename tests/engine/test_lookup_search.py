@@ -92,3 +92,15 @@ def test_a_header_cut_off_by_the_file_end_fails_only_whom_it_reaches(tmp_path: P
         found = entries.search(0, 4)
         assert found is not None
         assert (found.position, found.scanned) == (0, 1)
+
+
+def test_entries_are_counted_from_where_the_search_began(tmp_path: Path) -> None:
+    """In the oldest brokers' search, too, which reads twelve bytes of each."""
+    log = b"".join(builders.message(at) for at in range(5))
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(log)
+    with Source(str(path)) as source:
+        for broker in ((0, 10, 1), BY_LAST_OFFSETS, NEWEST):
+            found = Entries(source, broker, 0, source.size).search(len(log) // 5, 3)
+            assert found is not None
+            assert (found.position, found.scanned) == (len(log) // 5 * 3, 3)

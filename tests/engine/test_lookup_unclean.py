@@ -155,3 +155,24 @@ def test_largest_time_of_what_a_truncation_leaves(partition: Path) -> None:
         assert view.log_end == 6
         assert view.segments[0].end == len(batches[0])
         assert view.segments[0].last_time() == (1005, 5)
+
+
+def test_in_the_last_segment_the_end_is_looked_for(partition: Path) -> None:
+    with opened(partition) as view:
+        assert view.fetch(974) is not None
+        assert view.fetch(975) is None
+        assert view.steps[-1].step == "end"
+        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 975"):
+            view.fetch(976)
+
+
+def test_nothing_from_the_high_watermark_on_is_handed_out(partition: Path) -> None:
+    """Nor where a segment behind it makes looking for the log end needless."""
+    checkpoint = partition.parent / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders.zstd 0 100\n")
+    with opened(partition) as view:
+        for offset in (99, 100, 150):
+            found = view.fetch(offset)
+            assert found is not None
+            record = view.record_at(found, offset)
+            assert (record is not None) == (offset < 100)

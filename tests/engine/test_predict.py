@@ -151,6 +151,15 @@ def test_tail_of_seventeen_bytes_is_silent(directory: Directory) -> None:
     assert directory.predict()["outcome"] == "clean"
 
 
+def test_message_too_small_for_its_header_still_has_its_offset(directory: Directory) -> None:
+    """Of a batch the last offset would be read further on (S9); a message's comes first."""
+    small = struct.pack(">qiIbb", 5, 14, 0, 1, 0) + bytes(8)
+    directory.segment(0, message(0), small)
+    directory.clean()
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("clean", 6)
+
+
 def test_index_entry_that_falls_empties_the_segment(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 3), batch_of(3, 3))
     row = directory.predict()
@@ -179,6 +188,22 @@ def test_offset_too_far_up_splits_the_segment(directory: Directory) -> None:
     assert (row["outcome"], row["log_end_after"]) == ("wrong-log-end", (1 << 32) + 1)
     assert (row["log_end_before"], row["records_lost"]) == (1, 0)
     assert "the segment is split" in row["reason"]
+
+
+def test_producers_are_kept_up_to_where_a_segment_is_recovered(directory: Directory) -> None:
+    """The state at its base is kept there (R8): what lies before is not replayed a second time."""
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    plain = batch_of(1, base_sequence=0, **producer)
+    opening = batch_of(2, base_sequence=1, attributes=TRANSACTIONAL, **producer)
+    directory.segment(0, batch_of(0))
+    directory.segment(1, plain, opening)
+    directory.segment(3, flip(batch_of(3), 70))
+    directory.segment(4, batch_of(4))
+    directory.segment(5, batch_of(5))
+    directory.checkpoint("recovery-point", 3)
+    row = directory.predict()
+    assert (row["outcome"], row["log_end_after"]) == ("delete-segments", 3)
+    assert row["segments_deleted"] == [4, 5]
 
 
 def test_split_segment_is_named_for_the_first_offset_in_a_wrapper(directory: Directory) -> None:
@@ -264,6 +289,18 @@ def test_swap_of_an_old_broker_displaces_the_segment_before(directory: Directory
     assert (row["outcome"], row["segments_deleted"]) == ("delete-segments", [0])
     assert (row["first_lost_offset"], row["records_lost"]) == (0, 2)
     assert directory.predict((0, 8, 2))["segments_deleted"] == []
+    assert directory.predict((1, 1))["segments_deleted"] == [0]
+    assert directory.predict((2, 0))["segments_deleted"] == []  # it ends below the other
+
+
+def test_indexes_beside_a_swap_go_at_once_until_2_8(directory: Directory) -> None:
+    """So the log that is there is recovered as it is loaded, before the swap takes its place."""
+    directory.segment(0, message(0), message(1))
+    directory.write(f"{0:020d}.log.swap", message(1))
+    directory.clean()
+    assert directory.predict((0, 10, 2))["indexes_rebuilt"] == [0]
+    assert directory.predict((2, 8))["indexes_rebuilt"] == [0]
+    assert directory.predict((3, 0))["indexes_rebuilt"] == []
 
 
 def test_size_beyond_memory_in_old_brokers(directory: Directory) -> None:

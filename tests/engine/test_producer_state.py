@@ -186,6 +186,12 @@ def test_compressed_marker() -> None:
     assert read_control(run_of(batch), 0) == Control(ABORT, 5, TIME)
 
 
+def test_marker_of_a_producer_never_seen() -> None:
+    (ended,) = events(marker(3, 7, ABORT))
+    assert isinstance(ended, Ended)
+    assert (ended.first_offset, ended.last_data_offset, ended.previous_marker) == (-1, -1, -1)
+
+
 def test_part_of_a_run() -> None:
     """Asked for the state in its midst; what was passed over is not part of it."""
     run = run_of(data(0, 7, 0), data(1, 7, 1, count=3), data(4, 7, 4))
@@ -198,6 +204,12 @@ def test_part_of_a_run() -> None:
     assert late.replay(run, 3) == []
     assert (late.producers[7].last_sequence, late.joined_from) == (4, 1)
     assert late.replay(run, 5) == []
+
+
+def test_the_first_offset_alone_is_passed_over() -> None:
+    states = ProducerStates()
+    states.replay(run_of(data(0, 7, 0), data(1, 8, 0)), 1)
+    assert list(states.producers) == [8]
 
 
 def test_holes_between_batches_without_producers() -> None:
@@ -239,6 +251,15 @@ def test_open_transactions_of_a_snapshot_rise() -> None:
     assert states.last_stable_offset(10) == 3
 
 
+def test_how_a_transaction_of_a_snapshot_began_is_not_known() -> None:
+    states = ProducerStates.from_snapshot([ProducerState(7, 0, 0, 5, 0, TIME, 0, 5)])
+    mixed, ended = states.replay(run_of(data(6, 7, 1), marker(7, 7, ABORT)))
+    assert isinstance(mixed, Mixed)
+    assert not mixed.joined
+    assert isinstance(ended, Ended)
+    assert ended.first_offset == 5 < 7 < ended.joined_from_then
+
+
 def test_forget() -> None:
     states = replayed(data(0, 7, 0, transactional=True))
     states.forget()
@@ -254,6 +275,13 @@ def test_longest_idle_producers_are_dropped() -> None:
     assert len(states.producers) <= 4
     assert 0 in states.producers
     assert 39 in states.producers
+
+
+def test_of_the_idle_the_last_seen_stay() -> None:
+    """However long ago they were first seen."""
+    states = ProducerStates(limit=4)
+    states.replay(run_of(*(data(n, n, 0) for n in range(4)), data(4, 0, 1), data(5, 5, 0)))
+    assert sorted(states.producers) == [0, 3, 5]
 
 
 def test_too_many_open_transactions() -> None:

@@ -39,6 +39,15 @@ PROJECT = Path(__file__).parents[2]
 DAMAGED = "tests/engine/reading tests/engine/test_joining.py"
 WRITERS = "tests/engine/reindex tests/engine/test_replace.py"
 MAKERS = "tests/engine/test_predict.py tests/engine/test_reindex.py"
+LOOKUPS = (
+    "tests/engine/test_find.py tests/engine/test_lookup.py tests/engine/test_lookup_reading.py"
+    " tests/engine/test_lookup_search.py tests/engine/test_lookup_unclean.py"
+)
+PRODUCERS = (
+    "tests/engine/test_producer_state.py tests/engine/test_sequences.py"
+    " tests/engine/checks/test_producers.py tests/engine/checks/test_transaction_index.py"
+    " tests/engine/checks/test_transactions.py"
+)
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
@@ -51,13 +60,13 @@ TESTS = {
     "kdump/storage/offsets.py": f"tests/storage {DAMAGED}",
     "kdump/storage/targets.py": "tests/storage tests/engine/test_targets.py",
     "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
-    "kdump/broker": f"tests/broker/test_segment.py {MAKERS} tests/engine/test_find.py",
-    "kdump/broker/producer_state.py": f"tests/engine/test_producer_state.py {MAKERS}",
-    "kdump/broker/control_batch.py": f"tests/engine/test_producer_state.py {MAKERS}",
-    "kdump/broker/visibility.py": "tests/engine/test_visibility.py tests/engine/test_find.py",
-    "kdump/broker/list_offsets.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
-    "kdump/broker/partition.py": "tests/engine/test_find.py tests/engine/test_lookup.py",
-    "kdump/broker/segment.py": f"{MAKERS} tests/engine/test_find.py tests/engine/test_lookup.py",
+    "kdump/broker": f"tests/broker/test_segment.py {MAKERS} {LOOKUPS}",
+    "kdump/broker/index_search.py": f"{LOOKUPS} tests/engine/checks/test_offset_index.py",
+    "kdump/broker/producer_state.py": f"{PRODUCERS} {MAKERS}",
+    "kdump/broker/producer_events.py": f"{PRODUCERS} {MAKERS}",
+    "kdump/broker/control_batch.py": f"{PRODUCERS} {MAKERS}",
+    "kdump/broker/recovered_producers.py": f"tests/broker/test_segment.py {MAKERS}",
+    "kdump/broker/visibility.py": f"{LOOKUPS} tests/engine/test_served.py",
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip
