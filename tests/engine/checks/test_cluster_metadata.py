@@ -414,6 +414,18 @@ def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -
     assert "topic-id-differs" not in codes(cluster.data.path)
 
 
+def test_the_clean_stop_of_another_data_directory_tells_nothing(cluster: Cluster) -> None:
+    """Whether the log is yet to be acted upon is told by the directory of the partition."""
+    cluster.data.partition("users", 0, topic_id=8)
+    registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
+    cluster.write(*registered, now=LONG_AGO + 1000)
+    (cluster.data.path / ".kafka_cleanshutdown").unlink()
+    for number, name in enumerate(("above", "far"), 2):  # by name on either side of it
+        other = DataDirectory(cluster.data.path.with_name(name), number=number)
+        other.stop()
+        assert "topic-id-differs" not in codes(cluster.data.path, other.path)
+
+
 def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:
     cluster.write(change(1, 7, (2, ids(4, 5)), (8, array([uuid(2), uuid(3)]))))
     told = one(cluster)

@@ -143,6 +143,15 @@ def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
         assert (found.code, found.position) == ("offset-not-rising", len(b"".join(parts[:5])))
 
 
+def test_what_rises_above_a_wrapper_clears_it(tmp_path: Path) -> None:
+    """Then the entry between them is the one out of order, though it lies above the one before."""
+    inner = [builders.message(relative) for relative in range(3)]
+    parts = [builders.message(0), builders.wrapper(inner, 10), builders.message(5)]
+    found = only(write_partition(tmp_path, {0: [*parts, builders.message(11)]}))
+    assert (found.code, found.offset) == ("offset-not-rising", 5)
+    assert (found.position, found.expected) == (len(b"".join(parts[:2])), 11)
+
+
 def test_a_first_batch_below_the_files_name(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {9: batches(6, 30)})
     found = only(directory)
@@ -398,6 +407,16 @@ def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) ->
     write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
     astray = next(one for one in checked(sound) if one.code == "log-end-astray")
     assert (astray.expected, astray.actual) == (87, ABSURD)
+
+
+def test_the_last_index_entry_leads_a_start_past_a_length_that_is_wrong(sound: Path) -> None:
+    before, start = positions(sound, ACTIVE)[-2:]
+    broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
+    broken = damage.put(broken, start, struct.pack(">q", ABSURD))
+    write(sound, ACTIVE, "log", damage.put(broken, before + 8, bytes(4)))
+    write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
+    astray = next(one for one in checked(sound) if one.code == "log-end-astray")
+    assert (astray.position, astray.actual) == (start, ABSURD)
 
 
 def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:

@@ -184,6 +184,17 @@ def test_epochs_that_fall(tmp_path: Path) -> None:
     assert codes_found[0] == "leader-epoch-falls"
 
 
+def test_an_epoch_that_goes_on_in_the_next_segment_ends_there(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path,
+        {0: [data(0)], 1: [data(1), *(data(base, leader_epoch=5) for base in (2, 3))]},
+    )
+    (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 2)))
+    assert codes(path) == []
+    (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 1)))
+    assert "offsets 0-1; the checkpoint lets epoch 5 begin at 1" in only(path).message
+
+
 def test_odd_epoch_across_segments(tmp_path: Path) -> None:
     path = write_log(
         tmp_path,

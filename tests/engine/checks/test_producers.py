@@ -190,11 +190,13 @@ def test_snapshot_contradicts_the_log(sound: Path, field: int, value: int, words
     assert "Producer 9" in found.message
 
 
-def test_snapshot_without_an_open_transaction(sound: Path) -> None:
-    entries = (AT_SIX[0], (*AT_SIX[1][:7], NONE), AT_SIX[2])
+@pytest.mark.parametrize("first", [NONE, 0, 4])
+def test_snapshot_with_another_open_transaction_or_none(sound: Path, first: int) -> None:
+    entries = (AT_SIX[0], (*AT_SIX[1][:7], first), AT_SIX[2])
     snapshot_of(sound, 6).write_bytes(snapshot(*entries))  # type: ignore[arg-type]
     found = only(sound)
     assert (found.code, found.expected) == ("snapshot-differs", "open transaction 2")
+    assert found.actual == f"open transaction {first}"
 
 
 def test_snapshot_of_another_offset(sound: Path) -> None:

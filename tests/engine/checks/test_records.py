@@ -163,6 +163,17 @@ def test_a_wrapper_whose_first_message_was_there_before(tmp_path: Path) -> None:
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
 
 
+def test_records_of_a_batch_in_a_wrong_place_only_follow(tmp_path: Path) -> None:
+    """It may be no batch of this log at all."""
+    records = [builders.record(0), builders.record(1, length=900)]
+    times = {"base_timestamp": START_MS + 10, "max_timestamp": START_MS + 10}
+    one = builders.batch(records, base_offset=1, **times)
+    directory, position, _ = written(tmp_path, one, batch(6))
+    found = only(directory, deep=True)
+    assert (found.code, found.position) == ("offset-not-rising", position)
+    assert found.consequences == (f"records-undecodable@{position}",)
+
+
 def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([0, 1]), 8, timestamp=START_MS + 70))
     assert (found.code, found.expected) == ("batch-max-timestamp", START_MS + 60)
