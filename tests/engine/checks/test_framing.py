@@ -400,6 +400,14 @@ def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wr
     assert "87 fits, 00 00 00 00 00 00 00 57" in found.message
 
 
+def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) -> None:
+    inner = [builders.message(relative) for relative in range(3)]
+    parts = [builders.wrapper(inner, last) for last in (2, 5, ABSURD)]
+    found = only(write_partition(tmp_path, {0: parts}))
+    assert (found.code, found.expected, found.actual) == ("log-end-astray", 8, ABSURD)
+    assert "8 fits, 00 00 00 00 00 00 00 08" in found.message
+
+
 def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
     start = positions(sound, ACTIVE)[-1]
     broken = damage.flip(read(sound, ACTIVE, "log"), start - 300, 300)

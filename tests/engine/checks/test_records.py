@@ -66,9 +66,12 @@ class TestV2:
         found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))
         assert (found.code, found.offset) == ("record-offset", 5)
 
-    def test_offsets_that_do_not_rise(self, tmp_path: Path, compress: object) -> None:
-        records = [builders.record(0), builders.record(2), builders.record(1)]
-        found = deep(tmp_path, self.one(compress, records))
+    @pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 4, 1, 3, 2)])
+    def test_offsets_that_do_not_rise_are_one_finding(
+        self, tmp_path: Path, compress: object, deltas: tuple[int, ...]
+    ) -> None:
+        records = [builders.record(delta) for delta in deltas]
+        found = deep(tmp_path, self.one(compress, records, last_offset_delta=len(deltas) - 1))
         assert (found.code, found.offset) == ("record-offset", 7)
 
     def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
