@@ -106,6 +106,16 @@ def test_a_last_entry_of_offset_zero_leads_a_fetch_past_records(sound: Path) -> 
     assert start > right.position
 
 
+def test_a_last_entry_of_offset_zero_and_no_batch_stops_every_fetch_above(sound: Path) -> None:
+    """The newest offset is the one named."""
+    pairs = slots(sound)
+    pairs[-1] = (0, pairs[-1][1] + 3)
+    put(sound, pairs)
+    found = only(sound)
+    assert (found.code, found.offset) == ("offset-index-order", ACTIVE - 1)
+    assert f"offset {ACTIVE - 1} has to start at {ACTIVE - 1}" in found.message
+
+
 def test_a_position_at_which_no_batch_starts(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (pairs[4][0], pairs[4][1] + 1)
