@@ -401,11 +401,13 @@ def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wr
 
 
 def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) -> None:
-    inner = [builders.message(relative) for relative in range(3)]
-    parts = [builders.wrapper(inner, last) for last in (2, 5, ABSURD)]
+    parts = [
+        builders.wrapper([builders.message(relative) for relative in range(count)], last)
+        for count, last in ((3, 2), (2, 4), (5, ABSURD))
+    ]
     found = only(write_partition(tmp_path, {0: parts}))
-    assert (found.code, found.expected, found.actual) == ("log-end-astray", 8, ABSURD)
-    assert "8 fits, 00 00 00 00 00 00 00 08" in found.message
+    assert (found.code, found.expected, found.actual) == ("log-end-astray", 9, ABSURD)
+    assert "9 fits, 00 00 00 00 00 00 00 09" in found.message
 
 
 def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
