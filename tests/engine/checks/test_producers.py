@@ -199,6 +199,17 @@ def test_snapshot_with_another_open_transaction_or_none(sound: Path, first: int)
     assert found.actual == f"open transaction {first}"
 
 
+@pytest.mark.parametrize(("first", "differs"), [(0, False), (5, False), (6, True), (7, False)])
+def test_snapshot_of_a_transaction_that_may_have_begun_in_deleted_segments(
+    tmp_path: Path, first: int, differs: bool
+) -> None:
+    batches = [data(6, 9, 0), data(7, 8, 2, transactional=True), data(8, 9, 1)]
+    path = write_log(tmp_path, {6: batches})
+    entries = (8, 0, 2, 7, 0, TIME, NONE, first), (9, 0, 1, 8, 0, TIME, NONE, NONE)
+    snapshot_of(path, 9).write_bytes(snapshot(*entries))
+    assert ("snapshot-differs" in codes(path)) is differs
+
+
 def test_snapshot_of_another_offset(sound: Path) -> None:
     """A file renamed, or copied from another partition."""
     snapshot_of(sound, 10).write_bytes(snapshot(*AT_SIX))

@@ -194,6 +194,14 @@ def test_slack_behind_a_value_is_a_note(tmp_path: Path) -> None:
     assert found.message.startswith("One message has")
 
 
+def test_what_is_odd_but_legal_is_added_up_over_pieces(tmp_path: Path) -> None:
+    """Of records without a key and of messages with slack: how many, and where the first is."""
+    records = Records(partition_of(write_partition(tmp_path, {0: []})))
+    for sums in ((0, -1, 0, -1), (0, -1, 2, 400), (3, 70, 1, 900), (1, 80, 0, -1)):
+        records.add(sums)
+    assert records.sums() == (4, 70, 3, 400)
+
+
 def test_what_is_over_the_limit_is_counted_as_not_checked(tmp_path: Path) -> None:
     large = batch(6, 1, payload=builders.gzip_bytes(bytes(100_000)), attributes=builders.GZIP)
     directory, _, _ = written(tmp_path, large)
