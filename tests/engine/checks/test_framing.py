@@ -389,6 +389,17 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
     assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
 
 
+@pytest.mark.parametrize("row", [0, 1])
+def test_an_absurd_offset_right_behind_a_batch_goes_on_from_it(tmp_path: Path, row: int) -> None:
+    """Though what follows would leave room, as compaction does."""
+    parts = [batch(offset) for offset in (0, 3, 30, 33)]
+    parts[row] = damage.put(parts[row], 0, struct.pack(">q", ABSURD))
+    directory = write_partition(tmp_path, {0: [], 60: [batch(60)]})
+    write(directory, 0, "log", b"".join(parts[: row + 1] + parts[2:]))
+    found = next(one for one in checked(directory) if one.actual == ABSURD)
+    assert (found.position, found.expected) == (len(parts[0]) * row, 3 * row)
+
+
 @pytest.mark.parametrize("wrong", [ABSURD, -ABSURD, 1 << 30, 61])
 def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wrong: int) -> None:
     start = positions(sound, ACTIVE)[-1]
