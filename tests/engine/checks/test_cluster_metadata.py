@@ -329,6 +329,20 @@ def test_a_log_with_something_missing_is_not_complete(tmp_path: Path, at: str) -
     assert not state.complete
 
 
+@pytest.mark.parametrize("from_offset", [5, None])
+def test_a_log_that_begins_behind_its_snapshot_is_not_complete(
+    tmp_path: Path, from_offset: int | None
+) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    (directory / f"{4:020}-{1:010}.checkpoint").write_bytes(snapshot_of([NO_OP]))
+    if from_offset is not None:
+        (directory / f"{from_offset:020}.log").write_bytes(b"")
+    state = read_cluster_metadata(str(directory))
+    assert state is not None
+    assert (state.complete, state.next_offset) == (False, 4)
+
+
 # Partitions against the log ----------------------------------------------------------------------
 
 
