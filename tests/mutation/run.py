@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 DAMAGED = "tests/engine/reading tests/engine/test_joining.py"
 WRITERS = "tests/engine/reindex tests/engine/test_replace.py"
+CHECKS = "tests/engine/checks tests/engine/test_verify.py"
 MAKERS = "tests/engine/test_predict.py tests/engine/test_reindex.py"
 LOOKUPS = (
     "tests/engine/test_find.py tests/engine/test_lookup.py tests/engine/test_lookup_reading.py"
@@ -52,7 +53,8 @@ PRODUCERS = (
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
     "kdump/engine/reindex": f"{WRITERS} tests/engine/test_reindex.py",
-    "kdump/engine/checks": "tests/engine/checks tests/engine/test_verify.py",
+    "kdump/engine/checks": CHECKS,
+    "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/test_reserved_bits.py",
     "kdump/storage": "tests/storage",
     "kdump/storage/after_damage.py": f"tests/storage {DAMAGED}",
     "kdump/storage/believed.py": f"tests/storage {DAMAGED}",

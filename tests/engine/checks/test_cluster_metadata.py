@@ -329,6 +329,20 @@ def test_a_log_with_something_missing_is_not_complete(tmp_path: Path, at: str) -
     assert not state.complete
 
 
+@pytest.mark.parametrize("from_offset", [5, None])
+def test_a_log_that_begins_behind_its_snapshot_is_not_complete(
+    tmp_path: Path, from_offset: int | None
+) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    (directory / f"{4:020}-{1:010}.checkpoint").write_bytes(snapshot_of([NO_OP]))
+    if from_offset is not None:
+        (directory / f"{from_offset:020}.log").write_bytes(b"")
+    state = read_cluster_metadata(str(directory))
+    assert state is not None
+    assert (state.complete, state.next_offset) == (False, 4)
+
+
 # Partitions against the log ----------------------------------------------------------------------
 
 
@@ -412,6 +426,18 @@ def test_another_topic_id_after_a_clean_stop_is_told_at_once(cluster: Cluster) -
         assert "topic-id-differs" not in codes(cluster.data.path)
     (cluster.data.path / ".kafka_cleanshutdown").unlink()
     assert "topic-id-differs" not in codes(cluster.data.path)
+
+
+def test_the_clean_stop_of_another_data_directory_tells_nothing(cluster: Cluster) -> None:
+    """Whether the log is yet to be acted upon is told by the directory of the partition."""
+    cluster.data.partition("users", 0, topic_id=8)
+    registered = topic("users", 88), partition(0, 88, (NODE,), (cluster.directory,))
+    cluster.write(*registered, now=LONG_AGO + 1000)
+    (cluster.data.path / ".kafka_cleanshutdown").unlink()
+    for number, name in enumerate(("above", "far"), 2):  # by name on either side of it
+        other = DataDirectory(cluster.data.path.with_name(name), number=number)
+        other.stop()
+        assert "topic-id-differs" not in codes(cluster.data.path, other.path)
 
 
 def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:

@@ -105,6 +105,15 @@ def test_indexes_without_a_log_behind_all_segments_are_a_note(data: DataDirector
     assert (told.code, told.severity.value, told.segment) == ("index-without-log", "note", 999999)
 
 
+@pytest.mark.parametrize(
+    ("name", "code"), [("notes.deleted", "leftover"), ("notes.swap", "file-unknown")]
+)
+def test_files_of_no_known_kind_on_their_way_out(data: DataDirectory, name: str, code: str) -> None:
+    """Brokers pass over a swap that is no segment's."""
+    (data.path / "orders-0" / name).write_bytes(b"x")
+    assert one(data.path).code == code
+
+
 @pytest.mark.parametrize("suffix", [".deleted", ".cleaned"])
 def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
     for extension in ("log", "index", "timeindex"):

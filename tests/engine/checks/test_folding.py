@@ -68,6 +68,22 @@ def test_what_rests_on_sound_bytes_stands(touches: dict[str, int]) -> None:
     assert found[0].consequences == ()
 
 
+@pytest.mark.parametrize(
+    ("gaps", "position"),
+    [
+        ([gap(5000), gap(1000)], 5050),
+        ([gap(1000, 5000), gap(2000)], 3000),  # one inside the other
+        ([gap(2000), gap(1000, 5000)], 3000),
+    ],
+)
+def test_of_bad_ranges_in_any_order_one_is_the_cause(gaps: list[Finding], position: int) -> None:
+    found = fold([*gaps, suspect(segment=0, position=position)])
+    widest = max(gaps, key=lambda one: (one.size_bytes, one.position))
+    assert [one.consequences for one in found] == [
+        ("offset-index-position@8",) if one is widest else () for one in gaps
+    ]
+
+
 def test_what_else_it_rests_on_counts_too() -> None:
     found = suspect(segment=0, position=5)
     also = found.touches._replace(also=RestsOn(0, 1050, 1051))

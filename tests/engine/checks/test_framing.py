@@ -143,6 +143,15 @@ def test_a_wrapper_out_of_order_is_told_by_what_follows(tmp_path: Path) -> None:
         assert (found.code, found.position) == ("offset-not-rising", len(b"".join(parts[:5])))
 
 
+def test_what_rises_above_a_wrapper_clears_it(tmp_path: Path) -> None:
+    """Then the entry between them is the one out of order, though it lies above the one before."""
+    inner = [builders.message(relative) for relative in range(3)]
+    parts = [builders.message(0), builders.wrapper(inner, 10), builders.message(5)]
+    found = only(write_partition(tmp_path, {0: [*parts, builders.message(11)]}))
+    assert (found.code, found.offset) == ("offset-not-rising", 5)
+    assert (found.position, found.expected) == (len(b"".join(parts[:2])), 11)
+
+
 def test_a_first_batch_below_the_files_name(tmp_path: Path) -> None:
     directory = write_partition(tmp_path, {9: batches(6, 30)})
     found = only(directory)
@@ -380,6 +389,17 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
     assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
 
 
+@pytest.mark.parametrize("row", [0, 1])
+def test_an_absurd_offset_right_behind_a_batch_goes_on_from_it(tmp_path: Path, row: int) -> None:
+    """Though what follows would leave room, as compaction does."""
+    parts = [batch(offset) for offset in (0, 3, 30, 33)]
+    parts[row] = damage.put(parts[row], 0, struct.pack(">q", ABSURD))
+    directory = write_partition(tmp_path, {0: [], 60: [batch(60)]})
+    write(directory, 0, "log", b"".join(parts[: row + 1] + parts[2:]))
+    found = next(one for one in checked(directory) if one.actual == ABSURD)
+    assert (found.position, found.expected) == (len(parts[0]) * row, 3 * row)
+
+
 @pytest.mark.parametrize("wrong", [ABSURD, -ABSURD, 1 << 30, 61])
 def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wrong: int) -> None:
     start = positions(sound, ACTIVE)[-1]
@@ -391,6 +411,16 @@ def test_the_last_base_offset_is_where_a_start_finds_the_log_end(sound: Path, wr
     assert "87 fits, 00 00 00 00 00 00 00 57" in found.message
 
 
+def test_the_last_wrapper_says_inside_how_many_offsets_it_spans(tmp_path: Path) -> None:
+    parts = [
+        builders.wrapper([builders.message(relative) for relative in range(count)], last)
+        for count, last in ((3, 2), (2, 4), (5, ABSURD))
+    ]
+    found = only(write_partition(tmp_path, {0: parts}))
+    assert (found.code, found.expected, found.actual) == ("log-end-astray", 9, ABSURD)
+    assert "9 fits, 00 00 00 00 00 00 00 09" in found.message
+
+
 def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) -> None:
     start = positions(sound, ACTIVE)[-1]
     broken = damage.flip(read(sound, ACTIVE, "log"), start - 300, 300)
@@ -398,6 +428,16 @@ def test_the_last_base_offset_behind_damage_is_told_by_the_index(sound: Path) ->
     write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
     astray = next(one for one in checked(sound) if one.code == "log-end-astray")
     assert (astray.expected, astray.actual) == (87, ABSURD)
+
+
+def test_the_last_index_entry_leads_a_start_past_a_length_that_is_wrong(sound: Path) -> None:
+    before, start = positions(sound, ACTIVE)[-2:]
+    broken = damage.flip(read(sound, ACTIVE, "log"), start + 70)
+    broken = damage.put(broken, start, struct.pack(">q", ABSURD))
+    write(sound, ACTIVE, "log", damage.put(broken, before + 8, bytes(4)))
+    write(sound, ACTIVE, "index", struct.pack(">ii", 29, start))
+    astray = next(one for one in checked(sound) if one.code == "log-end-astray")
+    assert (astray.position, astray.actual) == (start, ABSURD)
 
 
 def test_a_broken_last_batch_with_an_absurd_offset(sound: Path) -> None:

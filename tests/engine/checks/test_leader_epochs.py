@@ -6,7 +6,10 @@ import builders
 import damage
 import pytest
 from producing import checked, codes, data, epochs, log_of, write_log
+from segments import partition_of
 
+from kdump.engine.checks.leader_epochs import LeaderEpochs
+from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
 
 
@@ -93,6 +96,14 @@ def test_missing_file(tmp_path: Path) -> None:
         str(path / "leader-epoch-checkpoint"),
     )
     assert "is not there" in found.message
+
+
+def test_a_file_that_goes_while_we_look_is_not_held_against_the_log(tmp_path: Path) -> None:
+    path = write(tmp_path, 0, 0)
+    partition = partition_of(path)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert not list(scan(partition, [LeaderEpochs(partition)]))
+    assert not partition.errors
 
 
 def test_epoch_without_a_record_between_offsets_that_are_missing(tmp_path: Path) -> None:
@@ -182,6 +193,17 @@ def test_epochs_that_fall(tmp_path: Path) -> None:
     path = write(tmp_path, 5, 5, 3, 3, checkpoint=epochs((5, 0)))
     codes_found = codes(path)
     assert codes_found[0] == "leader-epoch-falls"
+
+
+def test_an_epoch_that_goes_on_in_the_next_segment_ends_there(tmp_path: Path) -> None:
+    path = write_log(
+        tmp_path,
+        {0: [data(0)], 1: [data(1), *(data(base, leader_epoch=5) for base in (2, 3))]},
+    )
+    (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 2)))
+    assert codes(path) == []
+    (path / "leader-epoch-checkpoint").write_text(epochs((0, 0), (5, 1)))
+    assert "offsets 0-1; the checkpoint lets epoch 5 begin at 1" in only(path).message
 
 
 def test_odd_epoch_across_segments(tmp_path: Path) -> None:

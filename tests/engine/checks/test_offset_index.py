@@ -106,6 +106,27 @@ def test_a_last_entry_of_offset_zero_leads_a_fetch_past_records(sound: Path) -> 
     assert start > right.position
 
 
+def test_a_last_entry_of_offset_zero_and_no_batch_stops_every_fetch_above(sound: Path) -> None:
+    """The newest offset is the one named."""
+    pairs = slots(sound)
+    pairs[-1] = (0, pairs[-1][1] + 3)
+    put(sound, pairs)
+    found = only(sound)
+    assert (found.code, found.offset) == ("offset-index-order", ACTIVE - 1)
+    assert f"offset {ACTIVE - 1} has to start at {ACTIVE - 1}" in found.message
+
+
+def test_a_right_fetch_starts_behind_a_length_that_is_wrong(sound: Path) -> None:
+    log = entries(read(sound, SEALED, "log"))
+    pairs = [(log[row].last, log[row].position) for row in (9, 19, 29)]
+    pairs[1] = (59, pairs[1][1] + 3)
+    put(sound, pairs)
+    data = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", damage.put(data, log[2].position + 8, bytes(4)))
+    told = next(one for one in checked(sound) if one.code == "offset-index-position")
+    assert "A fetch from offset 59 has to start at 59; a broker gives an error." in told.message
+
+
 def test_a_position_at_which_no_batch_starts(sound: Path) -> None:
     pairs = slots(sound)
     pairs[4] = (pairs[4][0], pairs[4][1] + 1)

@@ -190,11 +190,24 @@ def test_snapshot_contradicts_the_log(sound: Path, field: int, value: int, words
     assert "Producer 9" in found.message
 
 
-def test_snapshot_without_an_open_transaction(sound: Path) -> None:
-    entries = (AT_SIX[0], (*AT_SIX[1][:7], NONE), AT_SIX[2])
+@pytest.mark.parametrize("first", [NONE, 0, 4])
+def test_snapshot_with_another_open_transaction_or_none(sound: Path, first: int) -> None:
+    entries = (AT_SIX[0], (*AT_SIX[1][:7], first), AT_SIX[2])
     snapshot_of(sound, 6).write_bytes(snapshot(*entries))  # type: ignore[arg-type]
     found = only(sound)
     assert (found.code, found.expected) == ("snapshot-differs", "open transaction 2")
+    assert found.actual == f"open transaction {first}"
+
+
+@pytest.mark.parametrize(("first", "differs"), [(0, False), (5, False), (6, True), (7, False)])
+def test_snapshot_of_a_transaction_that_may_have_begun_in_deleted_segments(
+    tmp_path: Path, first: int, differs: bool
+) -> None:
+    batches = [data(6, 9, 0), data(7, 8, 2, transactional=True), data(8, 9, 1)]
+    path = write_log(tmp_path, {6: batches})
+    entries = (8, 0, 2, 7, 0, TIME, NONE, first), (9, 0, 1, 8, 0, TIME, NONE, NONE)
+    snapshot_of(path, 9).write_bytes(snapshot(*entries))
+    assert ("snapshot-differs" in codes(path)) is differs
 
 
 def test_snapshot_of_another_offset(sound: Path) -> None:

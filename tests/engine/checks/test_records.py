@@ -66,9 +66,12 @@ class TestV2:
         found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))
         assert (found.code, found.offset) == ("record-offset", 5)
 
-    def test_offsets_that_do_not_rise(self, tmp_path: Path, compress: object) -> None:
-        records = [builders.record(0), builders.record(2), builders.record(1)]
-        found = deep(tmp_path, self.one(compress, records))
+    @pytest.mark.parametrize("deltas", [(0, 2, 1), (0, 4, 1, 3, 2)])
+    def test_offsets_that_do_not_rise_are_one_finding(
+        self, tmp_path: Path, compress: object, deltas: tuple[int, ...]
+    ) -> None:
+        records = [builders.record(delta) for delta in deltas]
+        found = deep(tmp_path, self.one(compress, records, last_offset_delta=len(deltas) - 1))
         assert (found.code, found.offset) == ("record-offset", 7)
 
     def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
@@ -163,6 +166,17 @@ def test_a_wrapper_whose_first_message_was_there_before(tmp_path: Path) -> None:
     assert (found.code, found.expected, found.actual) == ("wrapper-offset", 6, 5)
 
 
+def test_records_of_a_batch_in_a_wrong_place_only_follow(tmp_path: Path) -> None:
+    """It may be no batch of this log at all."""
+    records = [builders.record(0), builders.record(1, length=900)]
+    times = {"base_timestamp": START_MS + 10, "max_timestamp": START_MS + 10}
+    one = builders.batch(records, base_offset=1, **times)
+    directory, position, _ = written(tmp_path, one, batch(6))
+    found = only(directory, deep=True)
+    assert (found.code, found.position) == ("offset-not-rising", position)
+    assert found.consequences == (f"records-undecodable@{position}",)
+
+
 def test_a_wrapper_with_a_time_that_no_message_has(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.wrapper(inner([0, 1]), 8, timestamp=START_MS + 70))
     assert (found.code, found.expected) == ("batch-max-timestamp", START_MS + 60)
@@ -178,6 +192,14 @@ def test_slack_behind_a_value_is_a_note(tmp_path: Path) -> None:
     found = deep(tmp_path, builders.message(6, timestamp=START_MS + 60, slack=b"abc"))
     assert (found.code, found.severity) == ("slack-bytes", Severity.NOTE)
     assert found.message.startswith("One message has")
+
+
+def test_what_is_odd_but_legal_is_added_up_over_pieces(tmp_path: Path) -> None:
+    """Of records without a key and of messages with slack: how many, and where the first is."""
+    records = Records(partition_of(write_partition(tmp_path, {0: []})))
+    for sums in ((0, -1, 0, -1), (0, -1, 2, 400), (3, 70, 1, 900), (1, 80, 0, -1)):
+        records.add(sums)
+    assert records.sums() == (4, 70, 3, 400)
 
 
 def test_what_is_over_the_limit_is_counted_as_not_checked(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus, expected
-from directories import DataDirectory, codes, findings
+from directories import BATCH_BYTES, DataDirectory, codes, findings
+from segments import target_of
 
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks import rolling
@@ -78,6 +79,17 @@ def test_one_note_where_the_stated_size_explains_nothing(
 def test_nothing_where_it_does(data: DataDirectory, tmp_path: Path) -> None:
     size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size
     assert codes(server_properties=settings(tmp_path, f"log.segment.bytes={size}")) == []
+
+
+@pytest.mark.parametrize(("more", "rule"), [(0, "size"), (BATCH_BYTES, "size-of-append")])
+def test_what_is_behind_may_have_come_as_one_append(
+    data: DataDirectory, tmp_path: Path, more: int, rule: str
+) -> None:
+    """Its first batch alone would have fitted."""
+    size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size + more
+    stated = read_settings(settings(tmp_path, f"log.segment.bytes={size}"))
+    rolled = explained(target_of(data.path / "orders-0"), stated)
+    assert [one.rule for one in rolled] == [rule, rule]
 
 
 def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:

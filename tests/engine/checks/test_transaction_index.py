@@ -98,6 +98,21 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
 
 
+def test_an_entry_without_a_marker_is_held_against_its_own_transaction(tmp_path: Path) -> None:
+    """Not against the first that has no entry."""
+    path = write_log(
+        tmp_path,
+        {0: [data(0, 9, 0, transactional=True), marker(1, 9, ABORT),
+             data(2, 7, 0, transactional=True), marker(3, 7, ABORT)]},
+    )  # fmt: skip
+    index_of(path, 0).write_bytes(aborted((7, 2, 2, 4)))
+    found = {one.code: one for one in checked(path)}
+    assert {*found} == {"transaction-index-marker", "transaction-index-missing"}
+    wrong = found["transaction-index-marker"]
+    assert (wrong.expected, wrong.actual) == (3, 2)
+    assert found["transaction-index-missing"].offset == 1
+
+
 def test_torn_entry_and_the_transaction_it_named_are_one_finding(sound: Path) -> None:
     whole = index_of(sound, 6).read_bytes()
     index_of(sound, 6).write_bytes(damage.cut(whole, 31))
@@ -131,6 +146,12 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
     index_of(path, 0).write_bytes(aborted(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 3 * 34)
+    assert "more entries" not in found.message
+    entries[0], entries[1] = entries[1], entries[0]
+    index_of(path, 0).write_bytes(aborted(*entries))
+    found = only(path)
+    assert (found.code, found.position) == ("transaction-index-order", 1 * 34)
+    assert "The same at 1 more entries." in found.message
 
 
 def test_an_entry_twice(sound: Path) -> None:

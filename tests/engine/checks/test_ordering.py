@@ -1,0 +1,46 @@
+"""Which batches of a run do not fit their neighbours."""
+
+from pathlib import Path
+
+import pytest
+from segments import batch, partition_of, write, write_partition
+
+from kdump.engine.checks.ordering import out_of_order
+from kdump.engine.reading.check import Check
+from kdump.engine.reading.partition_scan import SegmentScan
+from kdump.engine.reading.scan import scan
+from kdump.kernels.columns import RecordBatches
+
+
+class Ranges(Check):
+    """Keeps the ranges of each run."""
+
+    found: list[tuple[int, int]]
+
+    def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
+        """Take them up."""
+        self.found = [*out_of_order(segment, batches)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "ranges"),
+    [
+        ({}, []),
+        ({2: 1}, [(1, 3)]),
+        ({4: 1 << 40}, [(4, 6)]),  # behind all that the segment can hold
+        ({2: 1, 6: 1}, [(1, 3), (5, 7)]),  # each apart
+        ({2: 1, 4: 1}, [(1, 5)]),  # with a neighbour in common
+        ({2: 2, 3: 1}, [(1, 4)]),
+        ({2: 1, 3: 1, 7: 1}, [(1, 4), (6, 8)]),
+    ],
+)
+def test_ranges_of_rows_with_their_neighbours(
+    tmp_path: Path, wrong: dict[int, int], ranges: list[tuple[int, int]]
+) -> None:
+    parts = [batch(wrong.get(row, 3 * row)) for row in range(10)]
+    directory = write_partition(tmp_path, {0: []})
+    write(directory, 0, "log", b"".join(parts))
+    partition = partition_of(directory)
+    check = Ranges(partition)
+    assert not list(scan(partition, [check]))
+    assert check.found == ranges
