@@ -368,6 +368,13 @@ def test_zeroed_index_by_era(directory: Directory) -> None:
     assert directory.predict((4, 1))["indexes_rebuilt"] == []
 
 
+def test_rebuilt_index_is_checked_by_old_brokers_too(directory: Directory) -> None:
+    """Two messages of the base offset: recovery makes an entry that its own check refuses."""
+    directory.segment(0, message(0), message(0))
+    assert directory.predict((0, 8, 2))["outcome"] == "refuses-to-start"
+    assert directory.predict((0, 9))["outcome"] == "recover"
+
+
 def test_high_watermark_tells_what_a_torn_header_cannot(directory: Directory) -> None:
     directory.segment(0, batch_of(0, 3), batch_of(3, 4)[:7])
     directory.checkpoint("replication", 7)
