@@ -255,7 +255,7 @@ class Loading:
         self.segments[base] = self.files.segment(base, {}, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
-        """Until 0.8.2 an index that fails its check stops the broker, one just rebuilt too (I11)."""
+        """Until 0.8.2 an index that fails its check, a rebuilt one too, stops the broker (I11)."""
         for base, segment in self.segments.items():
             if not (segment.rebuilt or Kind.OFFSET_INDEX in self.files.by_base.get(base, {})):
                 continue

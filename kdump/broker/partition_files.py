@@ -42,7 +42,6 @@ class Files:
         self.swaps: dict[int, str] = {}
         self.replaced: list[int] = []  # base offsets whose files give way to those of a swap
         self.swapped: list[int] = []
-        self.leftovers = 0
         self._tidy(log)
 
     def bases(self) -> list[int]:
@@ -73,7 +72,6 @@ class Files:
             for name, _ in log.retired
             if name.suffix == CLEANED and name.base_offset is not None
         ]
-        self.leftovers = sum(name.suffix != SWAP for name, _ in log.retired)
         # A swap at or above what was still being cleaned is part of a split that did not end.
         least = min(cleaned, default=None) if has(self.broker, OVERFLOW_SPLIT) else None
         for name, path in log.retired:
