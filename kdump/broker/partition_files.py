@@ -61,10 +61,6 @@ class Files:
         """Make a segment of some files."""
         return Segment(base, files, self.broker, self.settings, limit=self.limit, part=part)
 
-    def has(self, base: int, kind: Kind) -> bool:
-        """Whether a segment has a file of this kind."""
-        return base in self.pieces or kind in self.by_base.get(base, {})
-
     def _tidy(self, log: LocalLog) -> None:
         swaps: dict[int, dict[Kind, str]] = {}
         cleaned = [
