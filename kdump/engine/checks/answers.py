@@ -67,7 +67,7 @@ class Answers:
         if target < self._segment.base_offset:
             return None
         try:
-            given = self._offset(target, self._segment.position_of(target))
+            given = self._offset(target, self._position_of(target))
             right = self._offset(target, start)
         except PathError:
             return None
@@ -80,11 +80,15 @@ class Answers:
         segment = self._segment
         try:
             entry = find_time(segment.time_index(), target_ms, segment.broker)
-            given = self._time(target_ms, segment.position_of(entry.offset))
+            given = self._time(target_ms, self._position_of(entry.offset))
             right = self._time(target_ms, 0)
         except PathError:
             return None
         return None if right == given else Wrong(target_ms, right, given)
+
+    def _position_of(self, offset: int) -> int:
+        self._segment.offset_index()  # opened once for all answers: a store is asked for each
+        return self._segment.position_of(offset)
 
     def _offset(self, target: int, position: int) -> Answer:
         """The first offset handed out: of the batch that a search from a position ends at."""
