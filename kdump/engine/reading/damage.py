@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 from kdump.engine.reading.being_written import is_being_written
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, PathError
 from kdump.findings.catalogue import CATALOGUE, GAPS, UNDECODED
 from kdump.findings.finding import About, Finding, finding
 from kdump.kernels import columns as c
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from kdump.storage.offsets import Released
     from kdump.storage.source import Source
 
+_GONE = os.strerror(errno.ENOENT)
 ErrorType = TypeVar("ErrorType", bound=KdumpError)
 
 # No record is smaller, and no codec makes 32 KiB of less than one byte.
@@ -43,8 +46,15 @@ def at_place(
 
 
 def unread(error: ErrorType, place: Place) -> Finding | ErrorType:
-    """Say what came of a file that could not be read: gone since it was listed, it is a note."""
-    return error if places.lexists(place.path) else at_place("file-vanished", place)
+    """Say what came of a file that could not be read: gone since it was listed, it is a note.
+
+    So is one that was not there for a moment: the cleaner takes a segment away and puts another in
+    its place (X16). A link to nothing is no such file.
+    """
+    was_gone = isinstance(error, PathError) and (error.path, error.reason) == (place.path, _GONE)
+    if places.lexists(place.path) and not (was_gone and places.isfile(place.path)):
+        return error
+    return at_place("file-vanished", place)
 
 
 class BatchAt(NamedTuple):
