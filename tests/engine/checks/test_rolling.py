@@ -41,6 +41,16 @@ def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: Rol
     assert found == rolled
 
 
+@pytest.mark.parametrize(
+    ("size", "rule"), [(999 << 20, "unexplained"), ((999 << 20) + 1, "size-of-append")]
+)
+def test_an_append_holds_no_more_than_a_fetch_gives(size: int, rule: str) -> None:
+    settings = SETTINGS._replace(segment_bytes=1000 << 20)
+    incoming = INCOMING._replace(segment_bytes=1 << 40)
+    found = explain(SEALED._replace(size_bytes=size), incoming, settings)
+    assert (found.rule, found.actual) == (rule, None if rule == "unexplained" else (1000 << 20) + 1)
+
+
 def test_jitter_makes_a_segment_end_early() -> None:
     settings = SETTINGS._replace(segment_jitter_ms=100)
     incoming = INCOMING._replace(max_timestamp_ms=460)
