@@ -122,6 +122,21 @@ def test_one_loss_is_told_once_by_the_highest_checkpoint(data: DataDirectory) ->
     assert (one(data).code, one(data).expected) == ("log-end-lost", 25)
 
 
+@pytest.mark.parametrize(("replication", "start"), [(25, 24), (24, 25)])
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_highest_checkpoint_is_named(
+    data: DataDirectory, replication: int, start: int, clean: bool
+) -> None:
+    data.checkpoint("replication", orders=replication)
+    write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, start)])
+    if not clean:
+        unclean(data)
+    told = one(data)
+    assert (told.expected if clean else told.actual) == 25
+    words = "had a high watermark of 25" if replication == 25 else "started at 25"
+    assert told.message.startswith(f"The log {words} ")
+
+
 def test_all_files_of_a_partition_lost(data: DataDirectory) -> None:
     for path in (data.path / "orders-0").glob("0*"):
         path.unlink()

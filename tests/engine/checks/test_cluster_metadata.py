@@ -636,6 +636,21 @@ def test_a_partition_that_was_given_to_other_brokers(cluster: Cluster) -> None:
     assert (told.partition, told.expected, told.actual) == (1, [4, 5], NODE)
 
 
+@pytest.mark.parametrize(("minutes_ms", "settled"), [(59_999, False), (60_000, True)])
+@pytest.mark.parametrize("what", ["given", "missing", "removed"])
+def test_what_the_log_says_counts_after_a_minute(
+    cluster: Cluster, what: str, minutes_ms: int, settled: bool
+) -> None:
+    more, code = {
+        "given": (change(1, 7, (2, ids(4)), (8, array([uuid(2)]))), "replica-not-assigned"),
+        "missing": (partition(2, 7, (NODE,), (cluster.directory,)), "partition-missing"),
+        "removed": (remove_topic(7), "topic-unknown"),
+    }[what]
+    cluster.write(more, now=LONG_AGO + minutes_ms)
+    found = {told.code for told in findings(cluster.data.path)}
+    assert found == ({code} if settled else set())
+
+
 def test_a_partition_that_is_nowhere(cluster: Cluster) -> None:
     cluster.write(partition(2, 7, (NODE,), (cluster.directory,)))
     told = one(cluster)

@@ -183,6 +183,49 @@ def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
     assert "no other segment holds their offsets" in told.message
 
 
+KEPT = "A start makes the swap files of {} segments; no other segment holds their offsets."
+LOST = "Swap files of {} lie beside files still being cleaned: a start deletes those of {}."
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize(
+    ("bases", "cleaned", "message"),
+    [
+        ([10], None, KEPT.format("10")),
+        ([10, 20], None, KEPT.format("10, 20")),
+        ([10, 20], 21, KEPT.format("10, 20")),
+        ([10, 20], 20, LOST.format("10, 20", "20")),
+        ([10, 20], 3, LOST.format("10, 20", "10, 20")),
+    ],
+)
+def test_what_a_start_does_with_swap_files(
+    data: DataDirectory, bases: list[int], cleaned: int | None, message: str, quick: bool
+) -> None:
+    directory = data.path / "users-3"
+    for base in bases:
+        swap(directory, base)
+    if cleaned is not None:
+        (directory / f"{cleaned:020}.log.cleaned").write_bytes(b"")
+    told = {found.code: found for found in findings(data.path, quick=quick)}
+    assert (told["swap-left"].actual, told["swap-left"].segment) == (len(bases), bases[0])
+    assert told["swap-left"].message == message
+    assert told["swap-left"].path == str(directory / f"{bases[0]:020}.log.swap")
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(5, "0, 2, 4, 6, 8"), (6, "0, 2, 4, 6, 8 and 1 more")]
+)
+def test_of_many_segments_that_are_replaced_five_are_named(
+    tmp_path: Path, count: int, shown: str
+) -> None:
+    data = DataDirectory(tmp_path / "data")
+    directory = data.partition("orders", 0, tuple(range(0, 2 * count, 2)))
+    data.stop()
+    (directory / f"{0:020}.log.swap").write_bytes(batches(0, count))
+    told = {found.code: found for found in findings(data.path)}["swap-left"]
+    assert told.message == f"A start puts the swap files of 0 in the place of segment {shown}."
+
+
 def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
