@@ -18,8 +18,10 @@ from directories import (
     write_checkpoint,
     write_segment,
 )
+from segments import partition_of
 
 from kdump.engine.checks.access import FileStatus, access_findings, kept_out
+from kdump.engine.checks.swaps import swaps
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
@@ -251,6 +253,19 @@ def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
         (directory / f"{base:020}.index{'.swap' if base else ''}").write_bytes(b"")
     told = [found for found in findings(directory) if found.code == "swap-left"]
     assert "0.9.0 to 0.10.2" in told[0].message
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_swap_that_cannot_be_read(data: DataDirectory, gone: bool) -> None:
+    """A broker that starts takes it away; one that is there and no file is an error."""
+    swap(data.path / "users-3", 10)
+    path = data.path / "users-3" / f"{10:020}.log.swap"
+    partition = partition_of(data.path / "users-3")
+    path.unlink()
+    if not gone:
+        path.symlink_to(path)
+    assert not list(swaps(partition, []))
+    assert [error.path for error in partition.errors] == ([] if gone else [str(path)])
 
 
 def test_damage_in_a_swap_is_damage(data: DataDirectory) -> None:

@@ -528,3 +528,16 @@ def test_of_entries_that_go_before_a_markers_none_names_one(tmp_path: Path) -> N
         ("transaction-index-marker", 0, 2),
         ("transaction-index-marker", 68, 70),
     ]
+
+
+@pytest.mark.parametrize(("marker_at", "recovered"), [(-1, True), (0, False), (49, False)])
+def test_an_entry_below_the_segment_makes_a_start_recover_it(
+    tmp_path: Path, marker_at: int, recovered: bool
+) -> None:
+    ((told, _),) = held(tmp_path, [(7, -5, marker_at, 51)])
+    words = (
+        f"Entry 0 says that producer 7's transaction was aborted at offset {marker_at}; no ABORT "
+        "marker is there."
+    )
+    more = " Brokers recover the segment at their next start (I22)."
+    assert told.message == words + more * recovered
