@@ -9,6 +9,7 @@ from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
 
+LARGEST = 2**31 - 1
 CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
 
 
@@ -121,6 +122,21 @@ def test_one_loss_is_told_once_by_the_highest_checkpoint(data: DataDirectory) ->
     assert (one(data).code, one(data).expected) == ("log-end-lost", 25)
 
 
+@pytest.mark.parametrize(("replication", "start"), [(25, 24), (24, 25)])
+@pytest.mark.parametrize("clean", [True, False])
+def test_the_highest_checkpoint_is_named(
+    data: DataDirectory, replication: int, start: int, clean: bool
+) -> None:
+    data.checkpoint("replication", orders=replication)
+    write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, start)])
+    if not clean:
+        unclean(data)
+    told = one(data)
+    assert (told.expected if clean else told.actual) == 25
+    words = "had a high watermark of 25" if replication == 25 else "started at 25"
+    assert told.message.startswith(f"The log {words} ")
+
+
 def test_all_files_of_a_partition_lost(data: DataDirectory) -> None:
     for path in (data.path / "orders-0").glob("0*"):
         path.unlink()
@@ -150,6 +166,50 @@ def test_a_cleaner_offset_outside_the_log(data: DataDirectory, offset: int) -> N
     write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
     told = one(data)
     assert (told.code, told.severity.value, told.actual) == ("cleaner-offset", "note", offset)
+    assert told.path == str(data.path / "cleaner-offset-checkpoint")
+    assert (told.offset, told.expected, told.topic) == (offset, "8-20", "orders")
+
+
+@pytest.mark.parametrize("offset", [8, 20])
+def test_a_cleaner_offset_at_an_end_of_the_log(data: DataDirectory, offset: int) -> None:
+    write_checkpoint(data.path / "log-start-offset-checkpoint", [("orders", 0, 8)])
+    write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, offset)])
+    assert findings(data.path) == []
+
+
+@pytest.mark.parametrize(
+    ("beyond", "codes_of"),
+    [(1, ["log-end-lost"]), (LARGEST, ["log-end-lost"]), (LARGEST + 1, ["checkpoint-beyond-end"])],
+)
+def test_how_much_a_clean_stop_may_prove_lost(
+    data: DataDirectory, beyond: int, codes_of: list[str]
+) -> None:
+    data.checkpoint("replication", orders=20 + beyond)
+    told = one(data)
+    assert [told.code] == codes_of
+    ends = f"and ends at 20: {beyond:,} offsets are lost at its end."
+    if told.code == "log-end-lost":
+        assert (told.offset, told.expected, told.actual) == (20, 20 + beyond, 20)
+        assert (told.lost_at_least, told.lost_at_most) == (0, beyond)
+        assert told.message == (
+            f"The log had a high watermark of {20 + beyond:,} when the broker was stopped "
+            f"cleanly, {ends}"
+        )
+    else:
+        assert (told.offset, told.expected, told.actual) == (20, 20, 20 + beyond)
+        assert told.path == str(data.path / "replication-offset-checkpoint")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_partitions_not_here_are_counted(data: DataDirectory, count: int) -> None:
+    gone = [("gone", number, 5 + number) for number in range(count)]
+    here = [(topic, number, end) for (topic, number), end in sorted(data.offsets.items())]
+    write_checkpoint(data.path / "recovery-point-offset-checkpoint", [*gone, *here])
+    told = one(data)
+    assert (told.code, told.topic, told.partition) == ("checkpoint-stale-entry", "gone", 0)
+    assert (told.offset, told.actual) == (5, count)
+    shown = "gone-0 is" if count == 1 else "gone-0 and 2 more are"
+    assert told.message == f"{shown} listed, and not in this data directory."
 
 
 def test_a_part_of_a_directory_is_not_held_against_the_rest(data: DataDirectory) -> None:

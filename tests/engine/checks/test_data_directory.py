@@ -88,6 +88,14 @@ def test_what_a_running_broker_keeps_is_nothing(data: DataDirectory) -> None:
 def test_an_interrupted_checkpoint_write(data: DataDirectory) -> None:
     (data.path / "replication-offset-checkpoint.tmp").write_text("0\n")
     assert (one(data.path).code, one(data.path).actual) == ("leftover", ".tmp")
+    first = data.path / "cleaner-offset-checkpoint.tmp"
+    first.write_text("0\n")
+    told = one(data.path)
+    assert told.path == str(first)
+    assert told.message == (
+        "cleaner-offset-checkpoint.tmp and 1 more are left over. A write that did not finish; "
+        "brokers pass over it and write anew."
+    )
 
 
 # Ids ---------------------------------------------------------------------------------------------
@@ -99,6 +107,26 @@ def test_no_partition_metadata_in_a_kraft_directory(data: DataDirectory) -> None
     told = one(data.path)
     assert (told.code, told.severity.value) == ("partition-metadata-missing", "rebuild")
     assert (told.path, told.topic, told.partition) == (str(path), "orders", 1)
+
+
+def test_an_empty_partition_may_be_without(data: DataDirectory) -> None:
+    """The file is written before the first append; others are looked at all the same."""
+    for path in data.path.glob("orders-0/*"):
+        path.write_bytes(b"") if path.suffix else path.unlink()
+    for path in data.path.glob("orders-0/*10.*"):
+        path.unlink()
+    (data.path / "users-3" / "partition.metadata").unlink()
+    data.offsets["orders", 0] = 0
+    data.stop()
+    told = [found for found in findings(data.path) if found.code == "partition-metadata-missing"]
+    assert [found.topic for found in told] == ["users"]
+
+
+@pytest.mark.parametrize("padding", ["", "=="])
+def test_an_id_may_be_padded(data: DataDirectory, padding: str) -> None:
+    path = data.path / "orders-1" / "partition.metadata"
+    path.write_text(path.read_text() + padding)
+    assert findings(data.path) == []
 
 
 def test_before_kraft_it_may_be_missing(tmp_path: Path) -> None:
@@ -132,6 +160,17 @@ def test_a_topic_with_two_ids(data: DataDirectory, other: DataDirectory) -> None
         identifier(7),
         identifier(77),
     )
+
+
+@pytest.mark.parametrize("odd", ["first", "last"])
+def test_of_several_ids_the_one_of_most_partitions_is_right(data: DataDirectory, odd: str) -> None:
+    path = data.partition("orders", 2, topic_id=77 if odd == "last" else 7)
+    if odd == "first":
+        path = data.partition("orders", 0, topic_id=77)
+    data.stop()
+    told = one(data.path)
+    assert (told.code, told.path) == ("topic-id-differs", str(path / "partition.metadata"))
+    assert (told.expected, told.actual) == (identifier(7), identifier(77))
 
 
 # Whose directory ---------------------------------------------------------------------------------
@@ -185,14 +224,22 @@ def test_directories_of_one_broker_must_agree(
     settings = stated(tmp_path, data, other)
     assert by_settings(settings) == []
     text = other.meta.read_text()
-    for changed in (
-        text.replace("node.id=1", "node.id=2"),
-        text.replace(CLUSTER, "d" + CLUSTER[1:]),
-        text.replace(other.directory_id, data.directory_id),
+    unlike = "d" + CLUSTER[1:]
+    for changed, expected, actual in (
+        (text.replace("node.id=1", "node.id=2"), "node.id=1", "node.id=2"),
+        (text.replace(CLUSTER, unlike), f"cluster.id={CLUSTER}", f"cluster.id={unlike}"),
+        (
+            text.replace(other.directory_id, data.directory_id),
+            "a directory.id of its own",
+            data.directory_id,
+        ),
     ):
         assert changed != text
         other.meta.write_text(changed)
         assert by_settings(settings) == [("meta-properties-differ", "other")]
+        (told,) = findings(server_properties=settings)
+        assert (told.expected, told.actual) == (expected, actual)
+        assert told.message == f"{actual} here, {expected} going by {data.path}."
 
 
 def test_a_directory_of_one_broker_without_meta_properties(

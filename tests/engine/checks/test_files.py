@@ -18,9 +18,12 @@ from directories import (
     write_checkpoint,
     write_segment,
 )
+from segments import partition_of
 
-from kdump.engine.checks.access import FileStatus, kept_out
+from kdump.engine.checks.access import FileStatus, access_findings, kept_out
+from kdump.engine.checks.swaps import swaps
 from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.names import stops_start
 
@@ -122,6 +125,19 @@ def test_leftovers_are_one_note(data: DataDirectory, suffix: str) -> None:
     assert (told.code, told.severity.value, told.actual) == ("leftover", "note", suffix)
 
 
+@pytest.mark.parametrize(
+    ("count", "message"),
+    [
+        (1, "0.log.deleted is left over. A start removes it; "),
+        (2, "0.log.deleted and 1 more are left over. A start removes them; "),
+    ],
+)
+def test_leftovers_are_counted(data: DataDirectory, count: int, message: str) -> None:
+    for base in range(count):
+        (data.path / "orders-0" / f"{base}.log.deleted").write_bytes(b"x")
+    assert one(data.path).message.startswith(message)
+
+
 def test_an_interrupted_checkpoint_write_is_a_note(data: DataDirectory) -> None:
     (data.path / "orders-0" / "leader-epoch-checkpoint.tmp").write_bytes(b"0\n")
     assert one(data.path).code == "leftover"
@@ -169,6 +185,49 @@ def test_a_swap_without_its_original_is_no_hole(data: DataDirectory) -> None:
     assert "no other segment holds their offsets" in told.message
 
 
+KEPT = "A start makes the swap files of {} segments; no other segment holds their offsets."
+LOST = "Swap files of {} lie beside files still being cleaned: a start deletes those of {}."
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize(
+    ("bases", "cleaned", "message"),
+    [
+        ([10], None, KEPT.format("10")),
+        ([10, 20], None, KEPT.format("10, 20")),
+        ([10, 20], 21, KEPT.format("10, 20")),
+        ([10, 20], 20, LOST.format("10, 20", "20")),
+        ([10, 20], 3, LOST.format("10, 20", "10, 20")),
+    ],
+)
+def test_what_a_start_does_with_swap_files(
+    data: DataDirectory, bases: list[int], cleaned: int | None, message: str, quick: bool
+) -> None:
+    directory = data.path / "users-3"
+    for base in bases:
+        swap(directory, base)
+    if cleaned is not None:
+        (directory / f"{cleaned:020}.log.cleaned").write_bytes(b"")
+    told = {found.code: found for found in findings(data.path, quick=quick)}
+    assert (told["swap-left"].actual, told["swap-left"].segment) == (len(bases), bases[0])
+    assert told["swap-left"].message == message
+    assert told["swap-left"].path == str(directory / f"{bases[0]:020}.log.swap")
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"), [(5, "0, 2, 4, 6, 8"), (6, "0, 2, 4, 6, 8 and 1 more")]
+)
+def test_of_many_segments_that_are_replaced_five_are_named(
+    tmp_path: Path, count: int, shown: str
+) -> None:
+    data = DataDirectory(tmp_path / "data")
+    directory = data.partition("orders", 0, tuple(range(0, 2 * count, 2)))
+    data.stop()
+    (directory / f"{0:020}.log.swap").write_bytes(batches(0, count))
+    told = {found.code: found for found in findings(data.path)}["swap-left"]
+    assert told.message == f"A start puts the swap files of 0 in the place of segment {shown}."
+
+
 def test_a_swap_says_which_segments_it_replaces(data: DataDirectory) -> None:
     directory = data.path / "users-3"
     (directory / f"{0:020}.log.swap").write_bytes(batches(0, 10))
@@ -194,6 +253,19 @@ def test_an_old_swap_warns_of_the_segment_before(tmp_path: Path) -> None:
         (directory / f"{base:020}.index{'.swap' if base else ''}").write_bytes(b"")
     told = [found for found in findings(directory) if found.code == "swap-left"]
     assert "0.9.0 to 0.10.2" in told[0].message
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_swap_that_cannot_be_read(data: DataDirectory, gone: bool) -> None:
+    """A broker that starts takes it away; one that is there and no file is an error."""
+    swap(data.path / "users-3", 10)
+    path = data.path / "users-3" / f"{10:020}.log.swap"
+    partition = partition_of(data.path / "users-3")
+    path.unlink()
+    if not gone:
+        path.symlink_to(path)
+    assert not list(swaps(partition, []))
+    assert [error.path for error in partition.errors] == ([] if gone else [str(path)])
 
 
 def test_damage_in_a_swap_is_damage(data: DataDirectory) -> None:
@@ -244,6 +316,68 @@ def test_a_hole_without_a_proof_is_a_note(data: DataDirectory) -> None:
     assert (told.code, told.severity.value) == ("segments-apart", "note")
     assert (told.offset, told.next_offset, told.segment) == (10, 20, 0)
     assert told.position == 5 * BATCH_BYTES
+    assert (told.expected, told.actual, told.size_bytes) == (10, 20, 0)
+    assert told.message == (
+        "Offsets 10-19 lie in no segment, and nothing else is missing from this log. Consumers "
+        "jump them."
+    )
+
+
+@pytest.mark.parametrize(
+    ("base", "proves"), [(5, False), (10, True), (19, True), (20, False), (25, False), (99, False)]
+)
+def test_indexes_prove_a_hole_only_from_inside_it(
+    data: DataDirectory, base: int, proves: bool
+) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    if base != 20:
+        (directory / f"{base:020}.index").write_bytes(b"")
+    found = {told.code: told for told in findings(data.path)}
+    assert ("segment-missing" in found) is proves
+    assert ("index-without-log" in found) is (not proves and base != 20)
+    if proves:
+        message = f"Offsets 10-19 lie in no segment: the indexes of a segment {base} are still"
+        assert found["segment-missing"].message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("offset", "last", "words"),
+    [
+        (10, 9, None),
+        (11, 9, "a producer snapshot was taken at 11."),
+        (19, 9, "a producer snapshot was taken at 19."),
+        (20, 9, None),
+        (20, 10, "the snapshot of producers at 20 knows of a batch of producer 5 that ends at 10."),
+        (20, 20, None),
+        (30, 12, "the snapshot of producers at 30 knows of a batch of producer 5 that ends at 12."),
+    ],
+)
+def test_what_a_snapshot_proves_of_a_hole(
+    data: DataDirectory, offset: int, last: int, words: str | None
+) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    write_snapshot(directory, offset, last)
+    found = {told.code: told for told in findings(data.path)}
+    assert ("segment-missing" in found) is (words is not None)
+    if words:
+        assert found["segment-missing"].message == f"Offsets 10-19 lie in no segment: {words}"
+
+
+@pytest.mark.parametrize(("start", "proves"), [(10, False), (11, True), (19, True), (20, False)])
+def test_what_a_leader_epoch_proves_of_a_hole(
+    data: DataDirectory, start: int, proves: bool
+) -> None:
+    directory = data.path / "users-3"
+    remove_segment(directory, 10)
+    for base in (20, 30):
+        write_segment(directory, base, batches(base, 5, leader_epoch=1), next_offset=base + 10)
+    write_checkpoint(directory / "leader-epoch-checkpoint", [(0, 0), (1, start)])
+    found = {told.code: told for told in findings(data.path)}
+    assert ("segment-missing" in found) is proves
+    if proves:
+        assert found["segment-missing"].message.endswith(f"leader epoch 1 started at {start}.")
 
 
 def snapshot_behind(directory: Path) -> None:
@@ -373,10 +507,33 @@ OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
         (status("1.log", 500, 0o100444), True),
         (status("partition.metadata", 500, 0o100400), False),
         (status("sub", ROOT, 0o040755, gid=ROOT), True),
+        (status("sub", ROOT, 0o040775), False),
+        (status("sub", 500, 0o040600), True),
+        (status("1.log", ROOT, 0o100646, gid=ROOT), False),  # all others may write
+        (status("1.log", ROOT, 0o100664 & ~0o040), True),  # the group may not read
+        (status("1.index", ROOT, 0o100642, gid=ROOT), True),
+        (status("1.timeindex", ROOT, 0o100604, gid=ROOT), True),
+        (status("1.snapshot", ROOT, 0o100602, gid=ROOT), True),
+        (status("1.log", 500, 0o100200), True),
     ],
 )
 def test_who_is_kept_out(entry: FileStatus, refused: bool) -> None:
     assert [found for found, _ in kept_out([*OWN, entry])] == ([entry] if refused else [])
+
+
+def test_those_kept_out_are_one_finding_that_counts_them() -> None:
+    place = Place("orders", 0, None, "/data/orders-0")
+    assert not list(access_findings(OWN, place))
+    own, other = status("1.log", 500, 0o100444), status("2.log", ROOT, gid=ROOT)
+    (told,) = access_findings([*OWN, own], place)
+    assert (told.code, told.path) == ("file-access", own.path)
+    assert told.message == "Mode 0444 keeps its own user 500 out."
+    (told,) = access_findings([*OWN, other, own, own], place)
+    assert told.path == other.path
+    assert told.message == (
+        "It belongs to user 0 with mode 0644; user 500, to whom most here belongs, cannot open it."
+        " The same of 2 more."
+    )
 
 
 def test_root_opens_everything() -> None:

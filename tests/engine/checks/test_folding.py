@@ -1,6 +1,7 @@
 """One damage, one finding; and no list that grows with what a hostile file holds."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -158,3 +159,91 @@ def test_the_highest_offset_there_is_can_be_told_of() -> None:
         "offset-not-rising", path=LOG, segment=0, position=0, offset=highest, expected=highest + 1
     )
     assert fold([found]) == (found,)
+
+
+def misplaced(code: str, **about: int | None) -> Finding:
+    given: dict[str, Any] = {"position": 1000, "size_bytes": 100, "offset": 50, "expected": 10}
+    return finding(code, path=LOG, segment=0, **{**given, **about})
+
+
+@pytest.mark.parametrize(
+    ("cause", "follow", "stand"),
+    [
+        # It is where it should not be, and missing from where it should, up to what follows.
+        (misplaced("offset-not-rising", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
+        (misplaced("offset-past-next", next_offset=15), [10, 14, 50], [9, 15, 49, 51]),
+        (misplaced("offset-not-rising"), [10, 14, 50, 51, 10**12], [9]),
+        (misplaced("offset-past-next"), [50], [9, 10, 14, 49, 51]),
+        (misplaced("offset-not-rising", next_offset=10), [50], [9, 10, 11]),
+        (misplaced("batch-count", next_offset=15), [50], [10, 14, 49, 51]),
+        (misplaced("preallocated-tail", next_offset=60), [50, 59], [49, 60]),  # a note
+        (misplaced("torn-tail", lost_at_least=0), [50, 10**12], [49]),
+        (misplaced("slack-bytes"), [], [50]),
+        (misplaced("offset-not-rising", offset=None, next_offset=15), [], [10, 50]),
+    ],
+)
+def test_offsets_that_a_finding_takes_with_it(
+    cause: Finding, follow: list[int], stand: list[int]
+) -> None:
+    for offset in follow:
+        assert len(fold([cause, suspect(offset=offset)])) == 1, offset
+    for offset in stand:
+        assert len(fold([cause, suspect(offset=offset)])) == 2, offset
+
+
+@pytest.mark.parametrize(
+    ("cause", "follow", "stand"),
+    [
+        (misplaced("offset-not-rising"), [1000, 1099], [999, 1100]),
+        (misplaced("torn-tail", size_bytes=None), [1000], [999, 1001]),
+        (misplaced("torn-tail", size_bytes=0), [1000], [999, 1001]),
+        (misplaced("log-too-short"), [1000, 10**12], [999]),
+        (misplaced("file-shrank"), [1000, 10**12], [999]),
+        (misplaced("file-vanished", position=None), [0, 1000, 10**12], []),
+        (misplaced("tail-being-written"), [1000, 1099], [999, 1100]),
+        (misplaced("slack-bytes"), [], [1000]),
+        (misplaced("torn-tail", position=None), [], [0, 1000]),
+    ],
+)
+def test_bytes_that_a_finding_takes_with_it(
+    cause: Finding, follow: list[int], stand: list[int]
+) -> None:
+    for position in follow:
+        assert len(fold([cause, suspect(segment=0, position=position)])) == 1, position
+    for position in stand:
+        assert len(fold([cause, suspect(segment=0, position=position)])) == 2, position
+
+
+def test_a_consequence_is_named_by_its_position_or_else_its_offset() -> None:
+    at = RestsOn(segment=0, position=1000)
+    (found,) = fold([
+        gap(),
+        Conditional(finding("snapshot-differs", path="t-0/1.snapshot", offset=7), at),
+        Conditional(finding("snapshot-stray", path="t-0/1.snapshot", offset=7, position=0), at),
+        Conditional(finding("snapshot-missing", path="t-0"), at),
+    ])  # fmt: skip
+    assert found.consequences == ("snapshot-differs@7", "snapshot-stray@0", "snapshot-missing")
+
+
+def test_suspects_of_other_kinds_or_files_stand_apart() -> None:
+    other = finding("offset-index-offset", path=INDEX, segment=0, position=8)
+    elsewhere = finding("offset-index-position", path=INDEX + "2", segment=0, position=8)
+    at = RestsOn(segment=0, position=5)
+    found = fold([suspect(segment=0, position=5), Conditional(other, at),
+                  Conditional(elsewhere, at), suspect(segment=0, position=6)])  # fmt: skip
+    assert [(one.code, one.path, "1 more places" in one.message) for one in found] == [
+        ("offset-index-position", INDEX, True),
+        ("offset-index-offset", INDEX, False),
+        ("offset-index-position", INDEX + "2", False),
+    ]
+
+
+@pytest.mark.parametrize(("count", "more"), [(FINDINGS_A_CODE, None), (FINDINGS_A_CODE + 1, 1)])
+def test_from_where_on_findings_of_a_code_are_counted(count: int, more: int | None) -> None:
+    found = fold(gap(200 * number, 100, 10 * number, 10 * number + 5) for number in range(count))
+    assert len(found) == FINDINGS_A_CODE
+    assert found[-1].more == (more or 0)
+    assert ("The same at 1 more places." in found[-1].message) == bool(more)
+    every = fold(suspect(segment=0, position=number) for number in range(count))
+    assert f"The same at {count - 1:,} more places." in every[0].message
+    assert len(every) == 1

@@ -475,3 +475,114 @@ def test_wrappers_behind_damage(tmp_path: Path) -> None:
     (directory / name(0, "index")).unlink()
     lost = next(one for one in checked(directory) if one.code == "crc-mismatch")
     assert (lost.offset, lost.next_offset, lost.lost_at_most) == (18, 24, 6)
+
+
+FAR = 1 << 40
+RANGE = 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("first", "following", "row", "code", "fits", "next_offset"),
+    [
+        ([0, 3, 3, 6], 9, 2, "not-rising", 6, 6),
+        ([0, 3, 1, 6], 9, 2, "not-rising", 6, 6),
+        ([0, 3, 20, 6, 9], 30, 2, "not-rising", 6, 6),
+        ([0, 3, 7, 6, 9], 30, 2, "not-rising", 6, 6),
+        ([20, 0, 3], 30, 0, "not-rising", 0, 0),
+        ([0, 20, 3, 6], 30, 1, "not-rising", 3, 3),
+        ([3, 0, 6], 30, 0, "not-rising", 0, 0),
+        ([0, 3, 6, 0, 3, 6, 9], 30, 3, "not-rising", 9, 3),
+        ([0, 3, 28, 6, 9], 30, 2, "past-next", 6, 6),
+        ([0, 3, 28], 30, 2, "past-next", 6, 30),
+        ([0, 3, FAR], 30, 2, "past-next", 6, 30),
+        ([FAR, 0, 3], 30, 0, "past-next", 0, 0),
+        ([0, 3, FAR, 20], 30, 2, "past-next", 6, 20),
+        ([4, 10, FAR], 30, 2, "past-next", 13, 30),
+        ([4, 11, FAR], 30, 2, "past-next", 14, 30),
+        ([1, FAR, 25], 30, 1, "past-next", 4, 25),
+        ([0, 3, RANGE - 2, 6], None, 2, "past-range", 6, 6),
+        ([0, 3, RANGE - 3, 6], None, 2, "not-rising", 6, 6),
+        ([-1, 4], 30, 0, "below-base", 0, 4),
+    ],
+)
+def test_which_batch_is_out_of_order_and_what_would_fit(
+    tmp_path: Path,
+    first: list[int],
+    following: int | None,
+    row: int,
+    code: str,
+    fits: int,
+    next_offset: int,
+) -> None:
+    segments = {0: []} if following is None else {0: [], following: [batch(following)]}
+    directory = write_partition(tmp_path, segments)
+    parts = [batch(offset) for offset in first]
+    write(directory, 0, "log", b"".join(parts))
+    (found,) = [one for one in checked(directory) if one.code.startswith("offset-") and
+                one.path.endswith(".log") and "index" not in one.code]  # fmt: skip
+    at, size = len(b"".join(parts[:row])), len(parts[row])
+    assert (found.code, found.position, found.size_bytes) == (f"offset-{code}", at, size)
+    assert (found.expected, found.actual, found.next_offset) == (fits, first[row], next_offset)
+    inside = -1 < first[row] < (RANGE if following is None else following)
+    assert found.offset == (first[row] if inside else fits)
+    behind = first[row + 1] if row + 1 < len(first) else None
+    ways = {
+        "not-rising": [
+            f"do not rise above the batch before, which ends at {fits - 1:,}.",
+            f"lie above the batch that follows, which starts at {behind}.",
+        ],
+        "past-next": [f"reach into the next segment, which starts at 30. {fits} would fit."],
+        "past-range": [
+            "lie above 2,147,483,647, the highest that the segment can hold. 6 would fit."
+        ],
+        "below-base": [],
+    }
+    offsets = f"Offsets {first[row]:,}-{first[row] + 2:,}"
+    assert not ways[code] or found.message in [f"{offsets} {way}" for way in ways[code]]
+
+
+@pytest.mark.parametrize(
+    ("behind", "following", "fits"),
+    [
+        ([20], 30, 19),  # what follows a wrapper says where it ends
+        ([7], 30, 6),
+        ([6], 30, 6),
+        ([], 30, 29),
+        ([], 9, 8),
+        ([], 8, 7),
+        ([], 6, 6),
+        ([31], 30, 6),  # that lies too high itself
+    ],
+)
+def test_where_a_wrapper_too_high_for_its_segment_would_fit(
+    tmp_path: Path, behind: list[int], following: int, fits: int
+) -> None:
+    inner = [builders.message(relative) for relative in range(3)]
+    parts = [batch(0), batch(3), builders.wrapper(inner, FAR), *map(batch, behind)]
+    directory = write_partition(tmp_path, {0: [], following: [batch(following)]})
+    write(directory, 0, "log", b"".join(parts))
+    found = next(one for one in checked(directory) if one.actual == FAR)
+    assert (found.code, found.expected) == ("offset-past-next", fits)
+    assert found.position == len(parts[0] + parts[1])
+
+
+@pytest.mark.parametrize(("behind", "fits"), [([20], 17), ([9], 6), ([6], 3), ([4], 3), ([], 27)])
+def test_where_a_batch_too_high_behind_damage_would_fit(
+    tmp_path: Path, behind: list[int], fits: int
+) -> None:
+    """How much was lost before it is not known; what follows says where it ends."""
+    parts = [batch(0), damage.flip(batch(3), 70), batch(FAR), *map(batch, behind)]
+    directory = write_partition(tmp_path, {0: [], 30: [batch(30)]})
+    write(directory, 0, "log", b"".join(parts))
+    found = next(one for one in checked(directory) if one.actual == FAR)
+    assert (found.code, found.expected) == ("offset-past-next", fits)
+
+
+@pytest.mark.parametrize(("rows", "places"), [([2], 1), ([1, 2, 4], 3)])
+def test_reserved_bits_are_told_of_once_a_segment(
+    tmp_path: Path, rows: list[int], places: int
+) -> None:
+    parts = [batch(3 * row, attributes=0x100 if row in rows else 0) for row in range(6)]
+    found = only(write_partition(tmp_path, {0: parts}))
+    assert (found.code, found.position) == ("attributes-reserved", len(parts[0]) * rows[0])
+    assert found.message.endswith(f"; so in {places} batches of the segment.") == (places > 1)

@@ -3,10 +3,82 @@
 from pathlib import Path
 
 import pytest
-from segments import batches, only, place_of, read, write_partition
+from segments import (
+    START_MS,
+    batches,
+    checked,
+    only,
+    partition_of,
+    place_of,
+    read,
+    time_index,
+    write,
+    write_partition,
+)
 from segments import name as named
 
+from kdump.engine.checks.index_proof import IndexProof
+from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.scan import scan
 from kdump.storage import source as sources
+
+
+def cut(parent: Path, kept: int, *, last: int | None = 30) -> Path:
+    """Write a log of ten batches that has lost all but some, though its indexes know of them."""
+    directory = write_partition(parent, {0: batches(0, 30), 30: batches(30, 60)})
+    if last is None:
+        for extension in ("log", "index", "timeindex"):
+            (directory / named(30, extension)).unlink()
+    log = b"".join(batches(0, 3 * kept))
+    write(directory, 0, "log", log)
+    return directory
+
+
+@pytest.mark.parametrize("last", [30, None])
+def test_a_log_that_its_indexes_outlast(tmp_path: Path, last: int | None) -> None:
+    directory = cut(tmp_path, 4, last=last)
+    told = {one.code: one for one in checked(directory)}["log-too-short"]
+    end = len(read(directory, 0, "log"))
+    assert (told.position, told.offset, told.expected, told.actual) == (end, 12, 29, 11)
+    assert (told.lost_at_least, told.next_offset) == (1, last)
+    assert told.lost_at_most == (None if last is None else 18)
+    assert told.message == (
+        f"The log ends at position {end:,} with offset 11; its indexes know of offset 29 at time "
+        f"{START_MS + 290}."
+    )
+    partition = partition_of(directory)
+    found = [*scan(partition, [IndexProof(partition)])]
+    touches = [one.touches for one in found if isinstance(one, Conditional)
+               and one.finding.code == "log-too-short"]  # fmt: skip
+    start = end - len(batches(9, 12)[0])
+    assert touches == [RestsOn(0, start, end + 1)]
+
+
+@pytest.mark.parametrize(
+    ("offset", "time", "short"),
+    [
+        (29, 290, True),
+        (29, 110, False),  # a time that the log reaches
+        (29, 111, True),
+        (11, 290, False),  # an offset that it reaches
+    ],
+)
+def test_when_the_log_is_what_lacks(tmp_path: Path, offset: int, time: int, short: bool) -> None:
+    directory = cut(tmp_path, 4)
+    write(directory, 0, "index", b"")
+    write(directory, 0, "timeindex", time_index([(START_MS + time, offset)]))
+    assert ("log-too-short" in [one.code for one in checked(directory)]) is short
+    (directory / named(0, "index")).unlink()
+    assert ("log-too-short" in [one.code for one in checked(directory)]) is short
+
+
+@pytest.mark.parametrize("padded", ["", "index", "timeindex"])
+def test_behind_a_truncation_indexes_go_on_too(tmp_path: Path, padded: str) -> None:
+    """In files that are not trimmed, of the newest segment."""
+    directory = cut(tmp_path, 4, last=None)
+    if padded:
+        write(directory, 0, padded, read(directory, 0, padded) + bytes(240))
+    assert ("log-too-short" in [one.code for one in checked(directory)]) is (padded == "")
 
 
 @pytest.mark.parametrize("extension", ["index", "timeindex"])

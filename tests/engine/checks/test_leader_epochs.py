@@ -9,6 +9,7 @@ from producing import checked, codes, data, epochs, log_of, write_log
 from segments import partition_of
 
 from kdump.engine.checks.leader_epochs import LeaderEpochs
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
 
@@ -241,3 +242,100 @@ def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("kdump.engine.checks.leader_epochs.RUNS_KEPT", 3)
     assert codes(write(tmp_path, 0, 1, 2, checkpoint=epochs((7, 0)))) == ["leader-epochs-missing"]
     assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []
+
+
+NO_SUCH, MORE = "knows no such epoch", "1 more epochs are wrong."
+
+
+def suspects(path: Path) -> list[Conditional]:
+    partition = partition_of(path)
+    found = [*scan(partition, [LeaderEpochs(partition)])]
+    return [one for one in found if isinstance(one, Conditional)]
+
+
+@pytest.mark.parametrize(
+    ("entries", "actual", "message"),
+    [
+        ([(0, 0), (1, 3)], "3", "1 lie at offsets 2-3; the checkpoint lets it begin at 3."),
+        (
+            [(0, 0), (1, 1)],
+            "1",
+            "0 lie at offsets 0-1; the checkpoint lets epoch 1 begin at 1.",
+        ),
+        (
+            [(0, 0)],
+            "epoch 0",
+            "1 lie at offsets 2-3; the checkpoint knows no such epoch, and has 0 there.",
+        ),
+        (
+            [(7, 0)],
+            "epoch 7",
+            f"0 lie at offsets 0-1; the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+        ),
+        (
+            [(7, 1)],
+            "epoch 7",
+            f"0 lie at offsets 0-1; the checkpoint {NO_SUCH}, and has 7 there; {MORE}",
+        ),
+        ([], "none", "1 lie at offsets 2-3; the checkpoint has no entry."),
+    ],
+)
+def test_what_is_said_of_a_checkpoint(
+    tmp_path: Path, entries: list[tuple[int, int]], actual: str, message: str
+) -> None:
+    path = write(tmp_path, 0, 0, 1, 1, checkpoint=epochs(*entries))
+    ((told, touches),) = suspects(path)
+    assert (told.actual, told.message) == (actual, f"Batches of leader epoch {message}")
+    assert (told.topic, told.partition) == ("orders", 7)
+    size = len(data(0))
+    start = 2 if message.startswith("1") else 0
+    assert touches == RestsOn(0, start * size, (start + 1) * size, start, start + 1)
+
+
+@pytest.mark.parametrize(
+    ("of_batches", "codes_of"),
+    [
+        ((9, 5), ["leader-epoch-odd"]),
+        ((9, 5, 5), ["leader-epoch-odd"]),
+        ((9, 9, 5), ["leader-epoch-odd"]),
+        ((5, 9), []),
+        ((5, 5, 9), []),
+        ((5, 9, 9, 5), ["leader-epoch-odd"]),  # the two before it are not
+        ((5, 9, 9, 5, 5), ["leader-epoch-falls"]),
+        ((9, 9, 5, 5, 9, 9), ["leader-epoch-falls"]),
+        ((5, 5, 9, 5, 5, 1, 5), ["leader-epoch-odd", "leader-epoch-odd"]),
+        ((-1, 5, -1), []),
+    ],
+)
+def test_epochs_among_themselves(
+    tmp_path: Path, of_batches: tuple[int, ...], codes_of: list[str]
+) -> None:
+    path = write(tmp_path, *of_batches)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert [one.finding.code for one in suspects(path)] == codes_of
+
+
+def test_what_is_said_of_an_epoch_that_falls(tmp_path: Path) -> None:
+    path = write(tmp_path, 5, 5, 3, 3)
+    (path / "leader-epoch-checkpoint").unlink()
+    ((told, touches),) = suspects(path)
+    size = len(data(0))
+    assert (told.position, told.size_bytes, told.offset) == (2 * size, size, 2)
+    assert (told.expected, told.actual) == (5, 3)
+    assert told.message == "Leader epoch 3 follows 5, from offset 2 on."
+    assert touches == RestsOn(0, 2 * size, 3 * size, 2, 3)
+
+
+@pytest.mark.parametrize("doubtful", [0, 1, 2])
+def test_batches_out_of_order_are_not_held_against_the_checkpoint(
+    tmp_path: Path, doubtful: int
+) -> None:
+    """Whichever of the segments they lie in that have the same epoch."""
+    segments = {base: [data(base), data(base + 1)] for base in (0, 2, 4)}
+    segments[2 * doubtful][1] = data(2 * doubtful)
+    path = write_log(tmp_path, segments)
+    (path / "leader-epoch-checkpoint").write_text(epochs((7, 0)))
+    assert suspects(path) == []
+    write_log(tmp_path, {base: [data(base), data(base + 1)] for base in (0, 2, 4)})
+    (path / "leader-epoch-checkpoint").write_text(epochs((7, 0)))
+    assert len(suspects(path)) == 1

@@ -3,9 +3,14 @@
 import os
 from pathlib import Path
 
+import builders
 import pytest
+import segments
 from directories import BATCH_BYTES, TIME, DataDirectory, codes, findings
 
+from kdump.broker.settings import Settings
+from kdump.engine.checks.limits import Limits
+from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
 
 SECOND = 1000
@@ -41,7 +46,11 @@ def test_batches_over_the_limit(data: DataDirectory) -> None:
         ("over-message-limit", "note", BATCH_BYTES)
     ]
     assert (told[0].segment, told[0].position, told[0].offset) == (0, 0, 1)
-    assert told[0].message.startswith("10 batches")
+    assert told[0].expected == BATCH_BYTES - 1
+    assert told[0].message == (
+        f"10 batches are over message.max.bytes={BATCH_BYTES - 1:,}; the largest has "
+        f"{BATCH_BYTES:,} bytes."
+    )
 
 
 def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
@@ -53,7 +62,11 @@ def test_times_after_the_last_change_of_the_file(data: DataDirectory) -> None:
     assert [(found.code, found.segment, found.position) for found in told] == [
         ("record-time-limit", 10, 3 * BATCH_BYTES)
     ]
-    assert told[0].message.startswith("2 batches")
+    assert (told[0].expected, told[0].actual) == (5015, 5019)
+    assert told[0].message == (
+        "2 batches have record times more than 5,015 ms later than their file was last changed, "
+        "at most 5,019 ms."
+    )
     assert verified(data, "log.message.timestamp.after.max.ms=5015", deep=False) == []
 
 
@@ -63,9 +76,40 @@ def test_times_before_the_segment_was_begun(data: DataDirectory) -> None:
     assert [(found.code, found.segment, found.position) for found in told] == [
         ("record-time-limit", 10, 0)
     ]
-    assert told[0].message.startswith("3 batches")
+    assert (told[0].expected, told[0].actual) == (9985, 9990)
+    assert told[0].message == (
+        "3 batches have record times more than 9,985 ms earlier than the segment before was last "
+        "changed, at most 9,990 ms."
+    )
 
 
 def test_one_old_limit_is_both(data: DataDirectory) -> None:
     told = verified(data, "log.message.timestamp.difference.max.ms=9985")
     assert [found.code for found in told] == ["record-time-limit"]
+
+
+@pytest.mark.parametrize("limit", ["after", "before"])
+@pytest.mark.parametrize(
+    ("attributes", "told_of"),
+    [(0, True), (builders.LOG_APPEND_TIME, False), (builders.DELETE_HORIZON, False)],
+)
+def test_times_that_are_no_producers(
+    tmp_path: Path, limit: str, attributes: int, told_of: bool
+) -> None:
+    """A broker's own clock, and a delete horizon in the place of the first time."""
+    log = b"".join(
+        builders.batch(base_offset=offset, base_timestamp=TIME, attributes=attributes)
+        for offset in (10, 11)
+    )
+    directory = segments.write_partition(tmp_path, {0: segments.batches(0, 9), 10: []})
+    segments.write(directory, 10, "log", log)
+    for base, seconds in ((0, 9), (10, -9 if limit == "after" else 9)):
+        changed_ns = (TIME + seconds * SECOND) * 1_000_000
+        os.utime(directory / f"{base:020}.log", ns=(changed_ns, changed_ns))
+    name = f"timestamp_{limit}_max_ms"
+    stated = Settings(**{name: 5000}, stated=frozenset({name}))  # type: ignore[arg-type]
+    partition = segments.partition_of(directory, deep=True, settings=stated)
+    found = [one for one in scan(partition, [Limits(partition)]) if isinstance(one, Finding)]
+    assert [(one.code, one.segment, one.position, one.offset) for one in found] == [
+        ("record-time-limit", 10, 0, 10)
+    ] * told_of

@@ -279,3 +279,26 @@ def test_quick_looks_at_the_index_alone(sound: Path) -> None:
     assert [found.code for found in checked(sound, quick=True)] == ["offset-index-order"]
     put(sound, [*slots(sound)[:3], (119, len(log) + 7)])
     assert [found.code for found in checked(sound, quick=True)] == ["offset-index-position"]
+
+
+@pytest.mark.parametrize(("odd", "words"), [([4], "One entry does"), ([4, 6], "2 entries do")])
+def test_what_is_said_of_entries_that_do_not_rise(sound: Path, odd: list[int], words: str) -> None:
+    pairs = slots(sound)
+    for slot in odd:
+        pairs[slot] = pairs[2]
+    put(sound, pairs)
+    found = only(sound)
+    assert (found.code, found.position) == ("offset-index-order", 32)
+    assert found.message.startswith(f"{words} not rise above th")
+
+
+def test_what_is_said_of_an_entry_that_names_no_batch(sound: Path) -> None:
+    pairs = slots(sound)
+    relative, position = pairs[4]
+    pairs[4] = (relative, position + 1)
+    put(sound, pairs)
+    assert only(sound).message == (
+        f"No batch starts at position {position + 1:,}, where the entry for offset {relative} says "
+        f"one does. A fetch from offset {relative} has to start at {relative}; a broker gives "
+        "none."
+    )

@@ -5,17 +5,27 @@ from pathlib import Path
 import pytest
 from segments import batch, partition_of, write, write_partition
 
-from kdump.engine.checks.ordering import out_of_order
+from kdump.engine.checks.ordering import in_parts, out_of_order
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.partition_scan import SegmentScan
 from kdump.engine.reading.scan import scan
 from kdump.kernels.columns import RecordBatches
+from kdump.record.frames import Run
 
 
 class Ranges(Check):
     """Keeps the ranges of each run."""
 
     found: list[tuple[int, int]]
+    parts: list[tuple[int, int, bool]]
+
+    def run(self, segment: SegmentScan, run: Run) -> None:
+        """Take them up, and the parts by where they begin and end."""
+        self.headers(segment, run.batches)
+        self.parts = [
+            (part.batches.base_offset(0), part.batches.count, ordered)
+            for part, ordered in in_parts(segment, run)
+        ]
 
     def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Take them up."""
@@ -44,3 +54,10 @@ def test_ranges_of_rows_with_their_neighbours(
     check = Ranges(partition)
     assert not list(scan(partition, [check]))
     assert check.found == ranges
+    parts, start = [], 0
+    for first, end in [*ranges, (10, 10)]:
+        parts += [(start, first, True)] * (start < first) + [(first, end, False)] * (first < end)
+        start = end
+    assert check.parts == [
+        (wrong.get(first, 3 * first), end - first, ordered) for first, end, ordered in parts
+    ]

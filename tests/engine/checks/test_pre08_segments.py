@@ -74,3 +74,30 @@ def test_a_wrong_sum_inside_a_wrapper_shows_with_deep_only(tmp_path: Path) -> No
     assert looked_at(directory)[0] == []
     (found,), _ = looked_at(directory, deep=True)
     assert found.code == "inner-crc-mismatch"
+
+
+def test_a_file_that_is_gone_when_its_turn_comes(tmp_path: Path) -> None:
+    directory = written(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
+    partition, gone = partition_of(directory), directory / f"{0:020d}.kafka"
+    gone.unlink()
+    (found,) = scan_pre08(partition, Pre08Counts())
+    assert (found.code, found.path, found.segment) == ("file-vanished", str(gone), 0)
+    assert not partition.errors
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    directory = written(tmp_path, {0: ONE * 4, 4 * len(ONE): ONE})
+    partition, loop = partition_of(directory), directory / f"{0:020d}.kafka"
+    loop.unlink()
+    loop.symlink_to(loop)
+    assert not list(scan_pre08(partition, Pre08Counts()))
+    assert [error.path for error in partition.errors] == [str(loop)]
+
+
+def test_what_is_said_of_segments_that_do_not_join(tmp_path: Path) -> None:
+    directory = written(tmp_path, {0: ONE * 4, 999: ONE, 2000: ONE})
+    first, second = looked_at(directory)[0]
+    size = len(ONE)
+    assert (first.offset, second.offset, second.expected) == (999, 2000, 999 + size)
+    assert first.message == f"The segment before ends at {4 * size}, this one starts at 999."
+    assert first.path == str(directory / f"{999:020d}.kafka")

@@ -13,18 +13,23 @@ from producing import (
     NONE,
     SECOND,
     TIME,
+    aborted,
     checked,
     codes,
     data,
+    index_of,
     log_of,
     snapshot,
     snapshot_of,
     write_log,
     write_sound,
 )
+from segments import partition_of
 
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks import producers
+from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
 
 LARGEST = 2**31 - 1
@@ -325,3 +330,58 @@ def test_no_snapshot_where_none_is_due(tmp_path: Path) -> None:
     plain = {0: [data(0, 7, 0)], 1: [data(1, 7, 1)]}
     assert codes(write_log(tmp_path, plain)) == ["snapshot-missing"]
     assert codes(write_log(tmp_path, plain, log_start=1)) == []
+
+
+# What a finding rests on
+
+
+def suspects(path: Path) -> list[tuple[str, RestsOn]]:
+    partition = partition_of(path)
+    found = scan(partition, [producers.Producers(partition)])
+    return [(one.finding.code, one.touches) for one in found if isinstance(one, Conditional)]
+
+
+def test_sequence_numbers_rest_on_the_log_from_the_batch_before_on(tmp_path: Path) -> None:
+    batches = [data(0), data(1, 7, 0, count=3), data(4), data(5, 7, 9)]
+    at, end = len(b"".join(batches[:3])), len(b"".join(batches))
+    path = write_log(tmp_path, {0: batches})
+    assert suspects(path) == [("sequence-gap", RestsOn(0, at, end, 3, 6))]
+    batches = [data(0, 7, 0), data(1, 7, 9)]
+    write_log(tmp_path, {0: batches})
+    place = len(batches[0]), len(batches[0] + batches[1])
+    assert suspects(path) == [("sequence-gap", RestsOn(0, *place, 0, 2))]
+
+
+def test_a_plain_batch_rests_on_the_log_from_the_transactions_begin_on(tmp_path: Path) -> None:
+    batches = [data(0), data(1, 7, 0, transactional=True), data(2), data(3, 7, 1)]
+    at, end = len(b"".join(batches[:3])), len(b"".join(batches))
+    path = write_log(tmp_path, {0: batches})
+    assert ("transaction-mixed", RestsOn(0, at, end, 1, 4)) in suspects(path)
+
+
+def test_a_snapshot_rests_on_the_log_below_it(sound: Path) -> None:
+    snapshot_of(sound, 10).write_bytes(snapshot(*AT_SIX))
+    assert suspects(sound) == [("snapshot-differs", RestsOn(offset=0, end_offset=10))]
+
+
+def test_a_snapshot_beyond_the_end_rests_on_the_logs_last_byte(sound: Path) -> None:
+    snapshot_of(sound, 15).write_bytes(snapshot(*AT_TEN))
+    end = len(b"".join(SECOND))
+    assert suspects(sound) == [("snapshot-stray", RestsOn(6, end - 1, end, 10, 15))]
+
+
+def test_batches_out_of_order_are_what_an_entry_without_a_marker_rests_on(tmp_path: Path) -> None:
+    batches = [data(0), data(1), data(0), data(3), data(4)]
+    path = write_log(tmp_path, {0: batches})
+    index_of(path, 0).write_bytes(aborted((7, 0, 2, 3)))
+    size = len(batches[0])
+    assert suspects(path) == [
+        ("transaction-index-marker", RestsOn(0, size, 3 * size, 2, 3)),
+    ]
+
+
+@pytest.mark.parametrize("flags", [0, 1])
+def test_a_snapshot_at_a_batch_that_spans_it_is_not_compared(tmp_path: Path, flags: int) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0, count=3), data(3, 7, 3)]})
+    snapshot_of(path, 2 + flags).write_bytes(snapshot((7, 0, 99, 99, 0, TIME, NONE, NONE)))
+    assert codes(path) == ["snapshot-differs"] * flags

@@ -20,6 +20,7 @@ from segments import (
 from kdump.broker.settings import Settings
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.records import Records
+from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding, Severity
@@ -237,3 +238,109 @@ def test_a_piece_of_a_message_behind_the_last_in_a_wrapper_is_a_note(tmp_path: P
     messages = [*inner([0, 1]), b"half a message, which no reader sees"]
     found = deep(tmp_path, builders.wrapper(messages, 7, timestamp=START_MS + 60))
     assert (found.code, found.severity) == ("inner-cut-short", Severity.NOTE)
+
+
+def suspects(directory: Path) -> list[tuple[str, RestsOn | None]]:
+    partition = partition_of(directory, deep=True)
+    found = scan(partition, [Records(partition)])
+    return [
+        (one.finding.code, one.touches) if isinstance(one, Conditional) else (one.code, None)
+        for one in found
+    ]
+
+
+def test_what_records_rest_on(tmp_path: Path) -> None:
+    """The place of their batch; for one that overlaps what lies before, its last byte as well."""
+    odd = builders.batch([builders.record(5)], base_offset=6, last_offset_delta=0,
+                         base_timestamp=START_MS + 60)  # fmt: skip
+    directory, at, _ = written(tmp_path / "a", odd)
+    assert suspects(directory) == [("record-offset", RestsOn(0, at, at + 1))]
+    overlaps = builders.wrapper(inner([0, 1, 2]), 7, timestamp=START_MS + 60)
+    directory, at, _ = written(tmp_path / "b", overlaps)
+    assert suspects(directory) == [("wrapper-offset", RestsOn(0, at - 1, at + 1))]
+
+
+@pytest.mark.parametrize(
+    ("relative", "last", "first"),
+    [((0, 1, 2), 8, None), ((0, 1, 2), 7, 5), ((0, 1, 2, 3, 4), 7, 3), ((0, 1), 6, 5),
+     ((0, 1, 2, 3, 4, 5), 6, 1), ((0, 1, 2, 3, 4, 5, 6), 6, 0)],
+)  # fmt: skip
+def test_which_wrappers_overlap_what_lies_before(
+    tmp_path: Path, relative: tuple[int, ...], last: int, first: int | None
+) -> None:
+    wrapper = builders.wrapper(inner([*relative]), last, timestamp=START_MS + 60)
+    found = checked(written(tmp_path, wrapper)[0], deep=True)
+    told = [(one.code, one.offset, one.expected, one.actual) for one in found]
+    assert told == ([] if first is None else [("wrapper-offset", first, 6, first)])
+    for one in found:
+        assert one.message == (
+            f"The wrapper's first message has offset {first}, but the entry before reaches 5."
+        )
+
+
+def test_overlapping_wrappers_in_a_row(tmp_path: Path) -> None:
+    times = {"timestamp": START_MS + 60}
+    parts = [builders.wrapper(inner([0, 1, 2]), last, **times) for last in (8, 10, 13)]
+    directory, at, size = written(tmp_path, *parts)
+    (found,) = checked(directory, deep=True)
+    assert (found.code, found.position, found.expected) == ("wrapper-offset", at + size, 9)
+
+
+def test_each_batch_with_a_time_that_lies_is_named_with_its_own(tmp_path: Path) -> None:
+    def one(base: int, newest: int) -> bytes:
+        records = [builders.record(0, 3), builders.record(1, newest), builders.record(2, 1)]
+        return builders.batch(records, base_offset=base, base_timestamp=START_MS,
+                              max_timestamp=START_MS + 99)  # fmt: skip
+
+    directory, _, _ = written(tmp_path, one(6, 50), one(9, 40), one(12, 99))
+    found = checked(directory, deep=True)
+    assert [(told.code, told.offset, told.expected) for told in found] == [
+        ("batch-max-timestamp", 8, START_MS + 50),
+        ("batch-max-timestamp", 11, START_MS + 40),
+    ]
+    assert found[0].message == (
+        f"The header says {START_MS + 99}, the newest record is of {START_MS + 50}. A query for "
+        "the newest record may find none."
+    )
+    early = builders.batch([builders.record(0, 9)], base_offset=6, base_timestamp=START_MS,
+                           max_timestamp=START_MS + 5)  # fmt: skip
+    (told,) = checked(written(tmp_path / "early", early)[0], deep=True)
+    assert told.message == (
+        f"The header says {START_MS + 5}, the newest record is of {START_MS + 9}. Lookups by time "
+        f"pass over the records above {START_MS + 5}."
+    )
+
+
+@pytest.mark.parametrize("first", [0, 3])
+def test_the_first_batch_of_a_log_is_looked_at_like_any_other(tmp_path: Path, first: int) -> None:
+    """No time, no offset and no count is carried over from anywhere."""
+    records = [builders.record(0, -9), builders.record(1, -5)]
+    one = builders.batch(records, base_offset=first, base_timestamp=9, max_timestamp=4)
+    assert checked(write_partition(tmp_path / "a", {0: [one]}), deep=True) == ()
+    wrong = builders.batch(records, base_offset=first, base_timestamp=9, max_timestamp=6)
+    (told,) = checked(write_partition(tmp_path / "b", {0: [wrong]}), deep=True)
+    assert (told.code, told.expected) == ("batch-max-timestamp", 4)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "One message has"), (3, "3 messages have")])
+def test_messages_with_slack_are_counted(tmp_path: Path, count: int, words: str) -> None:
+    parts = [builders.message(6, timestamp=START_MS), *(
+        builders.message(7 + n, timestamp=START_MS, slack=b"abc") for n in range(count)
+    )]  # fmt: skip
+    directory, at, size = written(tmp_path, *parts)
+    (found,) = checked(directory, deep=True)
+    assert (found.code, found.position) == ("slack-bytes", at + size)
+    assert found.message.startswith(words)
+
+
+@pytest.mark.parametrize(("count", "words"), [(1, "One record has"), (2, "2 records have")])
+def test_records_without_a_key_are_counted(tmp_path: Path, count: int, words: str) -> None:
+    parts = [builders.batch([builders.record(n, key=None) for n in range(count)], base_offset=6,
+                            base_timestamp=START_MS)]  # fmt: skip
+    (found,) = checked(written(tmp_path, *parts)[0], deep=True, settings=COMPACTED)
+    assert (found.code, found.offset) == ("null-key", 6)
+    assert found.message.startswith(words)
+    stated = frozenset({"cleanup_policy"})
+    for other in (Settings(cleanup_policy="delete", stated=stated),
+                  Settings(cleanup_policy="compact")):  # fmt: skip
+        assert checked(tmp_path / "orders-0", deep=True, settings=other) == ()

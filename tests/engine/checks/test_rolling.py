@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from corpus import corpus, expected
-from directories import BATCH_BYTES, DataDirectory, codes, findings
+from directories import BATCH_BYTES, DataDirectory, codes, findings, write_checkpoint
 from segments import target_of
 
 from kdump.broker.settings import Settings, read_settings
@@ -39,6 +39,16 @@ INCOMING = Incoming(100, 100, 550, 200)
 def test_each_rule(sealed: dict[str, int], incoming: dict[str, int], rolled: Rolled) -> None:
     found = explain(SEALED._replace(**sealed), INCOMING._replace(**incoming), SETTINGS)
     assert found == rolled
+
+
+@pytest.mark.parametrize(
+    ("size", "rule"), [(999 << 20, "unexplained"), ((999 << 20) + 1, "size-of-append")]
+)
+def test_an_append_holds_no_more_than_a_fetch_gives(size: int, rule: str) -> None:
+    settings = SETTINGS._replace(segment_bytes=1000 << 20)
+    incoming = INCOMING._replace(segment_bytes=1 << 40)
+    found = explain(SEALED._replace(size_bytes=size), incoming, settings)
+    assert (found.rule, found.actual) == (rule, None if rule == "unexplained" else (1000 << 20) + 1)
 
 
 def test_jitter_makes_a_segment_end_early() -> None:
@@ -90,6 +100,38 @@ def test_what_is_behind_may_have_come_as_one_append(
     stated = read_settings(settings(tmp_path, f"log.segment.bytes={size}"))
     rolled = explained(target_of(data.path / "orders-0"), stated)
     assert [one.rule for one in rolled] == [rule, rule]
+
+
+@pytest.mark.parametrize(
+    ("partition", "cleaned", "rules"),
+    [
+        (0, ("orders", 0, 11), ["compacted", "compacted"]),
+        (0, ("orders", 0, 10), ["compacted", "unexplained"]),
+        (3, ("orders", 3, 10), ["compacted", "unexplained"]),
+        (3, ("orders", 0, 10), ["unexplained", "unexplained"]),
+        (0, ("users", 0, 10), ["unexplained", "unexplained"]),
+        (0, ("orders", 0, 0), ["unexplained", "unexplained"]),
+    ],
+)
+def test_segments_below_where_a_cleaner_came(
+    tmp_path: Path, partition: int, cleaned: tuple[str, int, int], rules: list[str]
+) -> None:
+    directory = DataDirectory(tmp_path / "data")
+    path = directory.partition("orders", partition, (0, 10, 20))
+    directory.stop()
+    write_checkpoint(directory.path / "cleaner-offset-checkpoint", [cleaned])
+    assert [one.rule for one in explained(target_of(path), Settings())] == rules
+
+
+def test_what_is_said_where_no_rule_explains(data: DataDirectory, tmp_path: Path) -> None:
+    size = (data.path / "orders-0" / f"{0:020}.log").stat().st_size
+    write_checkpoint(data.path / "cleaner-offset-checkpoint", [("orders", 0, 5)])
+    stated = settings(tmp_path, f"log.segment.bytes={9 * size}\nlog.roll.ms=700")
+    (told,) = findings(server_properties=stated)
+    assert (told.segment, told.actual) == (10, 1)
+    assert told.expected == f"{9 * size} bytes or 700 ms"
+    assert "1 of 2 segments ended although" in told.message
+    assert "(1 by compacted, 1 by unexplained)" in told.message
 
 
 def test_a_stated_size_is_not_that_of_internal_topics(tmp_path: Path) -> None:

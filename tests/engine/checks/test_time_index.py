@@ -215,3 +215,72 @@ def test_old_entries_of_earlier_times_and_higher_offsets_are_a_note(sound: Path)
     write(sound, ACTIVE, "timeindex", written + old + bytes(1200))
     for quick in (False, True):
         assert [found.code for found in checked(sound, quick=quick)] == ["time-index-stale"]
+
+
+@pytest.mark.parametrize("late_ms", [0, 1, 11, 700, 5000])
+def test_an_empty_index_says_the_files_time_to_the_millisecond(sound: Path, late_ms: int) -> None:
+    newest = slots(sound)[-1][0]
+    asked = min(newest + late_ms, slots(sound, SECOND)[-1][0])
+    write(sound, FIRST, "timeindex", b"")
+    changed_ns = (newest + late_ms) * 1_000_000 + 999_999
+    os.utime(sound / name(FIRST, "log"), ns=(changed_ns, changed_ns))
+    if not late_ms:
+        assert checked(sound) == ()
+        return
+    told = only(sound)
+    assert (told.code, told.position, told.size_bytes) == ("time-index-last", 0, 0)
+    assert told.message == (
+        f"The time index is empty; the largest time in the log is {newest}. For time {asked} the "
+        f"answer is an offset of segment {SECOND}; a broker gives none."
+    )
+
+
+def test_what_is_said_of_a_last_entry(sound: Path) -> None:
+    pairs = slots(sound)
+    newest, early = pairs[-1][0], pairs[-2][0]
+    put(sound, pairs[:-1])
+    assert only(sound).message == (
+        f"The last entry says {early}; the largest time in the log is {newest}. For time {newest} "
+        f"the answer is an offset of segment {FIRST}; a broker gives an offset of segment {SECOND}."
+    )
+    data = read(sound, FIRST, "timeindex")
+    write(sound, FIRST, "timeindex", data + bytes(2 * SIZE))
+    assert only(sound).message.startswith(
+        "The last 2 entries are zeros, in a segment that is not the newest; the largest time in "
+        f"the log is {newest}. For time {newest} "
+    )
+
+
+def test_what_is_said_of_an_entry_with_another_time(sound: Path) -> None:
+    pairs = slots(sound)
+    time, offset = pairs[4]
+    put(sound, [*pairs[:4], (time + 1, offset), *pairs[5:]])
+    assert only(sound).message.startswith(
+        f"The entry names time {time + 1} for offset {offset}, where the largest time of the batch "
+        f"is {time}. "
+    )
+    put(sound, [*pairs[:-1], (pairs[-1][0], 5000)])
+    assert only(sound).message.startswith(
+        "1 entries name offsets from 5,000 on; the last in the log is 119. "
+    )
+
+
+def test_a_missing_index_of_a_log_without_times_is_legal(sound: Path) -> None:
+    parts = [builders.message(offset, magic=0) for offset in range(SECOND)]
+    write(sound, FIRST, "log", b"".join(parts))
+    write(sound, FIRST, "index", b"")
+    (sound / name(FIRST, "timeindex")).unlink()
+    assert "time-index-missing" not in [found.code for found in checked(sound)]
+
+
+def test_entries_misled_by_the_offset_index_are_told_of_there(sound: Path) -> None:
+    """A wrong entry of the offset index makes lookups by time start late as well."""
+    raw = read(sound, FIRST, "index")
+    pairs = list(struct.iter_unpack(">ii", raw))
+    log = entries(read(sound, FIRST, "log"))
+    following = next(one for one in log if one.position > pairs[4][1])
+    before = pairs[4][0] - 2
+    write(
+        sound, FIRST, "index", damage.put(raw, 32, struct.pack(">ii", before, following.position))
+    )
+    assert {found.code for found in checked(sound)} == {"offset-index-offset"}

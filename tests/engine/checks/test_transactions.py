@@ -23,9 +23,14 @@ from producing import (
     snapshot_of,
     write_log,
 )
+from segments import partition_of
 
 from kdump.broker.settings import read_settings
+from kdump.engine.checks.transactions import ControlBatches
+from kdump.engine.reading.check import Conditional, RestsOn
+from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
+from kdump.storage import places
 
 MINUTE_MS = 60_000
 
@@ -283,3 +288,58 @@ def test_hanging_though_its_segment_is_not_read(tmp_path: Path) -> None:
     snapshot_of(path, 1).write_bytes(snapshot((8, 0, 0, 0, 0, TIME, -1, 0)))
     assert codes(path) == ["transaction-hanging"]
     assert [one.code for one in checked(path, left_out=(0,))] == ["transaction-hanging"]
+
+
+def test_of_many_open_transactions_a_hundred_are_named(tmp_path: Path) -> None:
+    for count, words in ((100, None), (101, " 1 more transactions are open."),
+                         (103, " 3 more transactions are open.")):  # fmt: skip
+        batches = [data(base, base, 0, transactional=True) for base in range(count)]
+        (tmp_path / f"{count}").mkdir()
+        found = found_in(tmp_path / f"{count}", batches)
+        assert [one.offset for one in found] == [*range(100)]
+        assert [one.offset for one in found if "more transactions" in one.message] == [0] * bool(
+            words
+        )
+        if words:
+            assert found[0].message.endswith(words)
+
+
+def test_a_control_batch_rests_on_its_own_bytes(tmp_path: Path) -> None:
+    first, odd = data(0), control([builders.control_record(9, VALUE)], base_offset=1)
+    partition = partition_of(write_log(tmp_path, {0: [first, odd]}))
+    (found,) = scan(partition, [ControlBatches(partition)])
+    assert isinstance(found, Conditional)
+    assert found.touches == RestsOn(0, len(first), len(first + odd))
+    assert (found.finding.position, found.finding.size_bytes) == (len(first), len(odd))
+    assert (found.finding.offset, found.finding.actual) == (1, 9)
+
+
+@pytest.mark.parametrize("producer", [0, 7])
+def test_what_a_replay_does_with_an_unknown_type(tmp_path: Path, producer: int) -> None:
+    """For any producer id; without one it is not replayed."""
+    (found,) = found_in(
+        tmp_path, [control([builders.control_record(9, VALUE)], producer_id=producer)]
+    )
+    assert found.message == (
+        "A control record has type 9, which no broker knows. It has a producer id: a broker that "
+        "replays it fails to load the log."
+    )
+
+
+def test_of_a_segment_that_went_the_age_is_not_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True)], 1: [data(1)]})
+    snapshot_of(path, 1).write_bytes(snapshot((7, 0, 0, 0, 0, TIME, -1, 0)))
+    then = time.time() - 60 * 16
+    os.utime(log_of(path, 0), (then, then))
+    stat = places.stat
+
+    def gone(asked: str) -> object:
+        if asked == str(log_of(path, 0)):
+            raise FileNotFoundError(2, "No such file or directory", asked)
+        return stat(asked)
+
+    monkeypatch.setattr(places, "stat", gone)
+    with holding(tmp_path):
+        assert "transaction-open" in codes(path)
