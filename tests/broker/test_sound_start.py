@@ -117,6 +117,7 @@ LARGE = (1 << 15) + 10  # slots, of 8 bytes
         (LARGE - 4095, (1, LARGE), LARGE - 4095),
         (LARGE - 4097, (1, 1), LARGE),
         (5, (1, 1), LARGE),
+        (LARGE // 2, (-1, 5), LARGE),  # only zeros end the entries
     ],
 )
 @pytest.mark.parametrize("zeros", [0, 500])
