@@ -13,7 +13,6 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 
-LOG, INDEX, TIMES = Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX
 ALL = ("log", "index", "timeindex")
 
 
@@ -64,7 +63,7 @@ def test_swapped_log_and_its_index(
     assert files.swapped == [10]
     path = str(tmp_path / "t-0" / f"{10:020}.log.swap")
     assert files.swaps == ({10: path} if waits else {})
-    assert (files.leftovers, files.pieces) == (0, {})
+    assert files.pieces == {}
     assert files.replaced == ([10] if broker >= (3, 0) else [])
 
 
@@ -102,7 +101,6 @@ def test_swaps_of_a_split_that_did_not_end_go(
     swaps = [f"{base}.log.swap" for base in (3, 5, 7)]
     files = files_in(tmp_path / "t-0", broker, *names_of(0), *cleaned, *swaps)
     assert files.swapped == swapped
-    assert files.leftovers == 4
 
 
 def test_what_lies_in_the_range_of_swapped_logs_goes(tmp_path: Path) -> None:
@@ -119,13 +117,10 @@ def test_what_lies_in_the_range_of_swapped_logs_goes(tmp_path: Path) -> None:
     assert sorted(files.snapshots.kept) == [9, 19]
     assert [*files.pieces] == [14]  # looking for its end has made it an index
     assert files.bases() == [5, 10, 14, 20]
-    assert [files.has(14, kind) for kind in (LOG, INDEX, TIMES)] == [True, True, True]
-    assert [files.has(10, kind) for kind in (LOG, INDEX, TIMES)] == [True, True, False]
-    assert [files.has(11, kind) for kind in (LOG, INDEX)] == [False, False]
     assert files.open(14) is files.pieces[14]
     assert files.open(10) is not files.open(10)
     opened = files.open(10)
-    assert (opened.base_offset, opened.path) == (10, files.by_base[10][LOG])
+    assert (opened.base_offset, opened.path) == (10, files.by_base[10][Kind.LOG])
     assert (opened.broker, opened.limit, opened.is_part) == ((3, 0), DEFAULT_LIMIT, False)
     assert files.segment(10, {}, part=(0, 0)).is_part
 
