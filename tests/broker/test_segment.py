@@ -11,9 +11,10 @@ from builders import batch, control_record, message, record
 from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import BLOCK_BYTES, RefusalError
 from kdump.broker.recovered_producers import Producers, Snapshots
-from kdump.broker.segment import Segment
+from kdump.broker.segment import OffsetOverflowError, Segment
 from kdump.broker.settings import Settings
 from kdump.broker.versions import Version
+from kdump.errors import PathError
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 
@@ -100,3 +101,183 @@ def test_index_ends_where_a_marker_ends_recovery(index_bytes: int, tmp_path: Pat
     assert segment.end == len(first + marker)
     assert [entry for _, entry in segment.offset_index().slots()] == [(1, len(first))]
     assert segment.last_time().timestamp_ms < 1 << 60
+
+
+def files_of(path: Path, log: bytes, **others: bytes) -> Segment:
+    """Write a segment at offset 10, whose entries are one byte-equal batch each."""
+    files = {}
+    for suffix, content in {"log": log, **others}.items():
+        file = path / f"{10:020}.{suffix}"
+        file.write_bytes(content)
+        kind = {"log": Kind.LOG, "index": Kind.OFFSET_INDEX, "timeindex": Kind.TIME_INDEX}[suffix]
+        files[kind] = str(file)
+    return Segment(10, files, (4, 1), Settings(index_interval_bytes=0))
+
+
+def at(base: int, time: int = 0) -> bytes:
+    return batch([record()], base_offset=base, max_timestamp=time)
+
+
+SIZE = len(at(0))
+TWO = at(10, 5) + at(11, 9)
+INDEX = struct.pack(">ii", 1, SIZE)
+TIMES = struct.pack(">qi", 9, 1)
+
+
+def test_files_are_given_back_and_opened_again(tmp_path: Path) -> None:
+    segment = files_of(tmp_path, TWO, index=INDEX, timeindex=TIMES)
+    for _ in range(2):
+        log, index, times = segment.log(), segment.offset_index(), segment.time_index()
+        assert segment.log() is log
+        assert segment.offset_index() is index
+        assert segment.time_index() is times
+        assert (index.last_offset, times.last) == (11, (9, 11))
+        segment.close()
+        with pytest.raises(PathError):
+            log.read(0, 1)
+        assert segment.log() is not log
+        assert segment.offset_index() is not index
+        assert segment.time_index() is not times
+        segment.close()
+    (tmp_path / f"{10:020}.log").write_bytes(TWO + at(12))
+    segment.close()
+    assert segment.read_next_offset() == 13
+    assert segment.end == 3 * SIZE
+
+
+def test_rebuilt_indexes_stay(tmp_path: Path) -> None:
+    segment = files_of(tmp_path, TWO, index=b"", timeindex=b"")
+    assert segment.recover(None) == 0
+    index = segment.offset_index()
+    segment.close()
+    assert segment.rebuilt
+    assert segment.offset_index() is index
+    assert segment.last_time() == (9, 11)
+    assert segment.last_indexed() == (SIZE, 11)
+
+
+def test_largest_time_known(tmp_path: Path) -> None:
+    """That of the last entry; its file is not left open for it."""
+    segment = files_of(tmp_path, TWO, timeindex=TIMES)
+    assert segment.last_time() == (9, 11)
+    (tmp_path / f"{10:020}.timeindex").write_bytes(struct.pack(">qi", 7, 0))
+    assert segment.last_time() == (9, 11)
+    assert segment.time_index().last == (7, 10)
+    assert segment.last_time() == (7, 10)
+    without = Segment(10, {Kind.LOG: segment.path}, (4, 1), Settings())
+    assert without.last_time() == without.time_index().last == (-1, 10)
+
+
+def test_times_that_a_truncation_leaves(tmp_path: Path) -> None:
+    """The first of equal ones, wherever it lies."""
+    log = at(9, 5) + at(8, 7) + at(7, 7) + at(10, 20)
+    segment = files_of(tmp_path, log)
+    assert segment.truncate_to_base() == SIZE
+    assert segment.last_time() == (7, 8)
+    assert (segment.end, segment.original_end, segment.size_bytes) == (3 * SIZE, 4 * SIZE, 3 * SIZE)
+    nothing = files_of(tmp_path, at(8, 7))
+    assert nothing.truncate_to_base() == 0
+    assert nothing.last_time() == (7, 8)
+
+
+def test_part_of_a_file(tmp_path: Path) -> None:
+    path = files_of(tmp_path, at(5) + TWO + at(12)).path
+    part = Segment(10, {Kind.LOG: path}, (4, 1), Settings(index_interval_bytes=0),
+                   part=(SIZE, 3 * SIZE))  # fmt: skip
+    assert (part.start, part.end, part.original_end, part.size_bytes) == (
+        SIZE, 3 * SIZE, 3 * SIZE, 2 * SIZE
+    )  # fmt: skip
+    assert part.is_part
+    found = part.translate_offset(11)
+    assert found is not None
+    assert found.position == 2 * SIZE
+    assert part.translate_offset(12) is None
+    assert part.position_of(11) == SIZE
+    assert part.read_next_offset() == 12
+    part.recover(None)
+    assert part.position_of(11) == 2 * SIZE
+    assert part.last_indexed() == (2 * SIZE, 11)
+    assert (part.read_next_offset(), part.valid_end) == (12, 12)
+
+
+def test_segment_without_bytes(tmp_path: Path) -> None:
+    segment = files_of(tmp_path, b"", index=INDEX)
+    assert (segment.size_bytes, segment.read_next_offset()) == (0, 10)
+    assert segment.translate_offset(10) is None
+    assert not segment.has_overflow()
+    made = Segment(10, {}, (4, 1), Settings(), part=(0, 0))
+    assert (made.path, made.size_bytes, made.read_next_offset()) == ("", 0, 10)
+
+
+@pytest.mark.parametrize(
+    ("last", "overflows"), [(9 + (1 << 31), False), (10 + (1 << 31), True), (9, False)]
+)
+def test_offset_too_far_above_the_base(tmp_path: Path, last: int, overflows: bool) -> None:
+    assert files_of(tmp_path, at(last)).has_overflow() == overflows
+
+
+def test_index_of_a_running_broker_ends_where_it_was_written(tmp_path: Path) -> None:
+    index = INDEX + bytes(80)
+    path = files_of(tmp_path, TWO, index=index).path
+    files = {Kind.LOG: path, Kind.OFFSET_INDEX: path.replace(".log", ".index")}
+    for running, entries, start in ((False, 11, 0), (True, 1, SIZE)):
+        segment = Segment(10, files, (4, 1), Settings(), running=running)
+        assert segment.position_of(12) == start
+        assert segment.offset_index().entries == entries
+        assert segment.position_of(12) == start
+
+
+def test_log_of_more_bytes_than_can_be_counted(tmp_path: Path) -> None:
+    segment = files_of(tmp_path, b"")
+    os.truncate(segment.path, (1 << 31) - 1)
+    segment.refuse_oversize()
+    os.truncate(segment.path, 1 << 31)
+    segment.close()
+    with pytest.raises(RefusalError, match=r"log is larger than 2\^31 - 1 bytes"):
+        segment.refuse_oversize()
+
+
+def test_modification_time(tmp_path: Path) -> None:
+    segment = files_of(tmp_path, TWO)
+    os.utime(segment.path, ns=(0, 1_234_999_999))
+    assert segment.modified_ms() == 1234
+    Path(segment.path).unlink()
+    with pytest.raises(PathError):
+        segment.modified_ms()
+
+
+@pytest.mark.parametrize(
+    ("log", "cut", "valid", "why"),
+    [
+        (TWO, 0, 12, ""),
+        (TWO + at(12)[:-1], SIZE - 1, 12, "an entry that is cut short"),
+        (at(10)[:-1], SIZE - 1, 10, "an entry that is cut short"),
+        (b"", 0, 10, ""),
+    ],
+)
+def test_recovery(tmp_path: Path, log: bytes, cut: int, valid: int, why: str) -> None:
+    segment = files_of(tmp_path, log)
+    assert segment.recover(None) == cut
+    assert (segment.end, segment.valid_end, segment.why_cut) == (len(log) - cut, valid, why)
+    assert segment.bytes_read == len(log) - cut
+    assert segment.recover(None) == 0
+    assert segment.why_cut == why  # what was cut before stays
+
+
+def test_recovery_that_meets_an_offset_out_of_range(tmp_path: Path) -> None:
+    far = 11 + (1 << 32)
+    for offset in (far, 9):
+        segment = files_of(tmp_path, at(10) + at(11) + at(offset))
+        with pytest.raises(OffsetOverflowError) as raised:
+            segment.recover(None)
+        assert str(raised.value) == f"offset {offset} in the segment of 10"
+        assert segment.rebuilt
+        assert [(*entry,) for _, entry in segment.offset_index().slots()] == [(11, SIZE)]
+
+
+def test_recovery_whose_last_time_would_fall(tmp_path: Path) -> None:
+    log = at(10, 1) + at(11, 1) + at(20, 5) + at(12, 9)
+    segment = files_of(tmp_path, log)
+    segment.settings = Settings(index_interval_bytes=SIZE)
+    with pytest.raises(InvalidOffsetError, match="for offset 12 would fall behind 20"):
+        segment.recover(None)

@@ -71,3 +71,51 @@ def test_no_release(text: str) -> None:
 def test_release_is_read_and_written() -> None:
     assert read_broker_version(" 0.10.0-IV1 ") == (0, 10, 0)
     assert text_of((3, 9, 1)) == "3.9.1"
+
+
+#: Written down once more, so that a release is not changed unseen.
+SINCE = {
+    "0.8": "COUNTED_OFFSETS",
+    "0.8.1": "RECOVERY_POINTS MISSING_INDEX_REBUILT",
+    "0.8.1 to 0.9": "BROKEN_INDEX_STOPS",
+    "0.9 to 2.3": "BROKEN_INDEX_REBUILT",
+    "0.9 to 0.10.1": "EMPTY_INDEX_MADE_FIRST",
+    "0.9": "CHECKPOINTS_FORGIVEN SWAPS_AFTER_LOADING",
+    "0.10": "MESSAGE_TIMESTAMPS SIZE_HELD_AGAINST_END",
+    "0.10.1": "TIME_INDEX TIME_LOOKUP",
+    "0.10.2": "IMPOSSIBLE_SIZE_RAISES",
+    "0.10.2 to 1.1.1": "SIZES_WRAP",
+    "0.11": "RECORD_BATCHES PRODUCER_STATE TRANSACTION_INDEX LOG_START"
+    " EMPTY_RANGE_OF_SEGMENTS SWAP_DROPS_EVERY_INDEX",
+    "2.0": "LAST_OFFSETS_INDEXED INDEX_MAY_END_AT_BASE OVERFLOW_SPLIT SWAP_REPLACES_WHAT_OVERLAPS",
+    "2.1": "WARM_SECTION_SEARCH",
+    "2.3": "LOG_START_KEPT",
+    "3.0": "SWAPS_RENAMED_FIRST LOWER_TIMES_REFUSED",
+    "3.6": "REMOTE_INDEX_CACHE",
+    "3.7": "STRAYS_SET_ASIDE",
+    "3.8": "EXACT_MAX_TIMESTAMP",
+    "4.0": "TWO_RECOVERY_THREADS",
+    "4.1": "BASE_OFFSET_SEARCH",
+    "4.4": "BOTH_VERSION_BYTES",
+}
+
+
+def test_releases_of_changes() -> None:
+    found: dict[str, list[str]] = {}
+    for name, change in CHANGES.items():
+        until = f" to {text_of(change.until)}" if change.until else ""
+        found.setdefault(text_of(change.since) + until, []).append(name)
+    assert {release: " ".join(names) for release, names in found.items()} == SINCE
+
+
+@pytest.mark.parametrize("text", ["0.6", "0.11.0.3", "1.1.1", "2.8", "3.9.1", "4.4", "5.0", "9.12"])
+def test_version_of_a_broker(text: str) -> None:
+    assert text_of(read_broker_version(text)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["0.5.9", "0.12", "1.2.0", "2.9", "3.10", "2.8-IV1x", "2.8.", "a2.8"]
+)
+def test_version_of_no_broker(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no (release|version)"):
+        read_broker_version(text)

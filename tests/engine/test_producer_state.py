@@ -292,6 +292,226 @@ def test_too_many_open_transactions() -> None:
     assert states.replay(run_of(data(9, 3, 1))) == []
 
 
+# Every member of what comes back ------------------------------------------------------------------
+
+
+def test_every_member_of_an_end() -> None:
+    """Of a marker with others open beside it, before and behind, and of a second one."""
+    log = [
+        data(0, 6, 0, transactional=True),
+        data(1, 7, 0, count=2, transactional=True),
+        data(4, 8, 0, transactional=True),  # behind a hole
+        marker(5, 7, COMMIT, timestamp=50),
+        marker(6, 7, ABORT, epoch=1, timestamp=40),
+    ]
+    states = ProducerStates()
+    *_, first, second = states.replay(run_of(*log))
+    size = sum(map(len, log[:3]))
+    assert first == Ended(size, 7, 0, 5, True, 1, 0, (0, 4), 2, 2, 4, 0, -1)
+    assert second == Ended(size + len(log[3]), 7, 1, 6, False, -1, 0, (0, 4), 2, 5, 4, 0, 5)
+    assert states.newest_marker_ms == 40
+    assert states.producers[7].state(7) == (7, 1, -1, -1, 0, 40, 0, -1)
+    assert states.producers[7].last_marker == states.producers[7].last_seen == 6
+    for producer, since, stamped, joined in ((6, TIME, 50, 0), (8, TIME + 4000, 50, 4)):
+        opened = states.producers[producer]
+        assert (opened.since_ms, opened.stamped_ms, opened.joined_from) == (since, stamped, joined)
+    states.replay(run_of(marker(7, 6, ABORT, timestamp=60), marker(8, 8, ABORT, timestamp=70)))
+    assert states.producers[8].stamped_ms == 50
+    assert states.open == {}
+
+
+def test_transaction_that_follows_another() -> None:
+    states = replayed(
+        data(0, 7, 0, count=3, transactional=True),
+        marker(3, 7, COMMIT, timestamp=50),
+        data(4, 7, 3, transactional=True),
+        data(5, 7, 4, count=2, transactional=True),
+    )
+    producer = states.producers[7]
+    assert (producer.first_offset, producer.records_count) == (4, 3)
+    assert (producer.since_ms, producer.stamped_ms) == (TIME + 4000, -1)
+    assert (producer.last_offset, producer.last_seen, producer.last_marker) == (6, 6, 3)
+
+
+@pytest.mark.parametrize(("kind", "joined_from"), [("type", 6), ("empty", 6), ("sound", 3)])
+def test_what_is_no_end_leaves_a_hole(kind: str, joined_from: int) -> None:
+    """Whose epoch it may have raised is not known, so no sequence is held against what follows."""
+    fields = {"base_offset": 5, "attributes": 0x30, "producer_id": 7, "producer_epoch": 0}
+    of = {
+        "type": builders.batch([builders.control_record(9, b"")], **fields),  # type: ignore[arg-type]
+        "empty": builders.batch([], **fields),  # type: ignore[arg-type]
+        "sound": marker(5, 7, COMMIT),
+    }
+    states = replayed(data(0), data(3, 7, 0, count=2), of[kind], data(6, 7, 2))
+    assert states.joined_from == joined_from
+    assert states.producers[7].last_sequence == 2
+
+
+@pytest.mark.parametrize(
+    ("second", "unjoined"),
+    [
+        (data(2, 7, 2), None),
+        (data(2, 7, 3), (2, 3, True, False)),
+        (data(3, 7, 3), (2, 3, False, False)),
+        (data(2, 7, 1), (2, 1, True, False)),
+        (data(2, 7, 0), (2, 0, True, False)),
+        (data(2, 7, 0, count=2, timestamp=TIME), (2, 0, True, True)),
+        (data(2, 7, -1), None),
+        (data(2, 7, 9, epoch=1), None),
+    ],
+)
+def test_sequence_that_does_not_follow(
+    second: bytes, unjoined: tuple[int, int, bool, bool] | None
+) -> None:
+    found = events(data(0, 7, 0, count=2), second)
+    if unjoined is None:
+        assert found == []
+        return
+    previous = ProducerState(7, 0, 1, 1, 1, TIME, -1, -1)
+    expected, sequence, joined, known = unjoined
+    assert found == [Unjoined(1, 7, 0, expected, sequence, previous, joined, known)]
+
+
+def test_sequences_go_on_at_zero() -> None:
+    most = 0x7FFFFFFF
+    states = ProducerStates()
+    log = [data(0, 7, most - 1, count=3), data(3, 7, 1), data(4, 7, most), data(5, 7, 0)]
+    (found,) = states.replay(run_of(*log))
+    assert isinstance(found, Unjoined)
+    assert (found.row, found.expected, found.base_sequence) == (2, 2, most)
+    assert states.producers[7].last_sequence == 0
+
+
+def test_a_repeat_leaves_its_producer_as_it_was() -> None:
+    log = [data(0, 7, 0, count=2), data(2, 7, 0, count=2), data(4, 7, 0), data(5, 7, 2)]
+    for repeats, rows in ((True, [1, 2]), (False, [1, 2, 3])):
+        states = ProducerStates(is_repeat=lambda event, _, say=repeats: say)
+        found = states.replay(run_of(*log))
+        assert [event.row for event in found if isinstance(event, Unjoined)] == rows
+        assert states.producers[7].last_sequence == 2
+    states = ProducerStates(is_repeat=lambda *_: True)
+    states.replay(run_of(*log[:3]))
+    producer = states.producers[7]
+    assert (producer.last_sequence, producer.last_offset, producer.last_seen) == (1, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("batches", "joined_from", "next_offset"),
+    [
+        ((data(0), data(1)), 2, 2),
+        ((data(0), data(1, 7, 0), data(2)), 0, 3),
+        ((data(0, 7, 0), data(1), data(2)), 0, 3),
+        ((data(0, 7, 0), data(5), data(2)), 5, 3),
+        ((data(0, 7, 0), data(5), data(6)), 5, 7),
+        ((data(5, 7, 0), data(4, count=4), data(7)), 8, 8),
+        ((data(0, 7, 0), data(1), data(3, 7, 1)), 3, 4),
+    ],
+)
+def test_from_when_on_no_offset_is_missing(
+    batches: tuple[bytes, ...], joined_from: int, next_offset: int
+) -> None:
+    states = replayed(*batches)
+    assert (states.joined_from, states.next_offset) == (joined_from, next_offset)
+    apart = ProducerStates()
+    for one in batches:
+        apart.replay(run_of(one))
+    assert apart.next_offset == next_offset
+
+
+def test_newest_time_while_a_transaction_is_open() -> None:
+    """Of data of no transaction: what a broker's clock had reached; forgotten with the last end."""
+    states = ProducerStates()
+    for batches, newest in (
+        ((data(0, timestamp=900),), -1),
+        ((data(1, 9, 0, timestamp=800),), -1),
+        ((data(2, 7, 0, transactional=True, timestamp=700),), -1),
+        ((data(3, timestamp=300), data(4, timestamp=500), data(5, timestamp=400)), 500),
+        ((data(6, 9, 1, timestamp=600), data(7, timestamp=100)), 600),
+        ((data(8, 7, 1, transactional=True, timestamp=950),), 600),
+        ((data(9, timestamp=550),), 600),
+        ((marker(10, 9, COMMIT, timestamp=990),), 600),
+        ((marker(11, 7, COMMIT, timestamp=991),), -1),
+    ):
+        states.replay(run_of(*batches))
+        assert states.newest_ms == newest
+
+
+def test_state_that_is_loaded_anew() -> None:
+    entry = ProducerState(7, 3, 5, 9, 2, 500, 4, 8)
+    closed = ProducerState(8, 1, 0, 3, 0, 400, -1, -1)
+    states = replayed(data(0, 9, 0, transactional=True), marker(1, 9, ABORT))
+    states.load([entry, closed])
+    assert states.producers_at_end() == [entry, closed]
+    assert (states.open, states.next_offset) == ({7: 8}, -1)
+    assert (states.newest_ms, states.newest_marker_ms) == (-1, -1)
+    for producer, since, joined in ((7, 500, 0x7FFFFFFFFFFFFFFF), (8, 400, 0)):
+        one = states.producers[producer]
+        assert (one.since_ms, one.joined_from, one.last_seen) == (since, joined, -1)
+    states.replay(run_of(marker(10, 8, COMMIT, timestamp=600)))
+    assert states.producers[7].stamped_ms == 600
+    assert states.last_stable_offset(20) == 8
+    assert ProducerStates().last_stable_offset(20) == 20
+
+
+def test_state_of_a_snapshot_file(tmp_path: Path) -> None:
+    path = tmp_path / f"{6:020}.snapshot"
+    assert ProducerStates.from_file(str(path)) is None
+    path.write_bytes(producing.snapshot(*producing.AT_SIX))
+    states = ProducerStates.from_file(str(path))
+    assert states is not None
+    assert [tuple(one) for one in states.producers_at_end()] == list(producing.AT_SIX)
+    path.write_bytes(path.read_bytes()[:-1])
+    assert ProducerStates.from_file(str(path)) is None
+
+
+def test_snapshot_of_too_many_open_transactions() -> None:
+    entries = [ProducerState(n, 0, 0, n, 0, TIME, NONE, n) for n in range(5)]
+    for count, overflowed in ((4, False), (5, True)):
+        states = ProducerStates.from_snapshot(entries[:count], limit=4)
+        assert (states.overflowed, states.dropped) == (overflowed, False)
+        assert len(states.open) == 4
+
+
+def test_half_of_the_idle_are_dropped() -> None:
+    for opened, left in ((0, [4, 5, 6, 7, 8]), (6, [0, 1, 2, 3, 4, 5, 7, 8]), (7, None)):
+        states = ProducerStates(limit=8)
+        batches = [data(n, n, 0, transactional=n < opened) for n in range(9)]
+        states.replay(run_of(*batches))
+        assert states.overflowed == (left is None)
+        assert sorted(states.producers) == (left or [])
+        assert (states.dropped, len(states.open)) == (True, opened if left else 0)
+
+
+def test_marker_of_one_producer_too_many() -> None:
+    states = ProducerStates(limit=4)
+    states.replay(run_of(*(data(n, n, 0, transactional=True) for n in range(4))))
+    assert states.replay(run_of(marker(4, 9, COMMIT))) == []
+    assert states.overflowed
+
+
+def test_first_few_of_many_open_transactions() -> None:
+    log = [data(n, n, 0, transactional=True) for n in range(12)]
+    *_, ended = events(*log, marker(12, 3, ABORT))
+    assert isinstance(ended, Ended)
+    assert ended.others == (0, 1, 2, 4, 5, 6, 7, 8)
+    *_, ended = events(log[0], marker(1, 0, ABORT))
+    assert isinstance(ended, Ended)
+    assert (ended.others, ended.last_stable_offset) == ((), 2)
+
+
+def test_checksum_of_a_first_batch_is_of_its_epoch() -> None:
+    first = data(0, 7, 0)
+    again = first[:7] + b"\2" + first[8:]
+    (found,) = events(first, data(1, 7, 1), again)
+    assert isinstance(found, Unjoined)
+    assert found.known_first
+    other = data(1, 7, 0, epoch=1)
+    assert events(first, other) == []
+    (found,) = events(first, other, data(2, 7, 0, epoch=1))
+    assert isinstance(found, Unjoined)
+    assert not found.known_first
+
+
 # Against the broker's recovery
 
 
