@@ -33,7 +33,10 @@ class Place(NamedTuple):
 
 
 class RecordRow(NamedTuple):
-    """One record, with the members of the `record` row in order; what some have has a default."""
+    """One record, with the members of the `record` row in order; what some have has a default.
+
+    `format` and `next_offset` are those of a message of a `.kafka` file; others are without them.
+    """
 
     topic: str | None
     partition: int | None
@@ -53,31 +56,20 @@ class RecordRow(NamedTuple):
     key: bytes | None = None
     value: bytes | None = None
     headers: Sequence[tuple[bytes, bytes | None]] = ()
+    format: str | None = None
+    next_offset: int | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the members that it has."""
+        return RECORD_NAMES if self.format is None else self._fields
+
+    def members(self) -> Iterator[tuple[str, object]]:
+        """Give the members that it has, each with its name."""
+        return zip(self.names, self, strict=False)
 
 
-class Pre08Row(NamedTuple):
-    """One message of a `.kafka` file: the record row's members, then `format` and `next_offset`."""
-
-    topic: str | None
-    partition: int | None
-    segment: int | None
-    position: int
-    magic: int
-    codec: str
-    offset: int
-    timestamp_ms: int | None = None
-    timestamp_type: str | None = None
-    leader_epoch: int | None = None
-    producer_id: int | None = None
-    producer_epoch: int | None = None
-    sequence: int | None = None
-    transactional: bool = False
-    control: dict[str, object] | None = None
-    key: bytes | None = None
-    value: bytes | None = None
-    headers: Sequence[tuple[bytes, bytes | None]] = ()
-    format: str = ""
-    next_offset: int = -1
+RECORD_NAMES = RecordRow._fields[:-2]
 
 
 class BatchRow(NamedTuple):

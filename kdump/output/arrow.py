@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
 from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
@@ -81,7 +81,7 @@ class ArrowSink(Sink):
         elif isinstance(item, BatchChunk):
             self._batches().add(item)
             self._write_if_full()
-        elif isinstance(item, (RecordRow, Pre08Row)):
+        elif isinstance(item, RecordRow):
             self._row("record", RECORD_TYPES, item._asdict())
         elif isinstance(item, BatchRow):
             self._row("batch", BATCH_TYPES, item._asdict())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import RECORD_NAMES, BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
@@ -25,7 +25,7 @@ _QUOTED = re.compile('[",\r\n]')
 #: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 _GATHERED = 1 << 16  # characters written at once
-_at = RecordRow._fields.index
+_at = RECORD_NAMES.index
 # Members that all records of a batch share, and those of each record behind its offset and time.
 _PLACE = slice(_at("offset"))
 _SHARED = slice(_at("timestamp_type"), _at("sequence"))
@@ -57,7 +57,7 @@ class Delimited(Sink):
         elif isinstance(item, BatchChunk):
             for batch in item.iter_batches():
                 self._line("batch", batch._fields, batch)
-        elif isinstance(item, (RecordRow, Pre08Row)):
+        elif isinstance(item, RecordRow):
             self._record(item)
         elif isinstance(item, BatchRow):
             self._line("batch", item._fields, item)
@@ -66,7 +66,7 @@ class Delimited(Sink):
 
     def _chunk(self, chunk: RecordChunk) -> None:
         """Write a chunk's records; what they share with their batch is written out once."""
-        self._header_of("record", RecordRow._fields)
+        self._header_of("record", RECORD_NAMES)
         cell, at = self._cell, -1
         lines: list[str] = []
         size = 0
@@ -95,13 +95,14 @@ class Delimited(Sink):
             self._write("".join(lines).encode("utf-8", "surrogateescape"))
             lines.clear()
 
-    def _record(self, record: RecordRow | Pre08Row) -> None:
+    def _record(self, record: RecordRow) -> None:
         if is_large(record):
-            self._header_of("record", record._fields)
+            self._header_of("record", record.names)
             write_pieces(self._write, self._pieces(record))
             return
-        headers: object = headers_json(record.headers, self._mode) if record.headers else []
-        self._line("record", record._fields, record._replace(headers=headers))  # type: ignore[arg-type]
+        members = dict(record.members())
+        members["headers"] = headers_json(record.headers, self._mode) if record.headers else []
+        self._line("record", record.names, members.values())
 
     def _header_of(self, row: str, names: tuple[str, ...]) -> None:
         """Write the header line of a kind of row, where the last one was of another kind."""
@@ -114,10 +115,10 @@ class Delimited(Sink):
         cells = [row, *map(self._cell, values)]
         self._write(",".join(cells).encode("utf-8", "surrogateescape") + b"\r\n")
 
-    def _pieces(self, record: RecordRow | Pre08Row) -> Iterator[str]:
+    def _pieces(self, record: RecordRow) -> Iterator[str]:
         """Write a large record's line in pieces."""
         yield "record"
-        for name, value in zip(record._fields, record, strict=True):
+        for name, value in record.members():
             yield ","
             if name == "headers":
                 yield '"' if record.headers else ""

@@ -8,6 +8,6 @@ from kdump.findings.rows import BatchChunk
 
 if TYPE_CHECKING:
     from kdump.engine.kafka_text.dump import KafkaItem
-    from kdump.findings.rows import BatchRow, HexText, Pre08Row, RecordChunk, RecordRow, Row
+    from kdump.findings.rows import BatchRow, HexText, RecordChunk, RecordRow, Row
 
-    Item = RecordChunk | BatchChunk | RecordRow | Pre08Row | BatchRow | Row | HexText | KafkaItem
+    Item = RecordChunk | BatchChunk | RecordRow | BatchRow | Row | HexText | KafkaItem

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
@@ -54,10 +54,9 @@ def head_of(place: Place) -> bytes:
     )[1:-2]
 
 
-def record_members(record: RecordRow | Pre08Row, mode: int) -> dict[str, object]:
+def record_members(record: RecordRow, mode: int) -> dict[str, object]:
     """Return the members of a `record` row in order, bytes written under `mode`."""
-    members: dict[str, object] = {"row": "record"}
-    members.update(zip(record._fields, record, strict=True))
+    members: dict[str, object] = {"row": "record", **dict(record.members())}
     members["key"] = bytes_json(record.key, mode)
     members["value"] = bytes_json(record.value, mode)
     members["headers"] = headers_json(record.headers, mode)
@@ -97,7 +96,7 @@ class JsonLines(Sink):
             self._write(json_line(row_members(item, self._mode)))
         elif isinstance(item, BatchRow):
             self._write(json_line(batch_members(item)))
-        elif isinstance(item, (RecordRow, Pre08Row)):
+        elif isinstance(item, RecordRow):
             self._record(item)
 
     def _records(self, chunk: RecordChunk) -> None:
@@ -110,7 +109,7 @@ class JsonLines(Sink):
             self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, head, self._mode
         )
 
-    def _record(self, record: RecordRow | Pre08Row) -> None:
+    def _record(self, record: RecordRow) -> None:
         if is_large(record):
             write_pieces(self._write, json_pieces(record, self._mode, json_text))
         else:

@@ -14,9 +14,8 @@ from kdump.output.values import AUTO, BASE64, HEX, UTF8, bytes_text, headers_jso
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from kdump.findings.rows import Pre08Row, RecordRow
+    from kdump.findings.rows import RecordRow
 
-    Record = RecordRow | Pre08Row
     Header = tuple[bytes, bytes | None]
 
 LARGE_BYTES = 1 << 16
@@ -25,7 +24,7 @@ _PIECE = 3 << 14  # bytes; a multiple of 3, so that base64 needs no padding insi
 _GATHERED = 1 << 16
 
 
-def is_large(record: Record) -> bool:
+def is_large(record: RecordRow) -> bool:
     """Whether a record is to be written in pieces."""
     size = len(record.key or b"") + len(record.value or b"")
     headers = record.headers
@@ -88,10 +87,10 @@ def text_pieces(data: bytes, mode: int) -> Iterator[str]:
         yield bytes_text(data[start : start + _PIECE], mode)
 
 
-def json_pieces(record: Record, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
+def json_pieces(record: RecordRow, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
     """Write a `record` row as one line of JSON."""
     yield '{"row":"record"'
-    for name, value in zip(record._fields, record, strict=True):
+    for name, value in record.members():
         yield f',"{name}":'
         if isinstance(value, bytes):
             yield from _bytes_json(value, mode, encode)

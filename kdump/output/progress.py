@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from kdump.findings.rows import BatchChunk, HexText, Pre08Row, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow, Row
 from kdump.output.amounts import counted, size_text
 from kdump.output.escape import visible
 
@@ -60,7 +60,7 @@ class Tally:
             last = item.batches.count - 1
             if last >= 0:
                 self._file_bytes = item.batches.end_position(last)
-        elif isinstance(item, (RecordRow, Pre08Row)):
+        elif isinstance(item, RecordRow):
             self._counts["record"] += 1
         elif isinstance(item, HexText):
             self._counts["batch"] += 1

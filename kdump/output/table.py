@@ -17,7 +17,6 @@ from kdump.findings.rows import (
     BatchRow,
     HexText,
     Place,
-    Pre08Row,
     RecordChunk,
     RecordRow,
     Row,
@@ -100,7 +99,7 @@ class Table(Sink):
             self._draw_records(item.place, item.iter_records())
         elif isinstance(item, BatchChunk):
             self._draw_batches(item.place, item.iter_batches())
-        elif isinstance(item, (RecordRow, Pre08Row)):
+        elif isinstance(item, RecordRow):
             self._draw_records(_place_of(item), iter((item,)))
         elif isinstance(item, BatchRow):
             self._draw_batches(_place_of(item), iter((item,)))
@@ -141,7 +140,7 @@ class Table(Sink):
             told = f"No room for: {', '.join(left_out)}. --wide shows every column."
             self._lines(self._styled("rule", line) for line in wrap(told, self._width))
 
-    def _draw_records(self, place: Place, records: Iterator[RecordRow | Pre08Row]) -> None:
+    def _draw_records(self, place: Place, records: Iterator[RecordRow]) -> None:
         mode, width = self._mode, _WIDEST if self._wide else self._width
         rows = (columns_of.record_cells(record, mode, width) for record in records)
         self._draw(place, columns_of.RECORD_COLUMNS, rows)
@@ -312,7 +311,7 @@ class Table(Sink):
         self._write_bytes(text.encode(self._encoding, "backslashreplace") + b"\n")
 
 
-def _place_of(row: RecordRow | Pre08Row | BatchRow) -> Place:
+def _place_of(row: RecordRow | BatchRow) -> Place:
     return Place(row.topic, row.partition, row.segment, "")
 
 

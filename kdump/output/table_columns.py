@@ -16,7 +16,7 @@ from kdump.output.row_tables import NAMED, own_columns, span_text
 from kdump.output.values import AUTO, bytes_text
 
 if TYPE_CHECKING:
-    from kdump.findings.rows import BatchRow, Pre08Row, RecordRow, Row
+    from kdump.findings.rows import BatchRow, RecordRow, Row
 
 #: Cells of a key or value of which no more than a part has room.
 VALUE_WIDTH = 256
@@ -55,7 +55,7 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     return f'"{text}"' if text in (NULL, EMPTY) else text
 
 
-def record_cells(record: RecordRow | Pre08Row, mode: int, width: int) -> tuple[str, ...]:
+def record_cells(record: RecordRow, mode: int, width: int) -> tuple[str, ...]:
     """Return the cells of one record, in the order of RECORD_COLUMNS."""
     notes = []
     if record.transactional:

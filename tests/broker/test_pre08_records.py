@@ -11,7 +11,7 @@ from corpus import corpus, expected, files
 
 from kdump.engine.dump.pre08 import RECORDS, pre08_items
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Place, Pre08Row
+from kdump.findings.rows import Place, RecordRow
 from kdump.storage.source import Source
 
 STATES = ("clean", "damaged-marker.after", "damaged-unclean.after")
@@ -30,15 +30,15 @@ CODES = {
 }
 
 
-def read(directory: Path) -> tuple[list[Pre08Row], list[Finding]]:
+def read(directory: Path) -> tuple[list[RecordRow], list[Finding]]:
     """Give the records and the findings of a partition directory."""
-    rows: list[Pre08Row] = []
+    rows: list[RecordRow] = []
     found: list[Finding] = []
     for path in files(directory, "*.kafka"):
         place = Place(directory.name[:-2], int(directory.name[-1]), int(path.stem), str(path))
         with Source(path) as source:
             for item in pre08_items(source, place, mode=RECORDS, limit=64 << 20):
-                if isinstance(item, Pre08Row):
+                if isinstance(item, RecordRow):
                     rows.append(item)
                 elif isinstance(item, Finding):
                     found.append(item)

@@ -11,7 +11,7 @@ from damage import flip_bit, put
 from kdump.engine.dump import pre08
 from kdump.engine.dump.pre08 import BATCHES, HEX, RECORDS, pre08_items
 from kdump.findings.finding import Finding, Severity
-from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
+from kdump.findings.rows import BatchRow, HexText, Place, RecordRow
 from kdump.storage.source import Source
 
 BASE = 5000
@@ -38,7 +38,7 @@ class Dump:
     def values(self, data: bytes, **options: Any) -> list[bytes | None]:
         """Give the values of the records."""
         items = self.items(data, **options)
-        return [item.value for item in items if isinstance(item, Pre08Row)]
+        return [item.value for item in items if isinstance(item, RecordRow)]
 
     def findings(self, data: bytes, **options: Any) -> list[tuple[Any, ...]]:
         """Give code, position and size of each finding."""
@@ -126,7 +126,7 @@ def test_a_wrong_sum_shows_the_header_and_goes_on(dump: Dump, mode: str) -> None
     assert found.next_offset == BASE + len(A) + len(B)
     assert found.actual != found.expected
     assert f"byte {len(A) + len(B) - 2} bit 4" in found.message
-    assert isinstance(items[-1], (Pre08Row, BatchRow, HexText))
+    assert isinstance(items[-1], (RecordRow, BatchRow, HexText))
     before = items[items.index(found) - 1]
     assert before.position == len(A)
     if mode == HEX:
@@ -224,7 +224,7 @@ def test_a_name_without_a_number_counts_from_0(tmp_path: Path) -> None:
         rows = list(
             pre08_items(source, Place(None, None, None, str(path)), mode=RECORDS, limit=100)
         )
-    assert [row.offset for row in rows if isinstance(row, Pre08Row)] == [0, len(A)]
+    assert [row.offset for row in rows if isinstance(row, RecordRow)] == [0, len(A)]
 
 
 def test_an_unreadable_range_is_called_so(dump: Dump) -> None:

@@ -10,7 +10,7 @@ from chunks import batch_chunk, one, record_chunk
 
 from kdump import kernels
 from kdump.errors import PathError, UsageError
-from kdump.findings.rows import BatchChunk, Place, Pre08Row, RecordChunk, Row
+from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow, Row
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
@@ -135,7 +135,7 @@ def test_no_rows_make_a_file_all_the_same(tmp_path: Path, form: str) -> None:
 
 
 def test_messages_of_0_7(tmp_path: Path, form: str) -> None:
-    row = Pre08Row(
+    row = RecordRow(
         "t", 0, 0, 0, 1, "none", 0, None, None, None, None, None, None, False, None, None,
         b"v", (), "0.7", 20,
     )  # fmt: skip

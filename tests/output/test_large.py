@@ -8,7 +8,7 @@ import pytest
 
 from kdump import kernels
 from kdump.engine.kafka_text.log import ToolChunk
-from kdump.findings.rows import BatchChunk, Place, Pre08Row, RecordChunk
+from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.output import large_records as large
 from kdump.output.delimited import Delimited
 from kdump.output.jsonl import JsonLines
@@ -77,7 +77,7 @@ def texts_of(records: RecordChunk, batches: BatchChunk, mode: int) -> list[bytes
     out = []
     for record in records.iter_records():
         JsonLines(out.append, mode).write(record)
-        row = Pre08Row(*record, format="0.7", next_offset=7)
+        row = record._replace(format="0.7", next_offset=7)
         JsonLines(out.append, mode).write(row)
         Delimited(out.append, mode, terminal=False).write(row)
     return [*told, b"".join(out)]

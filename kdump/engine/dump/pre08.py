@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place, undecoded
 from kdump.findings.catalogue import GAPS
-from kdump.findings.rows import BatchRow, HexText, Place, Pre08Row
+from kdump.findings.rows import BatchRow, HexText, Place, RecordRow
 from kdump.kernels import reasons
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kdump.record.pre08 import Entry
     from kdump.storage.source import Source
 
-    Item = Pre08Row | BatchRow | HexText | Finding
+    Item = RecordRow | BatchRow | HexText | Finding
 
 RECORDS, BATCHES, HEX = "records", "batches", "hex"
 _SHOWN_BYTES = 1 << 16  # of an entry too large to hold, under the glass
@@ -84,7 +84,7 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
         sums_wrong += not item.crc_valid
         if not item.known_magic:
             magics_unknown.add(item.magic)
-        yield Pre08Row(
+        yield RecordRow(
             place.topic,
             place.partition,
             place.segment,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable
 
-    from kdump.findings.rows import Pre08Row
+    from kdump.findings.rows import RecordRow
     from kdump.kernels.columns import DecodedRecords, RecordBatches
 
 _NO_TIMESTAMP = -1
@@ -82,7 +82,7 @@ class Filters(NamedTuple):
         # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
         return greatest >= time_ms or (batches.is_legacy(row) and greatest == _NO_TIMESTAMP)
 
-    def admits_pre08(self, row: Pre08Row | BatchRow) -> bool:
+    def admits_pre08(self, row: RecordRow | BatchRow) -> bool:
         """Whether a row of a `.kafka` file is asked for, its offset aside.
 
         The format has no times, keys, producers or control records, so no such bound is met.

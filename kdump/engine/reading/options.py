@@ -13,9 +13,9 @@ from kdump.storage.targets import Selection
 if TYPE_CHECKING:
     import re
 
-    from kdump.findings.rows import BatchRow, Pre08Row
+    from kdump.findings.rows import BatchRow, RecordRow
 
-    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | Pre08Row
+    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

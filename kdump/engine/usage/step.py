@@ -14,7 +14,7 @@ from kdump.engine.usage.totals import WIDTH, Packed, Totals
 from kdump.errors import KdumpError
 from kdump.findings.code import Hides
 from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk, BatchRow, Pre08Row, RecordChunk
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow
 from kdump.kernels import columns as c
 from kdump.record.batch import codec_name
 
@@ -100,7 +100,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
             lost.take(item)
         elif isinstance(item, KdumpError):
             told.append(item)
-        elif isinstance(item, Pre08Row):
+        elif isinstance(item, RecordRow):
             counter.message(item)
         elif isinstance(item, BatchRow) and item.crc_valid and not options.wants_records:
             counter.batch(item)
@@ -229,7 +229,7 @@ class _Counter:
         sums[c.T_BYTES] += size
         self.totals.add(long, sums)
 
-    def message(self, row: Pre08Row) -> None:
+    def message(self, row: RecordRow) -> None:
         """Add a message of 0.6 or 0.7, which has no key."""
         sums = array("q", bytes(8 * WIDTH))
         sums[c.T_RECORDS] = 1
