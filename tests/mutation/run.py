@@ -45,7 +45,7 @@ LOOKUPS = (
     " tests/engine/test_lookup_search.py tests/engine/test_lookup_unclean.py"
 )
 PRODUCERS = (
-    "tests/engine/test_producer_state.py tests/engine/test_sequences.py"
+    "tests/broker/test_producer_state.py tests/engine/test_sequences.py"
     " tests/engine/checks/test_producers.py tests/engine/checks/test_transaction_index.py"
     " tests/engine/checks/test_transactions.py"
 )

@@ -1,0 +1,107 @@
+"""The replay of producer state, against the broker's own recovery.
+
+KDUMP_FUZZ=long takes more seeds of the oracle's histories, from KDUMP_FUZZ_SEED on.
+"""
+
+import base64
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transactional
+from oracle import oracle
+
+from kdump.broker.producer_state import (
+    Ended,
+    ProducerStates,
+)
+from kdump.storage.file_records import FileRecords
+from kdump.storage.layout import ABORTED_TRANSACTION
+from kdump.storage.local_log import LocalLog
+from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState
+from kdump.storage.source import Source
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+SEEDS = range(_FIRST, _FIRST + (40 if _LONG else 2))
+HISTORIES = range(_FIRST, _FIRST + (1000 if _LONG else 10))
+
+
+def recovered(directory: Path) -> dict[str, bytes]:
+    """What the broker writes when it recovers every segment."""
+    answer = oracle().ask("recover", dir=directory, now=transactional.START_MS)
+    return {
+        name: base64.b64decode(file["base64"])
+        for name, file in answer["files"].items()
+        if name.endswith((".txnindex", ".snapshot"))
+    }
+
+
+def items(log: LocalLog) -> Iterator[tuple[int, Any]]:
+    """Yield what each segment holds, and None at its start."""
+    for segment in log.logs:
+        yield segment.base_offset, None
+        assert segment.log is not None
+        with Source(segment.log) as source:
+            for item in FileRecords(source).walk():
+                yield segment.base_offset, item
+
+
+def check(directory: Path) -> tuple[int, int]:
+    """Hold the replay against recovery; return how many entries of both kinds it came to."""
+    theirs = recovered(directory)
+    states = ProducerStates()
+    ours: dict[str, bytes] = {}
+    at: dict[int, list[ProducerState]] = {}
+    for base, item in items(LocalLog.open(str(directory))):
+        if item is None:
+            at[base] = states.producers_at_end()
+            continue
+        for event in states.replay(item):
+            if isinstance(event, Ended) and (entry := event.aborted()) is not None:
+                name = f"{base:020}.txnindex"
+                ours[name] = ours.get(name, b"") + ABORTED_TRANSACTION.pack(*entry)
+    at.setdefault(states.next_offset, states.producers_at_end())
+    indexes = {n: data for n, data in theirs.items() if n.endswith(".txnindex") and data}
+    assert ours == indexes
+    producers = 0
+    for name, data_ in theirs.items():
+        if name.endswith(".snapshot"):
+            entries = sorted(ProducerSnapshot(data_))
+            assert at.get(int(name[:20]), []) == entries, name
+            producers += len(entries)
+    return sum(map(len, ours.values())) // 34, producers
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("profile", ["txn", "compacted", "restarts", "group-offsets"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_replay_equals_recovery(tmp_path: Path, profile: str, seed: int) -> None:
+    check(oracle().make(profile, seed, tmp_path / f"{profile}-0"))
+
+
+@pytest.mark.oracle
+def test_replay_equals_recovery_of_ten_transactional_logs(tmp_path: Path) -> None:
+    entries = producers = 0
+    for seed in range(_FIRST, _FIRST + 10):
+        directory = tmp_path / f"txn{seed}-0"
+        asked = oracle().make("txn", seed, directory, segmentBytes=60_000)
+        found = check(asked)
+        entries += found[0]
+        producers += found[1]
+    assert entries > 100
+    assert producers > 100
+
+
+@pytest.mark.oracle
+def test_replay_equals_recovery_of_random_histories(tmp_path: Path) -> None:
+    entries = 0
+    for seed in HISTORIES:
+        directory = tmp_path / f"history{seed}-0"
+        compacted, crash = seed % 3 == 0, seed % 2 == 0
+        recipe = transactional.recipe(seed, directory, compacted=compacted, crash=crash)
+        oracle().ask("make", recipe=recipe)
+        entries += check(directory)[0]
+    assert entries > len(HISTORIES)

@@ -1,0 +1,93 @@
+"""Records, logs and snapshots of cluster metadata, made by hand."""
+
+import struct
+from collections.abc import Sequence
+
+import builders
+from builders import control_record, unsigned_varint
+
+HOUR = 3_600_000
+LONG_AGO = 1_700_000_000_000
+NOW = LONG_AGO + HOUR
+NODE = 1
+
+
+def framed(type_id: int, version: int, body: bytes) -> bytes:
+    return unsigned_varint(1) + unsigned_varint(type_id) + unsigned_varint(version) + body
+
+
+def uuid(number: int) -> bytes:
+    return number.to_bytes(16, "big")
+
+
+def text(value: str) -> bytes:
+    return unsigned_varint(len(value) + 1) + value.encode()
+
+
+def array(elements: Sequence[bytes]) -> bytes:
+    return unsigned_varint(len(elements) + 1) + b"".join(elements)
+
+
+def int32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def tagged(*fields: tuple[int, bytes]) -> bytes:
+    out = unsigned_varint(len(fields))
+    for tag, body in fields:
+        out += unsigned_varint(tag) + unsigned_varint(len(body)) + body
+    return out
+
+
+def ids(*brokers: int) -> bytes:
+    return array([int32(broker) for broker in brokers])
+
+
+def topic(name: str, number: int) -> bytes:
+    return framed(2, 0, text(name) + uuid(number) + tagged())
+
+
+def remove_topic(number: int) -> bytes:
+    return framed(9, 0, uuid(number) + tagged())
+
+
+def partition(
+    number: int,
+    topic_number: int,
+    replicas: Sequence[int] = (NODE,),
+    directories: Sequence[int] = (),
+) -> bytes:
+    body = int32(number) + uuid(topic_number) + ids(*replicas) + ids(*replicas) + ids() + ids()
+    body += int32(replicas[0]) + int32(0) + int32(0)
+    body += array([uuid(directory) for directory in directories])
+    return framed(3, 1, body + tagged())
+
+
+def change(number: int, topic_number: int, *fields: tuple[int, bytes]) -> bytes:
+    return framed(5, 1, int32(number) + uuid(topic_number) + tagged(*fields))
+
+
+def register(broker: int, directories: Sequence[int]) -> bytes:
+    body = (
+        int32(broker) + b"\0" + uuid(1) + bytes(8) + array([]) + array([]) + text("rack") + b"\0\0"
+    )
+    return framed(0, 3, body + tagged((0, array([uuid(number) for number in directories]))))
+
+
+NO_OP = framed(20, 0, tagged())
+
+
+def log_of(records: Sequence[bytes], time_ms: int = LONG_AGO, base_offset: int = 0) -> bytes:
+    body = [builders.record(n, 0, None, value) for n, value in enumerate(records)]
+    return builders.batch(body, base_offset=base_offset, base_timestamp=time_ms)
+
+
+def snapshot_of(records: Sequence[bytes], *, header: bool = True, footer: bool = True) -> bytes:
+    ends = [
+        builders.batch([control_record(kind, bytes(20))], attributes=builders.CONTROL)
+        for kind in (3, 4)
+    ]
+    out = ends[0] if header else b""
+    out += log_of(records, base_offset=1)
+    offset = struct.pack(">q", len(records) + 1)
+    return out + (offset + ends[1][8:] if footer else b"")
