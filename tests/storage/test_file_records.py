@@ -15,7 +15,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import GAP_REASONS, Gap, Oversize, Run
 from kdump.storage import after_damage
-from kdump.storage.file_records import BLOCK_BYTES, HEADER_BLOCK_BYTES, FileRecords
+from kdump.storage.file_records import BLOCK_BYTES, HEADER_BLOCK_BYTES, FileRecords, walk
 from kdump.storage.source import Source
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -236,6 +236,32 @@ def test_reading_as_a_broker_does(tmp_path: Path) -> None:
         assert records.stopped_by == reasons.END
 
 
+def test_a_lookup_reads_no_checksums(tmp_path: Path) -> None:
+    with opened(tmp_path / "a.log", entry(0)[:-1] + b"x" + entry(1)) as source:
+        records = FileRecords(source)
+        (batches,) = records.headers(0)
+        assert (batches.count, batches.flags & c.CRC_BAD) == (2, 0)
+        (run,) = records.runs_as_is(0)
+        assert (run.batches.count, run.batches.flags & c.CRC_BAD) == (2, 0)
+
+
+def test_a_file_is_walked_from_end_to_end(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    data = entry(0) + b"x" * 100 + entry(9) + entry(5) + entry(6, 2 * BLOCK_BYTES)
+    path.write_bytes(data)
+    kinds = [type(item) for item in walk(str(path), limit=1, next_base=8)]
+    assert kinds == [Run, Gap, Run, Oversize]
+    starts = [
+        item.position if isinstance(item, Gap) else item.batches.position(0)
+        for item in walk(str(path), next_base=8)
+    ]
+    small, gap = len(entry(0)), 100 + len(entry(9))
+    assert starts == [0, small, small + gap, 2 * small + gap]
+    (later, *_) = walk(str(path), last_offset=5)
+    assert isinstance(later, Run)
+    assert later.batches.flags & c.OFFSET_NOT_RISING
+
+
 def headers(path: Path, data: bytes, end: int | None = None) -> tuple[list[int], int]:
     """Walk as a lookup does: give the offset of each header, and why the walk ended."""
     with opened(path, data) as source:
@@ -292,6 +318,17 @@ def test_valid_at_asks_for_a_rising_offset(tmp_path: Path) -> None:
         assert records.valid_at(0, source.size, 6) is not None
         assert records.valid_at(0, source.size, 7) is None
         assert FileRecords(source, next_base=7).valid_at(0, source.size, -1) is None
+
+
+@pytest.mark.parametrize("size", [40, 2 * BLOCK_BYTES])
+def test_valid_at_asks_for_a_right_checksum_up_to_a_limit(tmp_path: Path, size: int) -> None:
+    sound = entry(7, size)
+    with opened(tmp_path / "a.log", sound + entry(8)) as source:
+        records = FileRecords(source)
+        assert records.valid_at(0, len(sound), 6) is not None
+        assert records.valid_at(0, len(sound) - 1, 6) is None
+    with opened(tmp_path / "a.log", damage.flip(sound, len(sound) - 1) + entry(8)) as source:
+        assert FileRecords(source).valid_at(0, source.size, 6) is None
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:

@@ -97,6 +97,19 @@ def test_tails(path: Path) -> None:
     assert torn == [(STARTS[-2], len(ENTRIES[-1]) - 3, "cut-short")]
 
 
+@pytest.mark.parametrize("behind", [b"", b"\0", ENTRIES[3]])
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 40, 60, 400])
+def test_an_entry_behind_garbage_is_found_at_the_end_of_the_file(
+    path: Path, size: int, behind: bytes
+) -> None:
+    """A payload shorter than its checksum may be there by chance, unless the file ends with it."""
+    entry = pre08_message(b"x" * size)
+    told = seen(path, ENTRIES[0] + b"\xff" * 20 + entry + behind)
+    start = len(ENTRIES[0]) + 20
+    found = (start, len(entry), "") in told
+    assert found == (size >= 4 or len(behind) != 1)
+
+
 def test_lost_bytes_cost_the_entry_they_belonged_to(path: Path) -> None:
     broken = WHOLE[: STARTS[5] + 7] + WHOLE[STARTS[5] + 9 :]
     told = seen(path, broken)
