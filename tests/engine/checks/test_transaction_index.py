@@ -87,7 +87,10 @@ def test_missing_file(sound: Path) -> None:
     found = only(sound)
     assert found.code == "transaction-index-missing"
     assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
-    assert "2 aborted records, between offsets 2 and 4" in found.message
+    assert found.message.startswith(
+        "An aborted transaction without an entry: 1. read_committed readers are handed "
+        "2 aborted records, between offsets 2 and 4."
+    )
     assert found.expected == "1 entries"
 
 
