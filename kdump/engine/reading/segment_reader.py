@@ -228,7 +228,7 @@ class SegmentReader:
                         yield told
                 following += 1
             elif reason != reasons.END and following == row:
-                # Compressed, control, or too many records for one chunk.
+                # Compressed, no plain marker, or too many records for one chunk.
                 yield from self._one(run, row, admitted)
                 following += 1
             row = following

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 #: How long to wait before each further look, in seconds: in that time a broker ends what it is at.
-_WAITS = (0.02, 0.1, 0.4, 1.0)
+WAITS = (0.02, 0.1, 0.4, 1.0)
 _JUST_WRITTEN_NS = 5_000_000_000
 #: What rests on the log as it was read, and not on files that fit each other.
 _SETTLED = frozenset({"transaction-hanging"})
@@ -96,7 +96,7 @@ def settled(
     believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
     doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]
     fresh: set[tuple[object, ...]] = set()  # places that came up after the first look
-    for wait in _WAITS:
+    for wait in WAITS:
         if not doubted:
             return tuple(believed)
         time.sleep(wait)
