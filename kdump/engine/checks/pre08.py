@@ -16,7 +16,7 @@ from kdump.storage.pre08_records import Found, Pre08Records
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LogSegment
 
 
 class Pre08Counts:

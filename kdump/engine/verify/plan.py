@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.engine.verify.items import (
+from kdump.engine.verify.options import (
     NOT_NAMED,
     OUT_OF_TIME,
     OUT_OF_TIME_BYTES,

@@ -12,7 +12,7 @@ from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.node import check_directories, surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result

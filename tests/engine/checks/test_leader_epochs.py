@@ -135,6 +135,12 @@ def test_malformed(tmp_path: Path, text: str) -> None:
     assert found.code == ("checkpoint-malformed" if text else "leader-epochs-missing")
 
 
+def test_malformed_in_several_lines(tmp_path: Path) -> None:
+    found = only(write(tmp_path, 0, 0, checkpoint="0\n3\nx\ny\nz\n"))
+    assert found.code == "checkpoint-malformed"
+    assert found.message.endswith("The same at 2 more places.")
+
+
 def test_entries_out_of_order(tmp_path: Path) -> None:
     found = only(write(tmp_path, 0, 0, 1, checkpoint=epochs((1, 2), (0, 0))))
     assert (found.code, found.expected, found.actual) == (

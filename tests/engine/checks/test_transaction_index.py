@@ -25,7 +25,8 @@ from producing import (
 )
 from segments import partition_of
 
-from kdump.broker.producer_state import Ended, ProducerStates
+from kdump.broker.producer_events import Ended
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.findings.finding import Finding
