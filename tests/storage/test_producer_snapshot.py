@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.storage.problems import Problem
-from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState, sound_snapshot
+from kdump.storage.producer_snapshot import (
+    ProducerSnapshot,
+    ProducerState,
+    checked_snapshot,
+    sound_snapshot,
+)
 
 ONE = ProducerState(21, 0, 48, 210, 1, 1700040361911, -1, -1)
 TWO = ProducerState(1026, 3, 0, 500, 0, 1700040361000, 4, 490)
@@ -122,3 +127,23 @@ def test_any_bytes(data: bytes, headed: bool) -> None:
     found = ProducerSnapshot(b"\0\1" + data if headed else data)
     assert len(list(found)) == len(found)
     assert len(found.problems()) <= 1
+
+
+def test_of_a_large_file_of_noise_only_the_header_is_held(tmp_path: Path) -> None:
+    path = tmp_path / f"{5:020}.snapshot"
+    path.write_bytes(b"\x00\x02" + bytes(9 << 20))
+    found = checked_snapshot(str(path))
+    assert len(found.data) == 10
+    assert found.problems() == ProducerSnapshot(path.read_bytes()).problems()
+    assert sound_snapshot(str(path)) is None
+
+
+def test_a_large_snapshot_that_may_be_sound_is_read(tmp_path: Path) -> None:
+    path = tmp_path / f"{5:020}.snapshot"
+    path.write_bytes(snapshot(*[ONE] * 200_000))
+    assert path.stat().st_size > 8 << 20
+    assert len(checked_snapshot(str(path))) == 200_000
+    with path.open("r+b") as file:
+        file.seek(5 << 20)
+        file.write(b"\xff" * 4)
+    assert [problem.code for problem in checked_snapshot(str(path)).problems()] == ["snapshot-crc"]

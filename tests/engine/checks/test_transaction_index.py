@@ -1,5 +1,7 @@
 """The transaction index against the log: each way to be wrong, and the ways to differ lawfully."""
 
+import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -560,3 +562,17 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
     )
     more = " Brokers recover the segment at their next start (I22)."
     assert told.message == words + more * recovered
+
+
+def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
+    """Neither the file nor its entries: there may be a million of them."""
+    rng = random.Random(4)
+    (sound / f"{0:020}.txnindex").write_bytes(rng.randbytes(14 << 20))
+    tracemalloc.start()
+    try:
+        found = codes(sound)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "transaction-index-version" in found
+    assert peak < 8 << 20
