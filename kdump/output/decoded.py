@@ -8,6 +8,7 @@ why, and `trailing` are bytes behind a message that is whole. Secrets are masked
 from __future__ import annotations
 
 import math
+import os
 from typing import TYPE_CHECKING
 
 from kdump.findings.rows import RecordChunk
@@ -17,11 +18,12 @@ from kdump.messages.secrets import masked
 from kdump.output.jsonl import json_text
 from kdump.output.sink import Sink
 from kdump.output.values import Said, base64_text
+from kdump.storage import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kdump.findings.rows import RecordRow
+    from kdump.findings.rows import Place, RecordRow
     from kdump.output.items import Item
 
 #: No broker writes a record of an internal topic that is larger, and what is made of one takes much
@@ -45,11 +47,22 @@ class Decoding(Sink):
 
 def decoding(item: Item) -> Item:
     """Give an item back; records of an internal topic as a chunk that says what is in them."""
-    if isinstance(item, RecordChunk) and item.place.topic in TOPICS:
+    if isinstance(item, RecordChunk) and internal_topic(item.place) is not None:
         return DecodedChunk(
             item.place, item.data, item.batches, item.records, item.rows, item.controls
         )
     return item
+
+
+def internal_topic(place: Place) -> str | None:
+    """Return the internal topic that records come from, if they come from one.
+
+    `bootstrap.checkpoint` lies beside the partitions, and has records of cluster metadata.
+    """
+    if place.topic is None:
+        kind = names.parse(os.path.basename(place.path)).kind
+        return names.CLUSTER_METADATA_TOPIC if kind is names.Kind.METADATA_SNAPSHOT else None
+    return place.topic if place.topic in TOPICS else None
 
 
 class DecodedChunk(RecordChunk):
@@ -60,22 +73,22 @@ class DecodedChunk(RecordChunk):
 
     def iter_records(self) -> Iterator[RecordRow]:
         """Make a row of each record that passed the filters."""
-        return map(said, super().iter_records())
+        topic = internal_topic(self.place)
+        assert topic is not None
+        return (said(topic, record) for record in super().iter_records())
 
 
-def said(record: RecordRow) -> RecordRow:
+def said(topic: str, record: RecordRow) -> RecordRow:
     """Put what the key and the value of a record say in their place."""
-    assert record.topic is not None
-    area = TOPICS[record.topic]
     if len(record.key or b"") + len(record.value or b"") > MOST_BYTES:
-        if area == "metadata":  # its bytes might be a secret, however unlikely
+        if TOPICS[topic] == "metadata":  # its bytes might be a secret, however unlikely
             too_large = Said(json_text({"type": "unknown", "problem": "too-large"}).encode())
             return record._replace(value=too_large)
         return record
     if record.control is not None:
         key, value = decode_control(record.key, record.value)
     else:
-        key, value = decode(record.topic, record.key, record.value)
+        key, value = decode(topic, record.key, record.value)
     return record._replace(key=_text(key), value=_text(value))
 
 

@@ -302,6 +302,19 @@ def test_every_record_of_a_real_broker_is_shown(tmp_path: Path) -> None:
     assert ours == expected
 
 
+def test_a_bootstrap_file_has_records_of_cluster_metadata(tmp_path: Path) -> None:
+    """Before 4.4 `kafka-storage format` put credentials there."""
+    path = tmp_path / "bootstrap.checkpoint"
+    path.write_bytes(builders.batch([builders.record(0, 0, None, SCRAM)]))
+    result = dump(path)
+    ((_, value),) = pairs(result)
+    assert isinstance(value, dict)
+    assert value["type"] == "user_scram_credential_record"
+    assert "hush" not in result.stdout
+    other = path.rename(tmp_path / LOG)  # nobody knows what a segment without a name is of
+    assert isinstance(pairs(dump(other))[0][1], str)
+
+
 def decoded_rows(chunk: RecordChunk) -> bytes:
     written: list[bytes] = []
     Decoding(JsonLines(written.append, AUTO)).write(chunk)
