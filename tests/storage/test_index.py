@@ -242,7 +242,7 @@ class TestLargeFile:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(data)
         whole = OffsetIndex(data, 0)
-        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        monkeypatch.setattr(index_module, "_HELD_BYTES", 1000)
         with Source(path) as source:
             pieces = OffsetIndex(source, 0)
             assert isinstance(pieces.data, Source)
@@ -254,7 +254,7 @@ class TestLargeFile:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(offsets((1, 1), (2, 2)))
         for limit, slotwise, held in ((16, False, True), (15, False, False), (16, True, False)):
-            monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", limit)
+            monkeypatch.setattr(index_module, "_HELD_BYTES", limit)
             with Source(path) as source:
                 for made in (OffsetIndex, TimeIndex):
                     index = made(source, 0, slotwise=slotwise)
@@ -264,7 +264,7 @@ class TestLargeFile:
     def test_file_that_shrinks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(offsets(*((n, n) for n in range(1, 9001))))
-        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        monkeypatch.setattr(index_module, "_HELD_BYTES", 1000)
         with Source(path) as source:
             index = OffsetIndex(source, 0)
             path.write_bytes(offsets((1, 1)) + b"ab")
