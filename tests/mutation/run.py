@@ -37,25 +37,25 @@ if TYPE_CHECKING:
     from parso.tree import NodeOrLeaf
 
 PROJECT = Path(__file__).parents[2]
-DAMAGED = "tests/engine/reading tests/engine/test_joining.py"
-WRITERS = "tests/engine/reindex tests/engine/test_replace.py"
-CHECKS = "tests/engine/checks tests/engine/test_verify.py"
-MAKERS = "tests/engine/test_predict.py tests/engine/test_reindex.py"
+DAMAGED = "tests/engine/reading"
+WRITERS = "tests/engine/reindex"
+CHECKS = "tests/engine/checks tests/engine/verify/test_partition.py"
+MAKERS = "tests/engine/predict/test_recovery.py tests/engine/reindex/test_run.py"
 LOOKUPS = (
-    "tests/engine/test_find.py tests/engine/test_lookup.py tests/engine/test_lookup_reading.py"
-    " tests/engine/test_lookup_search.py tests/engine/test_lookup_unclean.py"
+    "tests/engine/find/test_run.py tests/broker/test_lookup.py tests/broker/test_lookup_reading.py"
+    " tests/broker/test_lookup_search.py tests/broker/test_lookup_unclean.py"
 )
 PRODUCERS = (
-    "tests/broker/test_producer_state.py tests/engine/test_sequences.py"
+    "tests/broker/test_producer_state.py tests/engine/sequences/test_run.py"
     " tests/engine/checks/test_producers.py tests/engine/checks/test_transaction_index.py"
     " tests/engine/checks/test_transactions.py"
 )
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
-    "kdump/engine/reindex": f"{WRITERS} tests/engine/test_reindex.py",
+    "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,
-    "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/test_reserved_bits.py",
+    "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/reading/test_reserved_bits.py",
     "kdump/storage": "tests/storage",
     "kdump/storage/after_damage.py": f"tests/storage {DAMAGED}",
     "kdump/storage/believed.py": f"tests/storage {DAMAGED}",
@@ -68,7 +68,7 @@ TESTS = {
     "kdump/broker/producer_events.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/control_batch.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/recovered_producers.py": f"tests/broker/test_segment.py {MAKERS}",
-    "kdump/broker/visibility.py": f"{LOOKUPS} tests/engine/test_served.py",
+    "kdump/broker/visibility.py": f"{LOOKUPS} tests/engine/advice/test_served.py",
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip
@@ -151,10 +151,13 @@ def copied(data: Path) -> Path:
 
 def tests_of(module: Path) -> list[list[str]]:
     """Name the tests of a module: first those named as it is, then those that TESTS gives it."""
-    own = [str(path) for path in sorted(Path("tests").rglob(f"test_{module.stem}.py"))]
+    name = f"test_{module.stem}.py"
+    same_room = Path("tests", *module.parts[1:-1], name)
+    own = [same_room] if same_room.exists() else sorted(Path("tests").rglob(name))
     known = [part for part in TESTS if module.is_relative_to(part)]
     rest = TESTS[max(known, key=len)].split()
-    return [tests for tests in ([path for path in own if "/spark/" not in path], rest) if tests]
+    first = [str(path) for path in own if path.parts[1] != "spark"]
+    return [tests for tests in (first, rest) if tests]
 
 
 def modules_in(wanted: list[str]) -> list[Path]:

@@ -109,6 +109,23 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
 
 
+def test_an_entry_twice_takes_none_that_is_missing_with_it(tmp_path: Path) -> None:
+    """As a torn one does, which may have been the missing one."""
+    path = write_log(
+        tmp_path,
+        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
+             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
+    )  # fmt: skip
+    once = aborted((7, 0, 1, 2))
+    index_of(path, 0).write_bytes(once + once)
+    found = {one.code: one for one in checked(path)}
+    assert {*found} == {"transaction-index-order", "transaction-index-missing"}
+    assert found["transaction-index-order"].consequences == ()
+    index_of(path, 0).write_bytes(once + once[:9])
+    (torn,) = checked(path)
+    assert torn.consequences == ("transaction-index-missing@3",)
+
+
 def test_what_does_not_rise_above_an_entry_without_a_marker_is_not_wrong(tmp_path: Path) -> None:
     """The one before it is too high, and reported as naming no marker."""
     path = write_log(
