@@ -69,6 +69,6 @@ class Item(NamedTuple):
     walked: Mapping[int, Sequence[PackedHeaders]] = {}
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """What is to be read, in bytes of logs."""
         return sum(self.sizes.values())

@@ -49,7 +49,7 @@ class Piece(NamedTuple):
         return self.split.path
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """What is to be read, in bytes of logs."""
         return self.split.size_bytes
 

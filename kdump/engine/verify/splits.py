@@ -93,7 +93,7 @@ def _splits(
     for number, item in enumerate(items):
         if not item.whole or item.topic == names.CLUSTER_METADATA_TOPIC:
             continue
-        if item.bytes <= split_bytes:
+        if item.size_bytes <= split_bytes:
             continue
         target = target_of(item)
         if isinstance(target, KdumpError) or target.log is None:

@@ -96,7 +96,7 @@ def test_pieces_are_as_many_as_the_size_asks_for(directory: Path) -> None:
     pieces, (item,) = items
     size = (directory / segments.name(0, "log")).stat().st_size
     assert abs(len(pieces) - 3 * size / 10_000) <= 3
-    assert sum(piece.bytes for piece in pieces) == sum([*item.sizes.values()][:3])
+    assert sum(piece.size_bytes for piece in pieces) == sum([*item.sizes.values()][:3])
     assert sorted(item.walked) == [0, 600, 1200]
 
 
