@@ -11,7 +11,8 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find.run import FindOptions, find_offset, find_time
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import find_offset, find_time
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import NothingToDo, PathError

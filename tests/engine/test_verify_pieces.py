@@ -21,8 +21,7 @@ from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fit
 from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.verify import splits as verify_pieces
-from kdump.engine.verify.items import Item
-from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress

@@ -9,7 +9,6 @@ import pytest
 from holding import holding
 
 from kdump.storage import lock
-from kdump.storage.about import facts_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks are asked for on Linux")
 
@@ -49,13 +48,3 @@ def test_a_lock_around_a_partition(held: Path) -> None:
     assert lock.is_held_around(str(held / "orders-0")) is True
     assert lock.is_held_around(str(held)) is True  # of the metadata log, by itself
     assert lock.is_held_around(str(held / "one" / "orders-0")) is False
-
-
-def test_facts_of_a_directory(tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text("version=1\nnode.id=3\ncluster.id=abc\n")
-    facts = facts_of(str(tmp_path))
-    assert (facts.node_id, facts.cluster_id, facts.locked) == ("3", "abc", False)
-
-
-def test_facts_of_a_directory_that_says_nothing(tmp_path: Path) -> None:
-    assert facts_of(str(tmp_path / "gone"))[1:3] == (None, None)

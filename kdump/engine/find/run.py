@@ -182,6 +182,3 @@ def _run_many(
             yield result
         else:
             yield from result
-
-
-__all__ = ["FindOptions", "Item", "find_offset", "find_time", "look_up", "plan"]

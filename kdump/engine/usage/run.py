@@ -138,6 +138,3 @@ class _Merged:
             for item in self._findings[number]:
                 self.sums.paths_unfinished += isinstance(item, KdumpError)
                 yield item
-
-
-__all__ = ["GROUPS_KEPT", "Counted", "UsageOptions", "in_process", "usage"]

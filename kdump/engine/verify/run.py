@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.settings import Settings, read_settings
-from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
+
+
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+_LISTED_SECONDS = 0.05
 
 
 def verify(
@@ -107,8 +111,10 @@ def verify(
         if state is not None:
             state.record(item, result, deep=options.deep)
         sums.add(result)
-        groups.add(item, result)
-        progress.findings = sums.by_severity()
+        if options.summary_by:
+            groups.add(item, result)
+        if result.findings or not progress.findings:
+            progress.findings = sums.by_severity()
         if result.facts is not None:
             surveyed.append(result.facts)
         yield from map(sums.error, result.errors)
@@ -157,6 +163,10 @@ def _directories(
     selection = Selection(options.topic, options.partition)
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
+        if not surveyed:
+            continue
+        from kdump.engine.checks.node import check_directories
+
         for told in check_directories(surveyed, one_node=one_node, limit=options.limit):
             if told.topic is None or selection.admits(told.topic, told.partition):
                 yield told
@@ -191,7 +201,7 @@ def verify_item(
         target,
         options,
         settings,
-        directory=LOG_DIRS.around(target.log.path),
+        directory=LOG_DIRS.around(target.log.path, _LISTED_SECONDS),
         pace=pace,
         leave_out=left_out,
         walked=item.walked,

@@ -32,8 +32,7 @@ from kdump.storage.targets import LogFile, Target
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.verify.items import Item
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
 
 #: What all pieces together may leave in the memory of the one who collects them, unless a driver
 #: says otherwise by an attribute of its own, `packed_bytes`.
