@@ -2,7 +2,7 @@
 
 The bytes stand in the metadata of a group whose protocol type is `consumer`, and in the member of a
 consumer group that came from one. A version above those known is read as the newest of them and
-what is behind it passed over, as clients do.
+what is behind it passed over, as clients do (M5).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Records of coordinators have a key: an int16, the record type, and a structure; 
 int16, its version, and a structure. Those of the metadata log and of remote storage have a value
 alone: three unsigned varints (frame version 1, record type, record version) and a structure.
 Control records have an int16 each as well: the version. Type names are those of Kafka's
-enumerations.
+enumerations (M1, M4).
 
 Nothing here raises on data: what is not known, or not what it says it is, keeps its bytes.
 """
@@ -149,7 +149,7 @@ def _read_framed(area: str, known: dict[int, Message], data: bytes) -> Decoded:
         type_id, version = reader.varint(), reader.varint()
     except Malformed:
         return Decoded(area, None, None, None, None, data, MALFORMED)
-    if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (9.5)
+    if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (M1)
         return Decoded(area, None, type_id, version, None, data, UNKNOWN_FRAME)
     found = known.get(type_id)
     if found is None:

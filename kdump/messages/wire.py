@@ -3,7 +3,7 @@
 Numbers are big-endian. Lengths of strings, bytes and arrays are int16 or int32, null being -1; in
 the flexible versions of a message unsigned varints of the length plus one, null being 0. There each
 structure ends with a section of tagged fields, which who does not know a tag passes over by its
-size.
+size (M2).
 
 What is read is bounded: no length goes beyond the bytes left, and a message has so many elements at
 the most, so that a few bytes cannot ask for gigabytes.
