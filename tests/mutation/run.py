@@ -53,6 +53,7 @@ PRODUCERS = (
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
+    "kdump/messages": "tests/messages",
     "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,
     "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/reading/test_reserved_bits.py",
