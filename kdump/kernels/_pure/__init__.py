@@ -22,7 +22,13 @@ from kdump.kernels._pure.proofs import (
     rising_slots,
     tally,
 )
-from kdump.kernels._pure.records import decode_messages, decode_records, decode_run, inner_base
+from kdump.kernels._pure.records import (
+    decode_messages,
+    decode_records,
+    decode_run,
+    inner_base,
+    same_records,
+)
 from kdump.kernels._pure.search import resync
 from kdump.kernels._pure.sums import (
     crc32,
@@ -54,6 +60,7 @@ __all__ = [
     "resync",
     "rising_slots",
     "room_for",
+    "same_records",
     "sum_batches",
     "sum_keys",
     "tally",
