@@ -38,9 +38,10 @@ from kdump.kernels._pure.sums import (
     keep_freed_memory,
 )
 from kdump.kernels._pure.text import format_batches, format_records
-from kdump.kernels._pure.totals import sum_batches, sum_keys
+from kdump.kernels._pure.totals import bounds_of, keep_largest, sum_batches, sum_keys
 
 __all__ = [
+    "bounds_of",
     "crc32",
     "crc32_joined",
     "crc32c",
@@ -55,6 +56,7 @@ __all__ = [
     "index_entries",
     "inner_base",
     "keep_freed_memory",
+    "keep_largest",
     "prove_entries",
     "prove_records",
     "resync",
