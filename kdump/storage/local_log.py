@@ -1,4 +1,4 @@
-"""LocalLog: one topic-partition directory, from its file names."""
+"""LocalLog: one topic-partition directory and its segments, from its file names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind
-from kdump.storage.segment import LogSegment
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -22,6 +21,30 @@ if TYPE_CHECKING:
 
 
 _OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
+
+
+class LogSegment:
+    """One base offset: the log file, if it is there, and the files that go with it.
+
+    `base_offset` is a lower bound of the offsets inside, not the first of them (I25). `files` maps
+    each kind to a path.
+    """
+
+    __slots__ = ("base_offset", "files")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.files: dict[Kind, str] = {}
+
+    @property
+    def log(self) -> str | None:
+        """The path of the log file; None for indexes without one."""
+        return self.files.get(Kind.LOG) or self.files.get(Kind.PRE08_LOG)
+
+    @property
+    def is_pre08(self) -> bool:
+        """Whether the log is of 0.6 or 0.7, where offsets are byte positions (F1)."""
+        return Kind.PRE08_LOG in self.files and Kind.LOG not in self.files
 
 
 class LocalLog:

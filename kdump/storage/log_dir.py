@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
-from kdump.storage.checkpoints import Checkpoint, PartitionOffset
 from kdump.storage.names import DirectoryName
-from kdump.storage.source import Source
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry
@@ -86,15 +85,16 @@ class LogDir:
             self._offsets[checkpoint] = self._read(checkpoint)
         return self._offsets[checkpoint]
 
+    def offset(self, checkpoint: str, topic: str | None, partition: int | None) -> int | None:
+        """Say what one of them has of a partition; None where it has nothing, or is not read."""
+        return (self.offsets(checkpoint) or {}).get((topic or "", partition or 0))
+
     def _read(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
         path = os.path.join(self.path, checkpoint)
         if not places.lexists(path):
             return {}
         try:
-            with Source(path) as source:
-                found: Checkpoint[PartitionOffset] = checkpoints.parse_offsets(
-                    source.whole(checkpoints.SIZE_LIMIT)
-                )
+            found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
         except PathError:
             return None
         if found.problems:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdump.storage.problems import Problem
 from kdump.storage.producer_snapshot import (
     ProducerSnapshot,
     ProducerState,
@@ -49,6 +50,33 @@ def test_cut_inside_the_header(size: int) -> None:
     (problem,) = found.problems()
     assert problem.code == "snapshot-size"
     assert (problem.expected, problem.actual) == (10, size)
+
+
+def test_what_is_wrong_and_where() -> None:
+    def problem(data: bytes) -> Problem:
+        (found,) = ProducerSnapshot(data).problems()
+        return found
+
+    sound = snapshot(ONE, TWO)
+    assert problem(sound[:9]) == Problem("snapshot-size", 0, 9, 10, 9)
+    assert problem(snapshot(version=3)) == Problem("snapshot-version", 0, 2, 1, 3)
+    assert problem(snapshot(count=-2)) == Problem("snapshot-size", 6, 4, 0, -2)
+    assert problem(sound[:100]) == Problem("snapshot-size", 100, 2, 102, 100)
+    assert problem(sound + b"abc") == Problem("snapshot-size", 102, 3, 102, 105)
+    crc = struct.unpack_from(">I", sound, 2)[0]
+    broken = sound[:2] + struct.pack(">I", crc ^ 1) + sound[6:]
+    assert problem(broken) == Problem("snapshot-crc", 2, 4, crc, crc ^ 1)
+
+
+def test_a_snapshot_that_is_sound(tmp_path: Path) -> None:
+    path = tmp_path / f"{7:020}.snapshot"
+    assert sound_snapshot(str(path)) is None
+    path.write_bytes(snapshot(ONE))
+    found = sound_snapshot(str(path))
+    assert found is not None
+    assert list(found) == [ONE]
+    path.write_bytes(snapshot(ONE) + b"x")
+    assert sound_snapshot(str(path)) is None
 
 
 def test_cut_keeps_whole_entries() -> None:

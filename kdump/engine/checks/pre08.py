@@ -14,7 +14,7 @@ from kdump.storage import places
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LogSegment
 
 
 class Pre08Counts:

@@ -26,7 +26,8 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Ended, ProducerStates
+    from kdump.broker.producer_events import Ended
+    from kdump.broker.producer_state import ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong

@@ -12,12 +12,12 @@ from kdump.broker.settings import Settings, read_settings
 from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -66,15 +66,9 @@ def verify(
     items: list[Item] = []
     named = [each for path in paths for each in spread(path)]
     surveyed: list[PartitionFacts] = []
-    for planned in plan(named, options, state):
-        if isinstance(planned, KdumpError):
-            yield sums.error(planned)
-        else:
-            items.append(planned)
+    yield from map(sums.error, take_up(plan(named, options, state), items, progress))
     if state is not None and deadline is not None:
         items.sort(key=lambda item: item.verified_s)
-    progress.planned_bytes = sum(item.bytes for item in items)
-    progress.planned_items = len(items)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
     predict = totals = None
@@ -89,7 +83,7 @@ def verify(
     )
     if split_bytes is None:
         split_bytes = split_bytes_for(items, options, in_process=driver is run)
-    if split_bytes is not None and any(item.bytes > split_bytes for item in items):
+    if split_bytes is not None and any(item.size_bytes > split_bytes for item in items):
         from kdump.engine.verify.splits import read_in_splits
 
         items = read_in_splits(
@@ -184,7 +178,7 @@ def verify_item(
     """Look at one item of a plan: its partition is listed again, then read."""
     left_out = LeftOut(item.skips, deadline)
     if left_out.late:
-        late = ((OUT_OF_TIME, len(item.sizes)), (OUT_OF_TIME_BYTES, item.bytes))
+        late = ((OUT_OF_TIME, len(item.sizes)), (OUT_OF_TIME_BYTES, item.size_bytes))
         kept = tuple(known for skip in item.skips.values() for known in skip.known)
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
