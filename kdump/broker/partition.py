@@ -8,6 +8,7 @@ start would rebuild is answered by a scan, which gives what the rebuilt index wo
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
@@ -302,7 +303,7 @@ class PartitionView:
         return number
 
     def _floor_of(self, offset: int) -> int:
-        return bisect_right(self.segments, offset, key=_base_offset) - 1
+        return bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1
 
     def fetch(self, offset: int) -> Found | None:
         """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
@@ -423,7 +424,3 @@ def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
     if isinstance(index, OffsetIndex):
         return f"offset {index.base_offset + key:,}, position {value:,}"
     return f"{key}, offset {index.base_offset + value:,}"
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -111,7 +111,8 @@ def dump(
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         asked["visible"] |= asked["isolation"] == "read_committed"
         options = DumpOptions(mode=mode, **asked)
-        if not (engine.is_spark or _is_directory(writing.output)):
+        output = writing.output or ""
+        if not (engine.is_spark or output.endswith("/") or os.path.isdir(output)):
             results = Results(
                 writing,
                 inputs=paths,
@@ -125,10 +126,6 @@ def dump(
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
     raise SystemExit(results.take(_items(form, paths, options)))
-
-
-def _is_directory(output: str | None) -> bool:
-    return output is not None and (output.endswith("/") or os.path.isdir(output))
 
 
 def _items(

@@ -8,6 +8,7 @@ asked for: the buffer behind them is used again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
@@ -116,6 +117,7 @@ class HexText(NamedTuple):
     lines: tuple[str, ...]
 
 
+@dataclass(slots=True, eq=False)
 class RecordChunk:
     """Some records of one segment as columns.
 
@@ -125,23 +127,12 @@ class RecordChunk:
     markers the records' flags say so, and the batch may stand among others.
     """
 
-    __slots__ = ("batches", "controls", "data", "place", "records", "rows")
-
-    def __init__(
-        self,
-        place: Place,
-        data: Buffer,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        rows: array[int] | None = None,
-        controls: list[dict[str, object] | None] | None = None,
-    ) -> None:
-        self.place = place
-        self.data = data
-        self.batches = batches
-        self.records = records
-        self.rows = rows
-        self.controls = controls
+    place: Place
+    data: Buffer
+    batches: RecordBatches
+    records: DecodedRecords
+    rows: array[int] | None = None
+    controls: list[dict[str, object] | None] | None = None
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)
@@ -197,17 +188,13 @@ class RecordChunk:
             )
 
 
+@dataclass(slots=True, eq=False)
 class BatchChunk:
     """Some headers of one segment as columns; `rows` are those that passed the filters."""
 
-    __slots__ = ("batches", "place", "rows")
-
-    def __init__(
-        self, place: Place, batches: RecordBatches, rows: array[int] | None = None
-    ) -> None:
-        self.place = place
-        self.batches = batches
-        self.rows = rows
+    place: Place
+    batches: RecordBatches
+    rows: array[int] | None = None
 
     def __len__(self) -> int:
         return self.batches.count if self.rows is None else len(self.rows)

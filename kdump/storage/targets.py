@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
@@ -72,11 +72,19 @@ class Selection(NamedTuple):
     partition: int | None = None
     retired: bool = False
 
+    @classmethod
+    def taken(cls, asked: dict[str, Any]) -> Selection:
+        """Take it out of all that is asked for."""
+        return cls(**{name: asked.pop(name) for name in cls._fields if name in asked})
+
     def admits(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is asked for; one without a name is, unless a name is asked for."""
         if self.topic is not None and not (topic and fnmatchcase(topic, self.topic)):
             return False
         return self.partition is None or partition == self.partition
+
+
+EVERYTHING = Selection()
 
 
 def resolve(

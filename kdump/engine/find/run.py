@@ -19,7 +19,7 @@ from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LOG_DIRS, LogDir
-from kdump.storage.targets import Selection, Target, resolve
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -86,9 +86,8 @@ def find_time(
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
     """Yield each partition once, however many of its files are named, and what is none."""
-    selection = Selection(options.topic, options.partition, options.retired)
     seen = set()
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    for target in resolve(paths, options.selection, options.server_properties, listed=False):
         if isinstance(target, KdumpError):
             yield target
             continue

@@ -15,7 +15,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.kernels.columns import BatchHeader, RecordBatches
+from kdump.kernels.columns import BatchHeader
 from kdump.record.frames import Gap
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -88,11 +88,6 @@ class SegmentScan:
     @last_offset.setter
     def last_offset(self, offset: int) -> None:
         self.offsets = Offsets(offset, self.end_offset)
-
-    def follow(self, batches: RecordBatches) -> None:
-        """Take up some batches' offsets."""
-        for _ in self.offsets.take(batches):
-            pass
 
     @property
     def next_offset(self) -> int | None:

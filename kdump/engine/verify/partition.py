@@ -9,7 +9,8 @@ directory itself, is looked at when all results are in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
@@ -36,7 +37,7 @@ from kdump.storage.local_log import LocalLog
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.check import Check, Reported
+    from kdump.engine.reading.check import Check
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
@@ -102,7 +103,7 @@ def _once(partition: PartitionScan) -> Result:
     old = Pre08Counts()
     survey = Survey(partition)
     checks = [*checks_of(partition), survey]
-    findings = fold(_reported(partition, checks, old))
+    findings = fold(chain(scan_pre08(partition, old), scan(partition, checks)))
     complete = {log.base_offset for log in partition.segments if log.complete}
     return Result(
         findings,
@@ -112,13 +113,6 @@ def _once(partition: PartitionScan) -> Result:
         survey.facts(findings),
         replayed=partition.replayed,
     )
-
-
-def _reported(
-    partition: PartitionScan, checks: list[Check], old: Pre08Counts
-) -> Iterator[Reported]:
-    yield from scan_pre08(partition, old)
-    yield from scan(partition, checks)
 
 
 def checks_of(partition: PartitionScan) -> list[Check]:

@@ -93,12 +93,7 @@ def unserved(
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
     asked = advised(
-        target,
-        stays[:_UNSERVED],
-        predict.broker,
-        limit,
-        running=False,
-        settings=predict.settings,
+        target, stays[:_UNSERVED], predict.broker, limit, running=False, settings=predict.settings
     )
     return [{name: getattr(found, name) for name in _WAY} for found in asked]
 

@@ -27,7 +27,7 @@ from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind
-from kdump.storage.targets import Selection, data_directories
+from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
@@ -88,11 +88,7 @@ def verify(
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
     results = driver(
-        items,
-        step,
-        jobs=options.jobs,
-        bytes_per_second=options.bytes_per_second,
-        progress=progress,
+        items, step, jobs=options.jobs, bytes_per_second=options.bytes_per_second, progress=progress
     )
     for item, result in results:
         if isinstance(result, KdumpError):
@@ -147,8 +143,8 @@ def _directories(
     if named:
         read = {places.real(path) for path in named}
         own = [path for path in own if places.real(path) in read]
-    whole = whole and options.topic is None and options.partition is None
-    selection = Selection(options.topic, options.partition)
+    selection = options.selection
+    whole = whole and selection.topic is None and selection.partition is None
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
         for told in check_directories(surveyed, one_node=one_node, limit=options.limit):

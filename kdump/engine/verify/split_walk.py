@@ -98,14 +98,7 @@ class _Walk:
     """One walk over a range of one log."""
 
     def __init__(
-        self,
-        split: Split,
-        pace: Pace,
-        used: _Budget,
-        *,
-        limit: int,
-        deep: bool,
-        settings: Settings,
+        self, split: Split, pace: Pace, used: _Budget, *, limit: int, deep: bool, settings: Settings
     ) -> None:
         self._split = split
         self._file = split.target.files[0]
