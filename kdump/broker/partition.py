@@ -268,7 +268,7 @@ class PartitionView:
             slots=index.entries,
             compared=compared,
             slot=slot if slot >= 0 else None,
-            entry=_entry_fields(index, slot),
+            entry=index.entry(slot)._asdict() if slot >= 0 else None,
         )
         return slot
 
@@ -410,17 +410,8 @@ class PartitionView:
         return None
 
 
-def _entry_fields(index: OffsetIndex | TimeIndex, slot: int) -> dict[str, int] | None:
-    if slot < 0:
-        return None
-    key, value = index.raw(slot)
-    if isinstance(index, OffsetIndex):
-        return {"offset": index.base_offset + key, "position": value}
-    return {"timestamp_ms": key, "offset": index.base_offset + value}
-
-
 def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
-    key, value = index.raw(slot)
+    first, second = index.entry(slot)
     if isinstance(index, OffsetIndex):
-        return f"offset {index.base_offset + key:,}, position {value:,}"
-    return f"{key}, offset {index.base_offset + value:,}"
+        return f"offset {first:,}, position {second:,}"
+    return f"{first}, offset {second:,}"

@@ -15,7 +15,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
-from kdump.storage.log_dir import LogDir
+from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
@@ -56,13 +56,8 @@ class Target(NamedTuple):
     whole: bool
 
     def log_dir(self) -> LogDir | None:
-        """The data directory around it, if it can be listed."""
-        if self.log is None:
-            return None
-        try:
-            return LogDir.open(places.parent(self.log.path))
-        except PathError:
-            return None
+        """The data directory around it, listed once for all that lies in it; None: it cannot be."""
+        return None if self.log is None else LOG_DIRS.around(self.log.path)
 
 
 class Selection(NamedTuple):
@@ -102,6 +97,7 @@ def resolve(
     directory that belong to no partition are asked for as well. `listed`: the files of a partition
     are asked for one by one.
     """
+    LOG_DIRS.forget()
     found = failed = False
     named = list(paths)
     if server_properties is not None and not named:

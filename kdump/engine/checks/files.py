@@ -166,7 +166,7 @@ def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
             if not stat.S_ISREG(found.st_mode) or not _is_expected(name):
                 unknown.append(entry.path)
             elif isinstance(found, os.stat_result):
-                statuses.append(FileStatus(entry.path, found.st_uid, found.st_gid, found.st_mode))
+                statuses.append(FileStatus(entry.path, found.st_uid, found.st_mode))
     except OSError:
         pass  # the directory vanished; the scan has said so
     return statuses, unknown

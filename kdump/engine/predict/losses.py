@@ -9,7 +9,7 @@ from kdump.broker.segment import Segment
 from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords
+from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
@@ -56,10 +56,9 @@ def losses(
 def believed_end(segment: Segment, end: int) -> int:
     """The offset behind the last believed one of a segment that holds none from `end` on."""
     offsets = Offsets(segment.base_offset - 1, end)
-    with Source(segment.path) as source:
-        for item in FileRecords(source, next_base=end).walk(segment.start, segment.end):
-            if not isinstance(item, Gap):
-                offsets.follow(item.batches)
+    for item in walk(segment.path, segment.start, segment.end, next_base=end):
+        if not isinstance(item, Gap):
+            offsets.follow(item.batches)
     return offsets.last + 1
 
 

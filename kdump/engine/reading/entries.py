@@ -26,8 +26,6 @@ from kdump.storage.transaction_index import TransactionIndex
 if TYPE_CHECKING:
     from kdump.storage.problems import Problem
 
-TEXT_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
-
 Item = Row | Finding
 
 
@@ -210,7 +208,7 @@ def _property(file: _File, name: str, value: str | None) -> Row:
 
 def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:
     def read(file: _File) -> Iterator[Item]:
-        found = parse_data(file.source.whole(TEXT_LIMIT))
+        found = parse_data(file.source.whole(properties.SIZE_LIMIT))
         for name, value in found.values.items():
             yield _property(file, name, value)
         yield from file.report(found.problems)

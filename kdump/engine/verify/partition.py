@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
-    from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
 
 
@@ -50,7 +49,6 @@ def verify_partition(
     options: VerifyOptions,
     settings: Settings,
     *,
-    directory: LogDir | None = None,
     now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
@@ -61,7 +59,7 @@ def verify_partition(
     `walked` is what is left of logs that were read in pieces; further looks read the files.
     """
     assert target.log is not None
-    path = target.log.path
+    path, directory = target.log.path, target.log_dir()
 
     def look(
         listing: Listing,
@@ -70,7 +68,7 @@ def verify_partition(
     ) -> Result:
         partition = PartitionScan(
             target._replace(log=LocalLog(path, list(listing))),
-            directory=directory if directory is not None else target.log_dir(),
+            directory=directory,
             settings=settings,
             deep=options.deep,
             quick=options.quick,

@@ -25,7 +25,6 @@ from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
-from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind
 from kdump.storage.targets import data_directories
 
@@ -53,7 +52,6 @@ def verify(
     the `summary`. `split_bytes`: partitions with more to read are read in pieces of
     that size (1: of one batch); None: as many workers as there are make it worth while.
     """
-    LOG_DIRS.forget()
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()
@@ -181,14 +179,13 @@ def verify_item(
         target,
         options,
         settings,
-        directory=LOG_DIRS.around(target.log.path),
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
     )
     if predict is None or not target.whole:
         return result
-    recovery = predict.partition(target, LOG_DIRS.around(target.log.path))
+    recovery = predict.partition(target)
     from kdump.engine.verify.predict import unserved
 
     recovery.fields["unserved"] = unserved(
