@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
@@ -49,10 +50,9 @@ def verify_partition(
     options: VerifyOptions,
     settings: Settings,
     *,
-    now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
-    walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+    walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
@@ -64,7 +64,7 @@ def verify_partition(
     def look(
         listing: Listing,
         leave: LeaveOut | None,
-        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+        walked: Mapping[int, Sequence[PackedHeaders]],
     ) -> Result:
         partition = PartitionScan(
             target._replace(log=LocalLog(path, list(listing))),
@@ -74,7 +74,6 @@ def verify_partition(
             quick=options.quick,
             limit=options.limit,
             broker=options.broker_version or NEWEST,
-            now_ms=now_ms,
             pace=pace,
             leave_out=leave,
             walked=walked,
@@ -84,7 +83,7 @@ def verify_partition(
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
         wanted = bases - kept
-        return look(listing_of(path), lambda base, _: None if base in wanted else ()).findings
+        return look(listing_of(path), lambda base, _: None if base in wanted else (), {}).findings
 
     before = listing_of(path)
     result = look(before, leave_out, walked)

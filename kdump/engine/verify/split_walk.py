@@ -165,6 +165,5 @@ class _Walk:
 
 def _segment_of(file: LogFile) -> SegmentScan:
     assert file.name.base_offset is not None
-    segment = LogSegment(file.name.base_offset)
-    segment.files[Kind.LOG] = file.path
+    segment = LogSegment(file.name.base_offset, {Kind.LOG: file.path})
     return SegmentScan(segment, place_of(file), next_base=file.next_base, active=False)
