@@ -49,7 +49,8 @@ def opened(value: Decoded) -> Decoded:
     data = value.data
     if data is None:
         return value
-    if value.type == "group_metadata" and data["protocolType"] == PROTOCOL_TYPE:
+    # The key of a group has the same type, and no such fields.
+    if value.type == "group_metadata" and data.get("protocolType") == PROTOCOL_TYPE:
         members = [
             _opened(_opened(member, "subscription", subscription), "assignment", assignment)
             for member in data["members"]

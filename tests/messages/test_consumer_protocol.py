@@ -71,6 +71,14 @@ def test_members_of_a_group_of_consumers_are_opened() -> None:
     assert data["members"][0]["subscription"] == member["subscription"]
 
 
+def test_keys_are_as_they_were() -> None:
+    for type_id, name in ((2, "GroupMetadataKey"), (5, "ConsumerGroupMemberMetadataKey")):
+        data = bytes([0, type_id]) + message(name).write(0, {})
+        key = decode("__consumer_offsets", data, None)[0]
+        assert key is not None
+        assert opened(key) == key
+
+
 def test_bytes_that_hold_nothing_stay() -> None:
     member = {"memberId": "m", "subscription": b"?", "assignment": b""}
     data = opened(group("consumer", member)).data

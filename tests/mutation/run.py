@@ -60,7 +60,6 @@ TESTS = {
     "kdump/storage/believed.py": f"tests/storage {DAMAGED}",
     "kdump/storage/file_records.py": f"tests/storage {DAMAGED}",
     "kdump/storage/offsets.py": f"tests/storage {DAMAGED}",
-    "kdump/storage/targets.py": "tests/storage tests/engine/test_targets.py",
     "kdump/storage/time_index.py": "tests/storage tests/engine/checks/test_time_index.py",
     "kdump/broker": f"tests/broker/test_segment.py {MAKERS} {LOOKUPS}",
     "kdump/broker/index_search.py": f"{LOOKUPS} tests/engine/checks/test_offset_index.py",
@@ -73,7 +72,10 @@ TESTS = {
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip
 _MARKS = "not oracle and not spark and not broker"
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", _MARKS)
+# Files of a tebibyte that are a hole: on some file systems it takes a minute to look at them.
+_SLOW = "tests/storage/test_sparse.py::test_a_tebibyte_takes_no_time"
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", _MARKS,
+          "--deselect", _SLOW)  # fmt: skip
 TIMEOUT = 120  # seconds; a change that makes a loop endless counts as caught
 
 
@@ -101,6 +103,8 @@ class RemoveStatement(Operator):
 class SwapArguments(Operator):
     """Swaps two arguments of a call that stand side by side and have no names."""
 
+    SYMMETRIC = frozenset(("max", "min"))  # to these the order is all one
+
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Any, Any]]:
         """Yield the place of each such pair."""
         for first, second in self._pairs(node):
@@ -114,7 +118,8 @@ class SwapArguments(Operator):
         return node
 
     def _pairs(self, node: NodeOrLeaf) -> Iterator[tuple[NodeOrLeaf, NodeOrLeaf]]:
-        if node.type == "arglist":
+        called = node.parent and node.parent.get_previous_leaf()
+        if node.type == "arglist" and not (called and called.value in self.SYMMETRIC):
             given = [child for child in node.children[::2] if child.type != "argument"]
             yield from pairwise(given)
 

@@ -301,6 +301,139 @@ def test_a_log_inside_a_value_is_no_part_of_a_broken_entry_that_leads_on(tmp_pat
     assert [gap.size_bytes for gap in gaps] == [len(outer)]
 
 
+def framed(size: int, offset: int) -> bytes:
+    """Give the header of an entry of that size, with a wrong checksum."""
+    header = builders.batch([], base_offset=offset, records_count=1, size=size - 12, crc=1)
+    assert len(header) == 61
+    return header
+
+
+def relength(data: bytes, size: int) -> bytes:
+    """Write another size into an entry: the checksum does not cover it."""
+    return data[:8] + struct.pack(">i", size - 12) + data[12:]
+
+
+def test_a_header_with_a_wrong_checksum_is_no_proof_of_where_an_entry_ends(
+    tmp_path: Path,
+) -> None:
+    """A broken length leads to it, inside the value of a sound entry; nothing follows it."""
+    trap = framed(61 + 20, 2)
+    sound = entry(2, b"v" * 50 + trap + b"w" * 200)
+    one = entry(1)
+    broken = relength(one, len(one) + sound.index(trap))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + broken + sound + entry(3))
+    found, gaps = walked(path)
+    starts = [0, len(entry(0)) + len(one), len(entry(0)) + len(one) + len(sound)]
+    assert list(found) == starts
+    assert [(gap.position, gap.size_bytes) for gap in gaps] == [(len(entry(0)), len(one))]
+
+
+@pytest.mark.parametrize("behind", [b"", entry(9)])
+def test_broken_entries_in_a_row_are_gaps_of_their_own(tmp_path: Path, behind: bytes) -> None:
+    """Their headers lead from one to the next, to a sound entry or the end of the file."""
+    parts = [entry(n, b"v" * n) for n in range(9)]
+    broken = [part[:-1] + b"x" for part in parts[1:]]
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join([parts[0], *broken, behind]))
+    found, gaps = walked(path)
+    assert len(found) == (2 if behind else 1)
+    assert [gap.size_bytes for gap in gaps] == [len(part) for part in broken]
+    assert [gap.to_end for gap in gaps] == [False] * 7 + [not behind]
+    assert [gap.data for gap in gaps] == broken
+    assert {gap.reason for gap in gaps} == {"crc-mismatch"}
+
+
+def test_many_headers_that_lead_on_are_proof_enough(tmp_path: Path) -> None:
+    """Even where the last of them leads astray."""
+    parts = [entry(n) for n in range(80)]
+    broken = [part[:-1] + b"x" for part in parts[1:]]
+    broken[-1] = relength(broken[-1], 1 << 20)
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join([parts[0], *broken]))
+    found, gaps = walked(path)
+    assert list(found) == [0]
+    assert [gap.size_bytes for gap in gaps[:15]] == [len(parts[0])] * 15
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_an_entry_that_a_broken_length_covers(tmp_path: Path, lower: bool) -> None:
+    """The claimed end is that of a sound entry further on; offsets between have to fit."""
+    one, two, three = entry(4), entry(3 if lower else 5), entry(6)
+    broken = relength(one, len(one) + len(two))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(3) + broken + two + three)
+    found, gaps = walked(path)
+    start = len(entry(3))
+    covered = len(one) + (len(two) if lower else 0)
+    assert [(gap.position, gap.size_bytes) for gap in gaps] == [(start, covered)]
+    assert len(found) == (2 if lower else 3)
+
+
+def test_entries_too_small_to_be_any(tmp_path: Path) -> None:
+    small = relength(entry(1), 30)[:30]
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + small + entry(2))
+    found, gaps = walked(path)
+    assert list(found) == [0, len(entry(0)) + 30]
+    assert [(gap.reason, gap.size_bytes, gap.data) for gap in gaps] == [
+        ("batch-too-small", 30, small)
+    ]
+
+
+def test_a_gap_says_what_was_read_of_it(tmp_path: Path) -> None:
+    broken = entry(1)[:-1] + b"x"
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + broken + b"\0\0" + entry(2) + bytes(100))
+    found, gaps = walked(path)
+    assert list(found) == [0, len(entry(0)) + len(broken) + 2]
+    first, last = gaps
+    assert first[:3] == (len(entry(0)), len(broken) + 2, "crc-mismatch")
+    assert first.header is not None
+    assert (first.header.known_offset(0), first.header.size_bytes(0)) == (1, len(broken))
+    assert (first.data, first.to_end) == (broken, False)
+    zeros = len(entry(0)) + len(broken) + 2 + len(entry(2))
+    assert last == Gap(zeros, 100, "zeros", None, b"", True)
+
+
+def test_only_so_many_broken_entries_are_kept_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join(entry(n)[:-1] + b"x" for n in range(1002)))
+    _, gaps = walked(path)
+    assert [bool(gap.data) for gap in gaps] == [True] * 1000 + [False] * 2
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        entry(1)[:-1] + b"x",
+        b"\0" * 8 + b"\xff" * 20,
+        relength(entry(1), 1 << 26),
+        relength(entry(1), 30)[:30],
+    ],
+)
+def test_behind_damage_no_entry_is_held_before_its_checksum_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes
+) -> None:
+    """A file that is broken once may claim any size, many times over."""
+    large = entry(2, bytes(2 << 20))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + before + entry(1) + large[:-1] + b"x" + entry(3))
+    most = 0
+    read_into = Source.read_into
+
+    def reading(source: Source, buffer: bytearray | memoryview, position: int, size: int) -> int:
+        nonlocal most
+        most = max(most, len(buffer))
+        return read_into(source, buffer, position, size)
+
+    monkeypatch.setattr(Source, "read_into", reading)
+    found, gaps = walked(path)
+    assert len(found) == 3
+    assert sum(gap.size_bytes for gap in gaps) == len(before) + len(large)
+    assert most <= 1 << 18
+
+
 @pytest.mark.fuzz
 def test_no_sound_entry_is_lost(tmp_path: Path) -> None:
     sound = 0

@@ -236,6 +236,56 @@ def test_reading_as_a_broker_does(tmp_path: Path) -> None:
         assert records.stopped_by == reasons.END
 
 
+def headers(path: Path, data: bytes, end: int | None = None) -> tuple[list[int], int]:
+    """Walk as a lookup does: give the offset of each header, and why the walk ended."""
+    with opened(path, data) as source:
+        records = FileRecords(source)
+        found = [
+            batches.known_offset(row)
+            for batches in records.headers(0, end)
+            for row in range(batches.count)
+        ]
+        return found, records.stopped_by
+
+
+def test_a_lookup_walks_over_entries_of_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    large = entry(1, 3 * HEADER_BLOCK_BYTES)
+    data = entry(0) + damage.flip(large, len(large) - 1) + entry(2)
+    assert headers(path, data) == ([0, 1, 2], reasons.END)
+    assert headers(path, data, len(data) - 1) == ([0, 1], reasons.CUT_SHORT)
+    many = b"".join(entries(2 * HEADER_BLOCK_BYTES // len(entry(0))))
+    assert headers(path, many) == ([*range(len(many) // len(entry(0)))], reasons.END)
+    assert headers(path, data, len(entry(0) + large)) == ([0, 1], reasons.END)
+    assert headers(path, data, len(entry(0) + large) - 1) == ([0], reasons.CUT_SHORT)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (entry(1)[:-1], reasons.CUT_SHORT),
+        (entry(1, 2 * HEADER_BLOCK_BYTES)[:-1], reasons.CUT_SHORT),
+        (entry(1)[:11], reasons.SHORT_TAIL),
+        (entry(1)[:16], reasons.SHORT_TAIL),
+        (bytes(40), reasons.LENGTH_TOO_SMALL),
+    ],
+)
+def test_what_ends_a_walk_of_headers(tmp_path: Path, tail: bytes, reason: int) -> None:
+    assert headers(tmp_path / "a.log", entry(0) + tail) == ([0], reason)
+    with opened(tmp_path / "a.log", entry(0) + tail) as source:
+        records = FileRecords(source)
+        assert [run.batches.count for run in records.runs_as_is(0)] == [1]
+        assert records.stopped_by == reason
+
+
+def test_an_entry_over_the_limit_ends_a_read_as_brokers_do_it(tmp_path: Path) -> None:
+    data = entry(0) + entry(1, 2 * BLOCK_BYTES) + entry(2)
+    with opened(tmp_path / "a.log", data) as source:
+        for limit, count in ((BLOCK_BYTES, 1), (3 * BLOCK_BYTES, 3)):
+            records = FileRecords(source, limit=limit)
+            assert sum(run.batches.count for run in records.runs_as_is(0)) == count
+
+
 def test_valid_at_asks_for_a_rising_offset(tmp_path: Path) -> None:
     with opened(tmp_path / "a.log", entry(7)) as source:
         records = FileRecords(source)

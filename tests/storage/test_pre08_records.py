@@ -157,6 +157,23 @@ def test_a_file_that_shrinks_ends_early(path: Path) -> None:
     assert [item.position for item in items] == STARTS[:8]
 
 
+def test_a_file_that_shrinks_to_the_end_of_an_entry(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing lies behind it, not even a gap."""
+    monkeypatch.setattr(pre08_records, "BLOCK_BYTES", STARTS[3])
+    path.write_bytes(WHOLE)
+    positions = []
+    with Source(path) as source:
+        for item in Pre08Records(source, limit=1).walk():
+            assert isinstance(item, Found)
+            positions.append(item.position)
+            if len(positions) == 3:
+                path.write_bytes(WHOLE[: STARTS[3]])
+        assert source.shrank
+    assert positions == STARTS[:3]
+
+
 HOSTILE = {
     "random": random.Random(2).randbytes(MIB),
     "zeros but the last": bytes(MIB - 1) + b"x",

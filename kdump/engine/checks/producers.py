@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
-from kdump.broker.producer_state import (
-    Ended,
-    Event,
-    Mixed,
-    Opened,
-    ProducerStates,
-    Unjoined,
-    Unreadable,
-)
+from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks.log_start import log_start, trimmed_to
 from kdump.engine.checks.open_transactions import open_transactions
 from kdump.engine.checks.ordering import in_order, in_parts
