@@ -20,8 +20,8 @@ from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.findings.finding import Finding
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.about import DirectoryFacts
     from kdump.storage.targets import Target
 
@@ -39,7 +39,7 @@ class Predictor(NamedTuple):
 
     broker: Version
     settings: Settings
-    clusters: dict[str, ClusterMetadata | None]
+    clusters: dict[str, ClusterState | None]
 
     def partition(self, target: Target, directory: LogDir | None) -> Row:
         """Predict the start for one partition."""
@@ -107,7 +107,7 @@ def predictor(
     directories: Iterable[DirectoryFacts], broker: Version | None, settings: Settings
 ) -> Predictor:
     """Read the metadata log of each broker among the directories."""
-    clusters: dict[str, ClusterMetadata | None] = {}
+    clusters: dict[str, ClusterState | None] = {}
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})
