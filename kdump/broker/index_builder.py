@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.producer_state import Ended, Mixed, Unreadable
+from kdump.broker.producer_events import Ended, Mixed, Unreadable
 from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons

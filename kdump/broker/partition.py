@@ -427,12 +427,3 @@ def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-__all__ = [
-    "BrokerError",
-    "Found",
-    "PartitionView",
-    "Segment",
-    "Step",
-]

@@ -126,6 +126,8 @@ class RecordChunk:
     """
 
     __slots__ = ("batches", "controls", "data", "place", "records", "rows")
+    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
+    is_decoded = False
 
     def __init__(
         self,

@@ -274,8 +274,9 @@ def test_access_time_flag_not_permitted(path: Path, monkeypatch: pytest.MonkeyPa
 def test_small_file_over_its_limit(path: Path) -> None:
     path.write_bytes(b"0123")
     assert whole(path, limit=4) == b"0123"
-    with pytest.raises(PathError, match="4 bytes long"):
+    with pytest.raises(PathError, match="4 bytes long") as caught:
         whole(path, limit=3)
+    assert caught.value.path == str(path)
 
 
 def test_advice_is_harmless(path: Path) -> None:

@@ -14,7 +14,6 @@ from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
 from kdump.engine.reading import damage
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
-from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
 from kdump.storage.offsets import Offsets, Released
 
@@ -81,7 +80,7 @@ class Framing(Check):
             if astray is None or told.position != astray.position:
                 yield told
         if self._reserved is not None:
-            yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
+            yield damage.reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
         directory = self.partition.directory
@@ -101,7 +100,7 @@ class Framing(Check):
     def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         """Look at the flags, which a sound run has none of, and at the last offset."""
         self._end.run(batches, self._offsets.last)
-        if rows := reserved_rows(batches):
+        if rows := damage.reserved_rows(batches):
             self._reserved_count += len(rows)
             if self._reserved is None:
                 self._reserved = batches.slice(rows[0], rows[0] + 1), 0

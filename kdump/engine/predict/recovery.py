@@ -127,8 +127,7 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     """What the checkpoint of high watermarks says (X3): the log once reached at least so far."""
     if directory is None or log.name is None or log.name.retirement is not None:
         return 0
-    offsets = directory.offsets(names.REPLICATION_CHECKPOINT) or {}
-    return offsets.get((log.name.topic, log.name.partition), 0)
+    return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
 def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:

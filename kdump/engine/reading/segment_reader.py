@@ -10,7 +10,6 @@ from kdump import kernels
 from kdump.engine.reading import damage
 from kdump.engine.reading.epoch_watch import EpochWatch
 from kdump.engine.reading.log_files import place_of
-from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
@@ -160,10 +159,10 @@ class SegmentReader:
 
     def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
-        for row in () if self._reserved_told else reserved_rows(batches):
+        for row in () if self._reserved_told else damage.reserved_rows(batches):
             if admitted is None or admitted[row]:
                 self._reserved_told = True
-                yield reserved_finding(batches, row, self.place)
+                yield damage.reserved_finding(batches, row, self.place)
                 return
 
     def _admitted(self, run: Run) -> bytearray | None:
