@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.record import control as control_records
@@ -133,6 +133,8 @@ class RecordChunk:
     records: DecodedRecords
     rows: array[int] | None = None
     controls: list[dict[str, object] | None] | None = None
+    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
+    is_decoded: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)

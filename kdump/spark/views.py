@@ -68,7 +68,9 @@ def rows_of(
             for file, size in zip(split.target.files, split.sizes, strict=True):
                 alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
                 items = SplitReader(alone, options).items()
-                yield from of_items(items, schema, file.path, headers=view == "batches")
+                yield from of_items(
+                    items, schema, file.path, headers=view == "batches", decode=options.decode
+                )
 
 
 def _sound(planned: Iterable[Planned | KdumpError]) -> Iterator[Planned]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from kdump.storage.checkpoints import EpochStart
     from kdump.storage.names import DirectoryName, FileName
+    from kdump.storage.places import FileStatus
 
 
 _OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
@@ -49,11 +51,14 @@ class LocalLog:
 
     `segments` rise by base offset and hold the files in use; `retired` are files on their way in
     or out (`.deleted .cleaned .swap` and the like), `others` all else that has a known name.
-    `name` is None where the directory's name is no topic and partition.
+    `name` is None where the directory's name is no topic and partition. The entries may come with
+    what the file system says of each (`places.statuses`), which is then not asked for again.
     """
 
-    def __init__(self, path: str, entries: list[str]) -> None:
+    def __init__(self, path: str, entries: Sequence[str] | dict[str, FileStatus]) -> None:
         self.path = path
+        if isinstance(entries, dict):
+            self.statuses = entries
         self.name: DirectoryName | None = names.parse_directory(_base_name(path))
         self.retired: list[tuple[FileName, str]] = []
         self.others: list[tuple[FileName, str]] = []
@@ -81,6 +86,14 @@ class LocalLog:
             return cls(path, places.listdir(path, fresh=True))
         except OSError as error:
             raise PathError.from_os(path, error) from error
+
+    @cached_property
+    def statuses(self) -> dict[str, FileStatus]:
+        """What the file system says of each entry; nothing where the directory is gone."""
+        try:
+            return places.statuses(self.path)
+        except OSError:
+            return {}
 
     @property
     def topic(self) -> str | None:
@@ -132,7 +145,10 @@ def with_next_base(segments: Sequence[_Segment]) -> Iterator[tuple[_Segment, int
 
 def _base_name(path: str) -> str:
     """Name a directory that may be given as `.` or with a slash at its end."""
-    return os.path.basename(places.absolute(path))
+    name = os.path.basename(path)
+    if name in ("", ".", "..") or places.is_uri(path):
+        return os.path.basename(places.absolute(path))
+    return name
 
 
 def looks_like_partition(entries: list[str]) -> bool:

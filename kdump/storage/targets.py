@@ -55,9 +55,12 @@ class Target(NamedTuple):
     files: tuple[LogFile, ...]
     whole: bool
 
-    def log_dir(self) -> LogDir | None:
-        """The data directory around it, listed once for all that lies in it; None: it cannot be."""
-        return None if self.log is None else LOG_DIRS.around(self.log.path)
+    def log_dir(self, seconds: float = 0.0) -> LogDir | None:
+        """The data directory around it, listed once for all that lies in it; None: it cannot be.
+
+        For so many `seconds` it is not asked whether it has changed.
+        """
+        return None if self.log is None else LOG_DIRS.around(self.log.path, seconds)
 
 
 class Selection(NamedTuple):

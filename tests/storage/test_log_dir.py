@@ -242,6 +242,17 @@ def test_a_data_directory_is_listed_anew_when_it_changed(data: Path, name: str) 
         assert dirs.around(str(data / "orders-0")) is not after
 
 
+def test_for_a_moment_nothing_is_asked(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
+    dirs = LogDirs()
+    before = dirs.around(str(data / "orders-0"), 0.05)
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    now[0] = 0.04
+    assert dirs.around(str(data / "users-3"), 0.05) is before
+    assert dirs.around(str(data / "users-3")) is not before
+
+
 def test_the_directories_that_are_remembered_are_bounded(tmp_path: Path) -> None:
     dirs = LogDirs()
     first = dirs.around(str(tmp_path / "0" / "orders-0"))

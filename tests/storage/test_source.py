@@ -111,6 +111,15 @@ def test_unreadable_pages_are_zeros_with_their_ranges(path: Path) -> None:
         assert not source.shrank
 
 
+def test_unreadable_bytes_are_zeros_in_a_buffer_that_was_used_before(path: Path) -> None:
+    path.write_bytes(pages(3))
+    buffer = bytearray(b"x" * 4 * PAGE)
+    with BadPages(path) as source:
+        source.bad = frozenset({1})
+        assert source.read_into(buffer, 0, 3 * PAGE) == 3 * PAGE
+    assert buffer == b"A" * PAGE + bytes(PAGE) + b"C" * PAGE + b"x" * PAGE
+
+
 def test_unreadable_ranges_join_in_any_order(path: Path) -> None:
     path.write_bytes(pages(8))
     with BadPages(path) as source:
@@ -274,8 +283,9 @@ def test_access_time_flag_not_permitted(path: Path, monkeypatch: pytest.MonkeyPa
 def test_small_file_over_its_limit(path: Path) -> None:
     path.write_bytes(b"0123")
     assert whole(path, limit=4) == b"0123"
-    with pytest.raises(PathError, match="4 bytes long"):
+    with pytest.raises(PathError, match="4 bytes long") as caught:
         whole(path, limit=3)
+    assert caught.value.path == str(path)
 
 
 def test_advice_is_harmless(path: Path) -> None:

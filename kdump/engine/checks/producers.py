@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Unpack
 
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
 from kdump.broker.producer_state import ProducerStates
-from kdump.engine.checks.open_transactions import open_transactions
 from kdump.engine.checks.ordering import in_order, in_parts
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
@@ -133,7 +132,9 @@ class Producers(Check):
             return
         if self._states.overflowed:
             yield at_place("producers-not-checked", newest.place)
-        else:
+        elif self._states.open:
+            from kdump.engine.checks.open_transactions import open_transactions
+
             yield from open_transactions(self.partition, newest, self._states)
 
 

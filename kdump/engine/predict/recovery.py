@@ -25,7 +25,7 @@ from kdump.storage.segment_range import RELATIVE_MAX, end_of
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
@@ -43,7 +43,7 @@ def predict_partition(
     broker: Version,
     settings: Settings,
     *,
-    cluster: ClusterMetadata | None = None,
+    cluster: ClusterState | None = None,
 ) -> Row:
     """Predict the start for one partition.
 

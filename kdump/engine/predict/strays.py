@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.cluster_metadata import read_cluster_metadata
 from kdump.errors import PathError
+from kdump.replay.cluster import read_cluster
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.names import Kind, Retirement
@@ -18,23 +18,23 @@ from kdump.storage.properties import java_properties
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.names import DirectoryName
 
 
-def cluster_of(directories: Iterable[LogDir]) -> ClusterMetadata | None:
+def cluster_of(directories: Iterable[LogDir]) -> ClusterState | None:
     """Read the cluster's metadata log from whichever data directory holds it, None if none does."""
     for directory in directories:
         for name, path in directory.partitions:
             if name.topic == names.CLUSTER_METADATA_TOPIC and name.retirement is None:
-                return read_cluster_metadata(path)
+                return read_cluster(path)
     return None
 
 
 def set_aside(
-    log: LocalLog, directory: LogDir | None, cluster: ClusterMetadata | None
+    log: LocalLog, directory: LogDir | None, cluster: ClusterState | None
 ) -> dict[str, object]:
     """Return the members of the row that change, none where the partition stays."""
     name = log.name
@@ -69,7 +69,7 @@ def _stray(reason: str) -> dict[str, object]:
 
 
 def _unknown(
-    cluster: ClusterMetadata, topic_id: str, partition: int, node_id: int | None
+    cluster: ClusterState, topic_id: str, partition: int, node_id: int | None
 ) -> str | None:
     """Why the cluster does not know a replica, None where it does."""
     if topic_id not in cluster.topics:

@@ -229,6 +229,4 @@ class PartitionScan:
 
     def open(self, path: str) -> BackgroundSource:
         """Open a large file that is read from front to back."""
-        source = BackgroundSource(path, self.pace)
-        source.advise_sequential()
-        return source
+        return BackgroundSource(path, self.pace)

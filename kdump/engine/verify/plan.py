@@ -102,9 +102,9 @@ def target_of(item: Item) -> Target | KdumpError:
     """List an item's partition again."""
     if item.whole:
         try:
-            log = LocalLog.open(item.path)
-        except PathError as error:
-            return error
+            log = LocalLog(item.path, places.statuses(item.path))
+        except OSError as error:
+            return PathError.from_os(item.path, error)
         return Target(item.topic, item.partition, item.path, log, (), whole=True)
     return next(resolve([item.path], Selection(retired=True), listed=False))
 

@@ -21,8 +21,8 @@ from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.findings.finding import Finding
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.about import DirectoryFacts
     from kdump.storage.targets import Target
 
@@ -40,7 +40,7 @@ class Predictor(NamedTuple):
 
     broker: Version
     settings: Settings
-    clusters: dict[str, ClusterMetadata | None]
+    clusters: dict[str, ClusterState | None]
 
     def partition(self, target: Target) -> Row:
         """Predict the start for one partition."""
@@ -99,7 +99,7 @@ def predictor(
     directories: Iterable[DirectoryFacts], broker: Version | None, settings: Settings
 ) -> Predictor:
     """Read the metadata log of each broker among the directories."""
-    clusters: dict[str, ClusterMetadata | None] = {}
+    clusters: dict[str, ClusterState | None] = {}
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})

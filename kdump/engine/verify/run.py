@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.settings import Settings, read_settings
-from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
@@ -95,8 +95,10 @@ def verify(
         if state is not None:
             state.record(item, result, deep=options.deep)
         sums.add(result)
-        groups.add(item, result)
-        progress.findings = sums.by_severity()
+        if options.summary_by:
+            groups.add(item, result)
+        if result.findings or not progress.findings:
+            progress.findings = sums.by_severity()
         if result.facts is not None:
             surveyed.append(result.facts)
         yield from map(sums.error, result.errors)
@@ -145,6 +147,10 @@ def _directories(
     whole = whole and selection.topic is None and selection.partition is None
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
+        if not surveyed:
+            continue
+        from kdump.engine.checks.node import check_directories
+
         for told in check_directories(surveyed, one_node=one_node, limit=options.limit):
             if told.topic is None or selection.admits(told.topic, told.partition):
                 yield told

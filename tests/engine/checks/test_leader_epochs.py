@@ -332,6 +332,15 @@ def test_what_is_said_of_an_epoch_that_falls(tmp_path: Path) -> None:
     assert touches == RestsOn(0, 2 * size, 3 * size, 2, 3)
 
 
+def test_an_epoch_over_several_segments_is_no_odd_one(tmp_path: Path) -> None:
+    """Three segments of one batch each: the epoch falls, it is not that of a changed batch."""
+    segments = {0: [data(0, leader_epoch=9), data(1, leader_epoch=9)]}
+    segments |= {base: [data(base, leader_epoch=5)] for base in (2, 3, 4)}
+    path = write_log(tmp_path, segments)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert [one.finding.code for one in suspects(path)] == ["leader-epoch-falls"]
+
+
 @pytest.mark.parametrize("doubtful", [0, 1, 2])
 def test_batches_out_of_order_are_not_held_against_the_checkpoint(
     tmp_path: Path, doubtful: int
