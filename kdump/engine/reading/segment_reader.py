@@ -217,7 +217,7 @@ class SegmentReader:
             if records.count:
                 yield from self._chunk(run.data, batches, records, admitted)
             if reason >= reasons.COUNT_NEGATIVE:
-                inside = _count_of(records, following)
+                inside = sum(1 for batch in records.batches if batch == following)
                 if admitted is None or admitted[following]:
                     told = damage.decode_finding(reason, "", self.place, batches, following, inside)
                     if told is not None:
@@ -295,11 +295,6 @@ class SegmentReader:
                 told = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
                 if told is not None:
                     yield told
-
-
-def _count_of(records: DecodedRecords, row: int) -> int:
-    """How many of the records belong to one batch; it is the last of them."""
-    return sum(1 for batch in records.batches if batch == row)
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:
