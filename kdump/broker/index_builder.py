@@ -48,12 +48,7 @@ class IndexEntries:
     """
 
     def __init__(
-        self,
-        base_offset: int,
-        broker: Version,
-        settings: Settings,
-        *,
-        start: int = 0,
+        self, base_offset: int, broker: Version, settings: Settings, *, start: int = 0
     ) -> None:
         self.base_offset = base_offset
         self.offsets = bytearray()

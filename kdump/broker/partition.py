@@ -8,6 +8,7 @@ start would rebuild is answered by a scan, which gives what the rebuilt index wo
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
@@ -267,7 +268,7 @@ class PartitionView:
             slots=index.entries,
             compared=compared,
             slot=slot if slot >= 0 else None,
-            entry=_entry_fields(index, slot),
+            entry=index.entry(slot)._asdict() if slot >= 0 else None,
         )
         return slot
 
@@ -302,7 +303,7 @@ class PartitionView:
         return number
 
     def _floor_of(self, offset: int) -> int:
-        return bisect_right(self.segments, offset, key=_base_offset) - 1
+        return bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1
 
     def fetch(self, offset: int) -> Found | None:
         """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
@@ -409,21 +410,8 @@ class PartitionView:
         return None
 
 
-def _entry_fields(index: OffsetIndex | TimeIndex, slot: int) -> dict[str, int] | None:
-    if slot < 0:
-        return None
-    key, value = index.raw(slot)
-    if isinstance(index, OffsetIndex):
-        return {"offset": index.base_offset + key, "position": value}
-    return {"timestamp_ms": key, "offset": index.base_offset + value}
-
-
 def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
-    key, value = index.raw(slot)
+    first, second = index.entry(slot)
     if isinstance(index, OffsetIndex):
-        return f"offset {index.base_offset + key:,}, position {value:,}"
-    return f"{key}, offset {index.base_offset + value:,}"
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
+        return f"offset {first:,}, position {second:,}"
+    return f"{first}, offset {second:,}"

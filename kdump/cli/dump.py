@@ -119,7 +119,8 @@ def dump(
         asked["visible"] |= asked["isolation"] == "read_committed"
         asked["decode"] = _decodes(decode, mode, form, writing)
         options = DumpOptions(mode=mode, **asked)
-        if not (engine.is_spark or _is_directory(writing.output)):
+        output = writing.output or ""
+        if not (engine.is_spark or output.endswith("/") or os.path.isdir(output)):
             results = Results(
                 writing,
                 inputs=paths,
@@ -134,10 +135,6 @@ def dump(
 
         raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
     raise SystemExit(results.take(_items(form, paths, options)))
-
-
-def _is_directory(output: str | None) -> bool:
-    return output is not None and (output.endswith("/") or os.path.isdir(output))
 
 
 def _items(

@@ -296,12 +296,6 @@ _BYTES_OPTION = _OUTPUT(
 _WIDE_OPTION = _OUTPUT("--wide", help="In a table: cut nothing and leave no column out.")
 
 
-def _engine_option(engines: tuple[str, ...]) -> Decorator:
-    return _ENGINE(
-        "--engine", type=click.Choice(engines), default="local", help="What runs the work."
-    )
-
-
 def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -> Decorator:
     """Say where results go, in which form, and what counts as failure."""
     binary = " parquet and arrow need it." if "parquet" in forms else ""
@@ -356,7 +350,12 @@ def shared_options(
             "paths", nargs=-1, metavar=metavar, type=None if last is not None else FILE_PATH
         ),
         *_PATH_OPTIONS,
-        _engine_option(("local", "spark") if on_spark else ("local",)),
+        _ENGINE(
+            "--engine",
+            type=click.Choice(("local", "spark") if on_spark else ("local",)),
+            default="local",
+            help="What runs the work.",
+        ),
         *(_SPARK_OPTIONS if on_spark else ()),
         _output_options(forms, has_bytes=has_bytes, is_wide=is_wide),
     )
@@ -365,7 +364,9 @@ def shared_options(
         @wraps(command)
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
             from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
+            from kdump.storage.targets import Selection
 
+            asked["selection"] = Selection.taken(asked)
             engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)

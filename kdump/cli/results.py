@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kdump.cli.run_context import Writing
-    from kdump.output.items import Item
     from kdump.output.report import Result
     from kdump.output.target import OutputFile
 
@@ -51,15 +50,6 @@ def form_of(writing: Writing) -> str:
     if form in _BINARY_FORMS and output is None:
         raise UsageError(f"--format {form} needs --output FILE")
     return form
-
-
-def _is_header(item: Item) -> bool:
-    """Among records a header stands for a batch that cannot be read; a finding says the same."""
-    return isinstance(item, BatchChunk)
-
-
-def _is_sum(item: Item) -> bool:
-    return isinstance(item, Row) and item.row in _SUMS
 
 
 class Results:
@@ -128,9 +118,12 @@ class Results:
 
                 self._sink = Decoding(self._sink)
             if records and (form in _ONE_KIND or not headers):
-                self._sink = Without(self._sink, _is_header)
+                # A header stands for a batch that cannot be read; a finding says the same.
+                self._sink = Without(self._sink, lambda item: isinstance(item, BatchChunk))
             elif form == "csv":
-                self._sink = Without(self._sink, _is_sum)
+                self._sink = Without(
+                    self._sink, lambda item: isinstance(item, Row) and item.row in _SUMS
+                )
         except KdumpError:
             if self._file is not None:
                 self._file.drop()

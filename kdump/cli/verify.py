@@ -211,7 +211,7 @@ def verify(
             report=report,
             tally=PlannedTally(progress),
         )
-    del asked["retired"]  # everything is looked at
+    asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
     limit = asked.pop("decompress_limit")
     options = VerifyOptions(limit=limit, jobs=engine.jobs or 1, **asked)
     with engine.item_driver() as driver:

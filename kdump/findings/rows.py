@@ -8,7 +8,8 @@ asked for: the buffer behind them is used again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.record import control as control_records
@@ -116,6 +117,7 @@ class HexText(NamedTuple):
     lines: tuple[str, ...]
 
 
+@dataclass(slots=True, eq=False)
 class RecordChunk:
     """Some records of one segment as columns.
 
@@ -125,25 +127,14 @@ class RecordChunk:
     markers the records' flags say so, and the batch may stand among others.
     """
 
-    __slots__ = ("batches", "controls", "data", "place", "records", "rows")
+    place: Place
+    data: Buffer
+    batches: RecordBatches
+    records: DecodedRecords
+    rows: array[int] | None = None
+    controls: list[dict[str, object] | None] | None = None
     #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
-    is_decoded = False
-
-    def __init__(
-        self,
-        place: Place,
-        data: Buffer,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        rows: array[int] | None = None,
-        controls: list[dict[str, object] | None] | None = None,
-    ) -> None:
-        self.place = place
-        self.data = data
-        self.batches = batches
-        self.records = records
-        self.rows = rows
-        self.controls = controls
+    is_decoded: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)
@@ -199,17 +190,13 @@ class RecordChunk:
             )
 
 
+@dataclass(slots=True, eq=False)
 class BatchChunk:
     """Some headers of one segment as columns; `rows` are those that passed the filters."""
 
-    __slots__ = ("batches", "place", "rows")
-
-    def __init__(
-        self, place: Place, batches: RecordBatches, rows: array[int] | None = None
-    ) -> None:
-        self.place = place
-        self.batches = batches
-        self.rows = rows
+    place: Place
+    batches: RecordBatches
+    rows: array[int] | None = None
 
     def __len__(self) -> int:
         return self.batches.count if self.rows is None else len(self.rows)

@@ -139,7 +139,7 @@ def _do_tasks(
     from kdump.output.process_tuning import prepare_for_bulk
 
     prepare_for_bulk()
-    pace = Pace([0], 0, None, _nothing)
+    pace = Pace([0], 0, None, lambda: None)
     schema = pa.schema([("item", pa.int64()), ("result", pa.binary())])
     for batch in batches:
         for row in batch.column(0).to_pylist():
@@ -167,10 +167,6 @@ def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
     except Exception as error:
         message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
         raise RuntimeError(message) from error
-
-
-def _nothing() -> None:
-    """Nobody is looking."""
 
 
 def splits_on(session: Session, *, tasks: int | None = None) -> Callable[..., Iterator[Outcome]]:

@@ -23,6 +23,7 @@ from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import UsageError
 from kdump.spark.schema import VIEWS, columns_of, ddl_of
 from kdump.spark.views import planned_by, rows_of
+from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -90,7 +91,7 @@ class KdumpSource(DataSource):
                 asked[member] = read(name, self.options[name])
         if asked.get("isolation") == "read_committed":
             asked["visible"] = True
-        return DumpOptions(**asked)
+        return DumpOptions(selection=Selection.taken(asked), **asked)
 
 
 class Piece(InputPartition):

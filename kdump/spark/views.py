@@ -111,8 +111,7 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
     from kdump.engine.verify.options import VerifyOptions
 
     return VerifyOptions(
-        topic=options.topic,
-        partition=options.partition,
+        selection=options.selection._replace(retired=True),
         server_properties=options.server_properties,
         deep=options.deep,
         limit=options.decompress_limit,

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import lock, names, places
-from kdump.storage.properties import parse_meta_properties
+from kdump.storage.properties import SIZE_LIMIT, parse_meta_properties
 from kdump.storage.source import whole
-
-_SIZE_LIMIT = 1 << 20
 
 
 class DirectoryFacts(NamedTuple):
@@ -32,7 +30,7 @@ def facts_of(path: str) -> DirectoryFacts:
 def meta_of(path: str) -> dict[str, str | None]:
     """Read a data directory's `meta.properties`; empty where there is none that can be read."""
     try:
-        data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
+        data = whole(os.path.join(path, names.META_PROPERTIES), SIZE_LIMIT)
     except (PathError, StoreError):
         return {}
     return parse_meta_properties(data).values

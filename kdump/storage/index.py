@@ -9,6 +9,7 @@ preallocated length, zeros after the last entry, and after a truncation old entr
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
@@ -163,8 +164,13 @@ class Index(EntryFile):
                 slot += 1
         return self.entries
 
-    def extent_from(self, end: int) -> Extent:
-        """Divide the slots, given how many were written."""
+    @abstractmethod
+    def logical_end(self) -> int:
+        """Count the written entries as far as the index alone can tell (I3)."""
+
+    def extent(self) -> Extent:
+        """Divide the slots into written, stale or damaged, and never written."""
+        end = self.logical_end()
         used = max(end, self.used())
         key, value = self.key_floor, self.value_floor
         if end:

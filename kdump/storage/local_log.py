@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
 
 
+@dataclass(slots=True, eq=False)
 class LogSegment:
     """One base offset: the log file, if it is there, and the files that go with it.
 
@@ -30,11 +32,8 @@ class LogSegment:
     each kind to a path.
     """
 
-    __slots__ = ("base_offset", "files")
-
-    def __init__(self, base_offset: int) -> None:
-        self.base_offset = base_offset
-        self.files: dict[Kind, str] = {}
+    base_offset: int
+    files: dict[Kind, str] = field(default_factory=dict)
 
     @property
     def log(self) -> str | None:

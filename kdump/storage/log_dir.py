@@ -157,7 +157,7 @@ class LogDirs:
         return found
 
     def forget(self) -> None:
-        """Begin anew, as each run does: what an earlier one saw may be long past."""
+        """Begin anew, as whoever resolves paths: what an earlier run saw may be long past."""
         self._known.clear()
 
 

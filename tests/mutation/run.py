@@ -4,9 +4,9 @@
 
 Works on a copy of kdump/ and tests/ in DIR, so a run that is killed leaves the checkout as it was.
 The changes are cosmic-ray's, statements removed and arguments swapped; one change a place is tried.
-For each module the tests are those named as it is and those that TESTS gives it: none needs a
-broker or Spark. A change that no test notices is printed as a diff, and is to be judged: either a
-test is missing, or the code is not needed, or nothing that can be seen has changed.
+The tests of a module are those named as it is, and where these see nothing those that TESTS gives
+it: none needs a broker or Spark. A change that no test notices is printed as a diff, and is to be
+judged: either a test is missing, or the code is not needed, or nothing that is seen has changed.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ PRODUCERS = (
 # The tests of a module, besides those named as it is: the entry with the longest part of its path.
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
+    "kdump/messages": "tests/messages",
     "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,
     "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/reading/test_reserved_bits.py",

@@ -99,13 +99,6 @@ def test_nothing_follows() -> None:
     assert not offsets.holds
 
 
-def test_a_gap_that_is_forgotten() -> None:
-    offsets = Offsets(3, END)
-    list(offsets.hold(GAP))
-    offsets.forget()
-    assert list(offsets.release(None)) == []
-
-
 def test_a_gap_is_let_go_once_enough_follow() -> None:
     offsets = Offsets(-1, END)
     list(offsets.hold(GAP))

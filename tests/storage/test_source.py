@@ -111,6 +111,15 @@ def test_unreadable_pages_are_zeros_with_their_ranges(path: Path) -> None:
         assert not source.shrank
 
 
+def test_unreadable_bytes_are_zeros_in_a_buffer_that_was_used_before(path: Path) -> None:
+    path.write_bytes(pages(3))
+    buffer = bytearray(b"x" * 4 * PAGE)
+    with BadPages(path) as source:
+        source.bad = frozenset({1})
+        assert source.read_into(buffer, 0, 3 * PAGE) == 3 * PAGE
+    assert buffer == b"A" * PAGE + bytes(PAGE) + b"C" * PAGE + b"x" * PAGE
+
+
 def test_unreadable_ranges_join_in_any_order(path: Path) -> None:
     path.write_bytes(pages(8))
     with BadPages(path) as source:

@@ -27,7 +27,6 @@ class FileStatus(NamedTuple):
 
     path: str
     uid: int
-    gid: int
     mode: int
 
     @property
@@ -47,7 +46,7 @@ def status_of(path: str) -> FileStatus | None:
         found = os.stat(path)
     except OSError:
         return None
-    return FileStatus(path, found.st_uid, found.st_gid, found.st_mode)
+    return FileStatus(path, found.st_uid, found.st_mode)
 
 
 def kept_out(entries: Sequence[FileStatus]) -> Iterator[tuple[FileStatus, str]]:

@@ -164,7 +164,7 @@ def listing(log: LocalLog) -> tuple[list[FileStatus], list[str]]:
             unknown.append(path)
         elif isinstance(found, os.stat_result):
             if stat.S_ISREG(found.st_mode):
-                statuses.append(FileStatus(path, found.st_uid, found.st_gid, found.st_mode))
+                statuses.append(FileStatus(path, found.st_uid, found.st_mode))
             else:
                 unknown.append(path)
         elif not isinstance(found, OSError) and not found.is_file:

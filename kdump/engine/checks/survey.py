@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kdump.storage.problems import Problem
     from kdump.storage.properties import Properties
 
-TEXT_LIMIT = 1 << 20
-
 
 class Read(Protocol):
     """What a reader of a small file gives."""
@@ -149,7 +147,7 @@ def read_properties(
     place: Place, parse: Callable[[bytes], Properties]
 ) -> tuple[Properties | None, list[Finding]]:
     """Read a small file of names and values, as `read_small` does."""
-    return read_small(place, parse, TEXT_LIMIT, "properties-malformed")
+    return read_small(place, parse, properties.SIZE_LIMIT, "properties-malformed")
 
 
 def read_small(

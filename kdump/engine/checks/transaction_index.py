@@ -371,11 +371,7 @@ class TransactionIndexCheck:
         return self._path or os.path.join(os.path.dirname(segment.path), name)
 
     def _finding(
-        self,
-        code: str,
-        segment: SegmentScan,
-        slot: int | None,
-        **about: Unpack[About],
+        self, code: str, segment: SegmentScan, slot: int | None, **about: Unpack[About]
     ) -> Finding:
         if slot is not None:
             about["position"] = slot * _SIZE

@@ -65,11 +65,11 @@ class Replica:
         self, number: int, target: Target, directory: LogDir | None, *, pace: Pace, limit: int
     ) -> None:
         assert target.log is not None
-        around = places.parent(target.path)
+        log, around = target.log, places.parent(target.path)
         self.number = number
         self.path = target.path
         self.limit = limit
-        self.segments = [each for each in target.log.logs if Kind.LOG in each.files]
+        self.segments = [each for each in log.logs if Kind.LOG in each.files]
         self.node_id = owner_of(around)[0] if directory is None else directory.node_id
         self._target = target
         self._pace = pace
@@ -82,7 +82,8 @@ class Replica:
         self.end = bases[-1] if bases else self.start
         self._source: Source | None = None
         self.epochs = Epochs()
-        self.written_epochs = self._written_epochs()
+        # As a broker takes them up from the checkpoint; none where it cannot.
+        self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]
         self.batches = 0
         self.records_count = 0
         self.bytes = 0
@@ -201,11 +202,6 @@ class Replica:
         if snapshots:
             found["producer snapshot"] = snapshots[-1][0]
         return {what: offset for what, offset in found.items() if offset is not None}
-
-    def _written_epochs(self) -> list[tuple[int, int]]:
-        """Read the epochs of the checkpoint, as a broker takes them up; none where it cannot."""
-        assert self._target.log is not None
-        return [(epoch, start) for epoch, start in loaded(self._target.log.epoch_starts())]
 
 
 #: Bytes of a damaged batch that are searched for the one flipped bit.

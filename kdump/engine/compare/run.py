@@ -17,7 +17,6 @@ from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.local_log import LocalLog
-from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def compare(
     """
     started = time.monotonic()
     progress = progress or Progress()
-    LOG_DIRS.forget()
     planned = plan(list(paths), options)
     items: list[Item] = []
     yield from take_up((*planned.errors, *planned.items), items, progress)

@@ -217,7 +217,6 @@ def _lawful(view: PartitionView, target_ms: int, answer: TimeAnswer, hit: Hit) -
         return False
     chosen = view.segment_at(answer.segment)
     greatest = max(
-        (max(run.batches.max_timestamps, default=-1) for run in _runs(view, chosen)),
-        default=-1,
+        (max(run.batches.max_timestamps, default=-1) for run in _runs(view, chosen)), default=-1
     )
     return greatest < 0 or greatest >= target_ms

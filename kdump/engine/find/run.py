@@ -18,8 +18,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
-from kdump.storage.log_dir import LOG_DIRS, LogDir
-from kdump.storage.targets import Selection, Target, resolve
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -86,9 +85,8 @@ def find_time(
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
     """Yield each partition once, however many of its files are named, and what is none."""
-    selection = Selection(options.topic, options.partition, options.retired)
     seen = set()
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    for target in resolve(paths, options.selection, options.server_properties, listed=False):
         if isinstance(target, KdumpError):
             yield target
             continue
@@ -115,21 +113,12 @@ def look_up(
 def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
-        partition = _Partition(item.topic, item.partition, item.path, log, (), whole=True)
+        partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
         yield from ask(partition, target, options)
     except StoreError:
         raise  # a later attempt may have an answer
     except PathError as error:
         yield unread(error, Place(item.topic, item.partition, None, item.path))
-
-
-class _Partition(Target):
-    """A target whose data directory is listed once for all of its partitions, while it stays."""
-
-    def log_dir(self) -> LogDir | None:
-        """The data directory around it, if it can be listed."""
-        assert self.log is not None
-        return LOG_DIRS.around(self.log.path)
 
 
 def _run(
@@ -140,7 +129,6 @@ def _run(
     driver: Driver | None,
 ) -> Iterator[Told]:
     """Answer while the plan goes on, or plan everything first and hand it to many."""
-    LOG_DIRS.forget()
     if driver is not None or jobs > 1:
         everything = [
             one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned

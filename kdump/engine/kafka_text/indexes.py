@@ -195,11 +195,7 @@ def time_index(
 
 
 def _check_time(
-    entry: tuple[int, int],
-    previous: int,
-    offsets: OffsetIndex,
-    log: _Log,
-    mismatches: Mismatches,
+    entry: tuple[int, int], previous: int, offsets: OffsetIndex, log: _Log, mismatches: Mismatches
 ) -> None:
     timestamp_ms, offset = entry
     found = log.batch_reaching(find_offset(offsets, offset).position, offset)
@@ -225,8 +221,7 @@ def transaction_index(path: str, name: FileName) -> Iterator[IndexItem]:
         for slot, transaction in index.slots():
             if (version := index.version_of(transaction)) > VERSION:
                 yield ToolDeath(
-                    path,
-                    f"slot {slot}: unexpected aborted transaction version {version}",
+                    path, f"slot {slot}: unexpected aborted transaction version {version}"
                 )
                 continue
             yield Row("aborted-transaction", transaction._asdict())

@@ -43,20 +43,16 @@ def predict_partition(
     broker: Version,
     settings: Settings,
     *,
-    directory: LogDir | None = None,
     cluster: ClusterState | None = None,
 ) -> Row:
     """Predict the start for one partition.
 
-    `directory` is the data directory around it, listed anew where it is not given.
     `cluster` is what the metadata log says (see `cluster_of`), None where there is none: then a
     partition counts as known to the cluster if any checkpoint of its data directory names it.
     """
     assert target.log is not None
-    log = target.log
+    log, directory = target.log, target.log_dir()
     fields = unknown(target, "")
-    if directory is None:
-        directory = target.log_dir()
     try:
         stop = stop_of(log, directory, broker)
         if not has(broker, COUNTED_OFFSETS):

@@ -188,7 +188,7 @@ def _batches(
             yield from check.oversize(segment, item) or ()
     batches = item.batches
     segment.count(batches)
-    segment.follow(batches)
+    segment.offsets.follow(batches)
     segment.end_position = batches.end_position(batches.count - 1)
 
 

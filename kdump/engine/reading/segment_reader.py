@@ -137,11 +137,7 @@ class SegmentReader:
             if from_offset is not None and following is not None and following <= from_offset:
                 continue  # what is lost lies before the range
             yield damage.gap_finding(
-                one,
-                self.place,
-                self._source,
-                active=self._active,
-                brief=self._gaps > _GAPS_IN_FULL,
+                one, self.place, self._source, active=self._active, brief=self._gaps > _GAPS_IN_FULL
             )
 
     def _run(self, run: Run) -> Iterator[Item]:

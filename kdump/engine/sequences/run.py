@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 class SequenceOptions(NamedTuple):
     """What is asked for; `explained`: rows also for what has an innocent explanation."""
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = Selection()
     server_properties: str | None = None
     explained: bool = False
 
@@ -84,8 +82,7 @@ def sequences(
 
 def plan(paths: Iterable[str], options: SequenceOptions) -> Iterator[Item | KdumpError]:
     """Yield an item for each partition under the paths, and an error for each that is none."""
-    selection = Selection(options.topic, options.partition, options.retired)
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    for target in resolve(paths, options.selection, options.server_properties, listed=False):
         if isinstance(target, KdumpError):
             yield target
             continue

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import Version
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
     from kdump.engine.reading.header_columns import PackedHeaders
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 class VerifyOptions(NamedTuple):
     """What is asked for; sizes in bytes."""
 
-    topic: str | None = None
-    partition: int | None = None
+    selection: Selection = Selection(retired=True)
     server_properties: str | None = None
     deep: bool = False
     quick: bool = False

@@ -8,7 +8,9 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
@@ -35,12 +37,14 @@ from kdump.storage.local_log import LocalLog
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.check import Check, Reported
+    from kdump.engine.reading.check import Check
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
-    from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
+
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+_LISTED_SECONDS = 0.05
 
 
 def verify_partition(
@@ -48,33 +52,30 @@ def verify_partition(
     options: VerifyOptions,
     settings: Settings,
     *,
-    directory: LogDir | None = None,
-    now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
-    walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+    walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
     `walked` is what is left of logs that were read in pieces; further looks read the files.
     """
     assert target.log is not None
-    path = target.log.path
+    path, directory = target.log.path, target.log_dir(_LISTED_SECONDS)
 
     def look(
         leave: LeaveOut | None,
-        log: LocalLog | None = None,
-        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+        log: LocalLog,
+        walked: Mapping[int, Sequence[PackedHeaders]],
     ) -> Result:
         partition = PartitionScan(
-            target if log is None else target._replace(log=log),
-            directory=directory if directory is not None else target.log_dir(),
+            target._replace(log=log),
+            directory=directory,
             settings=settings,
             deep=options.deep,
             quick=options.quick,
             limit=options.limit,
             broker=options.broker_version or NEWEST,
-            now_ms=now_ms,
             pace=pace,
             leave_out=leave,
             walked=walked,
@@ -85,10 +86,10 @@ def verify_partition(
         kept = frozenset() if leave_out is None else leave_out.planned
         wanted = bases - kept
         log = LocalLog(path, listing_of(path))
-        return look(lambda base, _: None if base in wanted else (), log).findings
+        return look(lambda base, _: None if base in wanted else (), log, {}).findings
 
     before = target.log.statuses
-    result = look(leave_out, walked=walked)
+    result = look(leave_out, target.log, walked)
     findings = settled(target, path, before, result.findings, look_again)
     findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
     counts = result.counts
@@ -102,7 +103,7 @@ def _once(partition: PartitionScan) -> Result:
     old = Pre08Counts()
     survey = Survey(partition)
     checks = [*checks_of(partition), survey]
-    findings = fold(_reported(partition, checks, old))
+    findings = fold(chain(scan_pre08(partition, old), scan(partition, checks)))
     complete = {log.base_offset for log in partition.segments if log.complete}
     return Result(
         findings,
@@ -112,13 +113,6 @@ def _once(partition: PartitionScan) -> Result:
         survey.facts(findings),
         replayed=partition.replayed,
     )
-
-
-def _reported(
-    partition: PartitionScan, checks: list[Check], old: Pre08Counts
-) -> Iterator[Reported]:
-    yield from scan_pre08(partition, old)
-    yield from scan(partition, checks)
 
 
 def checks_of(partition: PartitionScan) -> list[Check]:

@@ -40,8 +40,7 @@ def plan(
     paths: Iterable[str], options: VerifyOptions, state: VerifyState | None
 ) -> Iterator[Item | KdumpError]:
     """Yield an item for each partition under the paths, and an error for each that is none."""
-    selection = Selection(options.topic, options.partition, retired=True)
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    for target in resolve(paths, options.selection, options.server_properties, listed=False):
         yield target if isinstance(target, KdumpError) else _item(target, options, state)
 
 

@@ -25,19 +25,14 @@ from kdump.kernels import NAME as KERNEL
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
-from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind
-from kdump.storage.targets import Selection, data_directories
+from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
-
-
-#: For so long the listing of a data directory is taken as it is by the partitions in it.
-_LISTED_SECONDS = 0.05
 
 
 def verify(
@@ -57,7 +52,6 @@ def verify(
     the `summary`. `split_bytes`: partitions with more to read are read in pieces of
     that size (1: of one batch); None: as many workers as there are make it worth while.
     """
-    LOG_DIRS.forget()
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()
@@ -92,11 +86,7 @@ def verify(
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
     results = driver(
-        items,
-        step,
-        jobs=options.jobs,
-        bytes_per_second=options.bytes_per_second,
-        progress=progress,
+        items, step, jobs=options.jobs, bytes_per_second=options.bytes_per_second, progress=progress
     )
     for item, result in results:
         if isinstance(result, KdumpError):
@@ -153,8 +143,8 @@ def _directories(
     if named:
         read = {places.real(path) for path in named}
         own = [path for path in own if places.real(path) in read]
-    whole = whole and options.topic is None and options.partition is None
-    selection = Selection(options.topic, options.partition)
+    selection = options.selection
+    whole = whole and selection.topic is None and selection.partition is None
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
         if not surveyed:
@@ -195,14 +185,13 @@ def verify_item(
         target,
         options,
         settings,
-        directory=LOG_DIRS.around(target.log.path, _LISTED_SECONDS),
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
     )
     if predict is None or not target.whole:
         return result
-    recovery = predict.partition(target, LOG_DIRS.around(target.log.path))
+    recovery = predict.partition(target)
     from kdump.engine.verify.predict import unserved
 
     recovery.fields["unserved"] = unserved(

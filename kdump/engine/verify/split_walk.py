@@ -98,14 +98,7 @@ class _Walk:
     """One walk over a range of one log."""
 
     def __init__(
-        self,
-        split: Split,
-        pace: Pace,
-        used: _Budget,
-        *,
-        limit: int,
-        deep: bool,
-        settings: Settings,
+        self, split: Split, pace: Pace, used: _Budget, *, limit: int, deep: bool, settings: Settings
     ) -> None:
         self._split = split
         self._file = split.target.files[0]
@@ -172,6 +165,5 @@ class _Walk:
 
 def _segment_of(file: LogFile) -> SegmentScan:
     assert file.name.base_offset is not None
-    segment = LogSegment(file.name.base_offset)
-    segment.files[Kind.LOG] = file.path
+    segment = LogSegment(file.name.base_offset, {Kind.LOG: file.path})
     return SegmentScan(segment, place_of(file), next_base=file.next_base, active=False)

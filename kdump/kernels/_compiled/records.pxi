@@ -604,3 +604,95 @@ def decode_messages(
     finally:
         PyBuffer_Release(&buffer)
     return DecodedRecords(block, out.stride, out.count, 0), start, reason
+
+
+cdef inline bint same_bytes(
+    const Py_buffer *data, int64_t at, int64_t size,
+    const Py_buffer *others, int64_t other_at, int64_t other_size,
+) noexcept nogil:
+    if size < 0 and other_size < 0:
+        return True
+    if size != other_size or not inside(at, size, data.len):
+        return False
+    if not inside(other_at, other_size, others.len):
+        return False
+    return not memcmp(
+        <const uint8_t *>data.buf + at, <const uint8_t *>others.buf + other_at, <size_t>size
+    )
+
+
+cdef bint same_record(
+    const Py_buffer *data, const Cols *records, Py_ssize_t row,
+    const Py_buffer *other_data, const Cols *others, Py_ssize_t other,
+) noexcept nogil:
+    cdef const uint8_t *start
+    cdef const uint8_t *end
+    cdef const uint8_t *other_start
+    cdef const uint8_t *other_end
+    if (
+        cell(records, R_OFFSET, row) != cell(others, R_OFFSET, other)
+        or cell(records, R_TIMESTAMP, row) != cell(others, R_TIMESTAMP, other)
+        or cell(records, R_KEY_SIZE, row) != cell(others, R_KEY_SIZE, other)
+        or cell(records, R_VALUE_SIZE, row) != cell(others, R_VALUE_SIZE, other)
+        or cell(records, R_HEADERS_COUNT, row) != cell(others, R_HEADERS_COUNT, other)
+    ):
+        return False
+    if not same_bytes(
+        data, cell(records, R_KEY, row), cell(records, R_KEY_SIZE, row),
+        other_data, cell(others, R_KEY, other), cell(others, R_KEY_SIZE, other),
+    ):
+        return False
+    if not same_bytes(
+        data, cell(records, R_VALUE, row), cell(records, R_VALUE_SIZE, row),
+        other_data, cell(others, R_VALUE, other), cell(others, R_VALUE_SIZE, other),
+    ):
+        return False
+    if cell(records, R_HEADERS_COUNT, row) <= 0:
+        return True
+    if not open_headers(<const uint8_t *>data.buf, data.len, records, row, &start, &end):
+        return False
+    if not open_headers(
+        <const uint8_t *>other_data.buf, other_data.len, others, other, &other_start, &other_end
+    ):
+        return False
+    if end - start != other_end - other_start:
+        return False
+    return not memcmp(start, other_start, <size_t>(end - start))
+
+
+def same_records(
+    object data, object records, Py_ssize_t row,
+    object other_data, object others, Py_ssize_t other_row,
+):
+    """Count the records from two rows on that are the same, one by one."""
+    cdef Py_buffer mine, theirs, first, second
+    cdef Cols rows, other_rows
+    cdef Py_ssize_t most
+    cdef Py_ssize_t number = 0
+    cdef int64_t last = -1
+    row = max(row, <Py_ssize_t>0)
+    other_row = max(other_row, <Py_ssize_t>0)
+    PyObject_GetBuffer(data, &mine, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(other_data, &theirs, PyBUF_SIMPLE)
+        try:
+            open_columns(records, RECORD_WIDTH, &first, &rows)
+            try:
+                open_columns(others, RECORD_WIDTH, &second, &other_rows)
+                with nogil:
+                    most = min(rows.count - row, other_rows.count - other_row)
+                    while number < most:
+                        if cell(&rows, R_OFFSET, row + number) <= last or not same_record(
+                            &mine, &rows, row + number, &theirs, &other_rows, other_row + number
+                        ):
+                            break
+                        last = cell(&rows, R_OFFSET, row + number)
+                        number += 1
+                PyBuffer_Release(&second)
+            finally:
+                PyBuffer_Release(&first)
+        finally:
+            PyBuffer_Release(&theirs)
+    finally:
+        PyBuffer_Release(&mine)
+    return number

@@ -22,6 +22,8 @@ from kdump.kernels.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kdump.kernels._pure.layout import Data, Row
     from kdump.kernels.layout import Format
 
@@ -402,3 +404,53 @@ def decode_messages(
         )
         position = behind
     return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), position, reason
+
+
+def same_records(
+    data: Data,
+    records: DecodedRecords,
+    row: int,
+    other_data: Data,
+    others: DecodedRecords,
+    other_row: int,
+) -> int:
+    """Count the records from two rows on that are the same, one by one.
+
+    They have the same offset, timestamp, key and value, and headers of the same bytes. Offsets
+    rise from 0 on; the first pair that is not so ends it, as does the end of either side.
+    """
+    view, other_view = view_of(data), view_of(other_data)
+    row, other_row = max(row, 0), max(other_row, 0)
+    most = max(min(records.count - row, others.count - other_row), 0)
+    last = -1
+    for number in range(most):
+        mine, theirs = records.row(row + number), others.row(other_row + number)
+        if mine[c.R_OFFSET] <= last or any(mine[k] != theirs[k] for k in _ALIKE):
+            return number
+        last = mine[c.R_OFFSET]
+        bytes_of_both = zip(_parts(mine, view), _parts(theirs, other_view), strict=True)
+        for (at, size), (other_at, other_size) in bytes_of_both:
+            if size < 0 and other_size < 0:
+                continue
+            if not (_inside(at, size, view) and _inside(other_at, other_size, other_view)):
+                return number
+            if view[at : at + size] != other_view[other_at : other_at + other_size]:
+                return number
+    return most
+
+
+_ALIKE = (c.R_OFFSET, c.R_TIMESTAMP, c.R_KEY_SIZE, c.R_VALUE_SIZE, c.R_HEADERS_COUNT)
+
+
+def _parts(record: tuple[int, ...], view: memoryview) -> Iterator[tuple[int, int]]:
+    """Give where the key, the value and the headers of a record lie, and how long they are."""
+    yield record[c.R_KEY], record[c.R_KEY_SIZE]
+    yield record[c.R_VALUE], record[c.R_VALUE_SIZE]
+    if record[c.R_HEADERS_COUNT] > 0:
+        start, end = record[c.R_HEADERS], record[c.R_POSITION] + record[c.R_SIZE]
+        fits = _inside(record[c.R_POSITION], record[c.R_SIZE], view) and 0 <= start <= end
+        yield (start, end - start) if fits else (-1, 0)
+
+
+def _inside(at: int, size: int, view: memoryview) -> bool:
+    return 0 <= size <= len(view) and 0 <= at <= len(view) - size

@@ -19,6 +19,7 @@ from kdump.errors import NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import Selection
 
 Fields = dict[str, object]
 TIME = 1_700_000_000_000
@@ -282,11 +283,11 @@ def test_one_row_for_each_partition(partition: Path) -> None:
         ("audit", 0, 1),
         ("orders", 7, 1),
     ]
-    rows, _ = split(find_offset(data, 1, FindOptions(topic="ord*")))
+    rows, _ = split(find_offset(data, 1, FindOptions(Selection("ord*"))))
     assert [row["topic"] for row in rows] == ["orders"]
-    rows, _ = split(find_offset(data, 1, FindOptions(retired=True)))
+    rows, _ = split(find_offset(data, 1, FindOptions(Selection(retired=True))))
     assert len(rows) == 3
-    (nothing,) = find_offset(data, 1, FindOptions(topic="none*"))
+    (nothing,) = find_offset(data, 1, FindOptions(Selection("none*")))
     assert isinstance(nothing, NothingToDo)
 
 
@@ -413,7 +414,7 @@ def told(paths: list[Path], jobs: int = 1, **driver: Any) -> list[list[object]]:
     answers = (
         find_offset(given, 150, explained, **many),
         find_time(given, TIME + 100_000, explained, **many),
-        find_time(given, -1, FindOptions(retired=True, as_is=True), **many),
+        find_time(given, -1, FindOptions(Selection(retired=True), as_is=True), **many),
         find_time(given, 1_800_000_000_000, aged, **many),
     )
     return [[repr(it) if isinstance(it, Exception) else it for it in found] for found in answers]

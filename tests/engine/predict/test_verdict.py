@@ -185,7 +185,7 @@ def foretold_beside(
     monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(write(next(looks))))
     target = next(iter(resolve([str(log.parent)], Selection(), listed=False)))
     assert isinstance(target, Target)
-    return predict.Predictor(NEWEST, Settings(), {}).partition(target, None)
+    return predict.Predictor(NEWEST, Settings(), {}).partition(target)
 
 
 def test_a_loss_at_another_place_in_each_look_is_not_believed(

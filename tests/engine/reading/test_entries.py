@@ -12,6 +12,7 @@ from kdump.engine.reading.entries import entries, has_entries
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.storage import properties
 from kdump.storage.source import Source
 
 
@@ -251,7 +252,7 @@ class TestRefused:
     def test_properties_file_of_a_size_none_has(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(entries_module, "TEXT_LIMIT", 10)
+        monkeypatch.setattr(properties, "SIZE_LIMIT", 10)
         with pytest.raises(PathError, match="11 bytes long"):
             list(entries(write(tmp_path, "meta.properties", b"version=0\n\n")))
 

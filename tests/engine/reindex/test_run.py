@@ -21,6 +21,7 @@ from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.storage import places
 from kdump.storage.names import Kind
+from kdump.storage.targets import Selection
 
 TIME = 1_700_000_000_000
 STEM = "00000000000000000000"
@@ -428,8 +429,8 @@ def test_a_log_stands_for_its_indexes_and_an_index_for_itself(partition: Path) -
 
 def test_data_directory(partition: Path) -> None:
     assert len(rows_of(partition.parent)) == 4
-    assert len(rows_of(partition.parent, topic="ord*")) == 4
-    items = items_of(partition.parent, topic="other*")
+    assert len(rows_of(partition.parent, selection=Selection("ord*"))) == 4
+    items = items_of(partition.parent, selection=Selection("other*"))
     assert [type(item) for item in items] == [NothingToDo]
 
 

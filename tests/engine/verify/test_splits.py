@@ -30,6 +30,7 @@ from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords
 from kdump.storage.source import Source
+from kdump.storage.targets import Selection
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 SIZES = (64 << 10, 16 << 20, 1 << 40)
@@ -222,7 +223,8 @@ def test_which_runs_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"quick": True}, {"subset": (1, 2)}, {"predict": True}, {"topic": "or*"}]
+    "options",
+    [{"quick": True}, {"subset": (1, 2)}, {"predict": True}, {"selection": Selection("or*")}],
 )
 def test_with_other_options(directory: Path, options: dict[str, Any]) -> None:
     whole, _ = verified(directory, **options)
