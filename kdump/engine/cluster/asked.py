@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from kdump.replay.cluster import END, Until
@@ -18,6 +17,7 @@ from kdump.replay.cluster_facts import (
     identity,
     kind_of,
 )
+from kdump.storage.targets import EVERYTHING, Selection
 
 #: Words of `--what`, in the order of the rows -> kinds of facts.
 WHAT: dict[str, tuple[str, ...]] = {
@@ -42,10 +42,8 @@ def until(moment: tuple[int | None, int | None] | None) -> Until:
 class ClusterOptions(NamedTuple):
     """What is asked for; `diff` are the two moments, of which the later one is `at` as well."""
 
-    topic: str | None = None
-    partition: int | None = None
+    selection: Selection = EVERYTHING
     broker: int | None = None
-    retired: bool = False
     server_properties: str | None = None
     decompress_limit: int = 64 << 20
     at: Until = END
@@ -54,6 +52,11 @@ class ClusterOptions(NamedTuple):
     view: str | None = None
     what: tuple[str, ...] = ()
     show_secrets: bool = False
+
+    @property
+    def of_topics(self) -> bool:
+        """Whether only what is said of topics is asked for."""
+        return self.selection.topic is not None or self.selection.partition is not None
 
     @property
     def wants_changes(self) -> bool:
@@ -68,7 +71,7 @@ class ClusterOptions(NamedTuple):
         """Whether a fact is asked for."""
         if kind_of(fact) not in self.kinds():
             return False
-        if self.topic is not None or self.partition is not None:
+        if self.of_topics:
             return self._of_topic(fact)
         return self.broker is None or _of_broker(fact, self.broker)
 
@@ -79,10 +82,9 @@ class ClusterOptions(NamedTuple):
             name = fact.topic
         else:
             return False
-        if self.topic is not None and not fnmatchcase(name or "", self.topic):
+        number = fact.partition if isinstance(fact, Partition) else self.selection.partition
+        if not self.selection.admits(name, number):
             return False
-        if self.partition is not None and not isinstance(fact, Topic | Config):
-            return fact.partition == self.partition
         return self.broker is None or _of_broker(fact, self.broker)
 
     def admits_change(self, change: Change) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -206,10 +205,11 @@ def _without_log(item: Item, options: ClusterOptions) -> Told:
 
 
 def _is_of_topic(row: Row, options: ClusterOptions) -> bool:
-    topic = row.fields.get("topic")
-    if options.topic is not None and not fnmatchcase(str(topic or ""), options.topic):
-        return False
-    return options.partition in (None, row.fields.get("partition"))
+    if not options.of_topics:
+        return True
+    topic, partition = row.fields.get("topic"), row.fields.get("partition")
+    number = partition if isinstance(partition, int) else options.selection.partition
+    return isinstance(topic, str) and options.selection.admits(topic, number)
 
 
 def _rows(

@@ -28,14 +28,18 @@ from kdump.output.jsonl import json_text
 from kdump.replay.cluster import Until, read_replay
 from kdump.replay.cluster_facts import Moment, kind_of
 from kdump.replay.cluster_state import changes_between
+from kdump.storage.targets import Selection
 
 SAMPLES = Path(__file__).parents[3] / "sample-data" / "clean"
 SAMPLE = SAMPLES / "4.1.1" / "d1"
 METADATA = "__cluster_metadata-0"
 
 
-def told(*paths: Path, **options: Any) -> list[Row | Finding | KdumpError]:
-    return list(cluster(map(str, paths), ClusterOptions(**options)))
+def told(
+    *paths: Path, topic: str | None = None, partition: int | None = None, **options: Any
+) -> list[Row | Finding | KdumpError]:
+    asked = ClusterOptions(selection=Selection(topic, partition), **options)
+    return list(cluster(map(str, paths), asked))
 
 
 def rows(*paths: Path, kind: str | None = None, **options: Any) -> list[dict[str, Any]]:
@@ -330,6 +334,16 @@ def test_what_is_on_the_disks_of_a_cluster_with_zookeeper(version: str) -> None:
     partitions = [one["topic"] for one in found if one["row"] == "partition"]
     assert topics
     assert topics == {topic: partitions.count(topic) for topic in topics}
+
+
+def test_topics_are_asked_for_where_there_is_no_log_too() -> None:
+    found = rows(SAMPLES / "0.10.2.2", topic="p*")[:-1]
+    assert [(one["row"], one["topic"]) for one in found] == [
+        ("topic", "plain"),
+        ("partition", "plain"),
+    ]
+    found = rows(SAMPLES / "0.10.2.2", partition=1)[:-1]
+    assert {one["row"] for one in found} == {"topic"}
 
 
 def test_a_directory_of_a_node_whose_log_is_elsewhere() -> None:
