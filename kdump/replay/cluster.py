@@ -1,4 +1,4 @@
-"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, X15).
+"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, M4, X15).
 
 A controller loads the newest snapshot and replays the log from there on; so do we, unless the whole
 log is asked for, because only it says when things were said. What is missing from the log, at its
@@ -94,6 +94,7 @@ class ClusterReplay:
         self.path = log.path
         self.holes: list[Hole] = []
         self.snapshot: int | None = None
+        self.has_log = bool(log.logs)
         self.log_start = log.logs[0].base_offset if log.logs else None
         self._until = until
         self._limit = limit
@@ -140,7 +141,7 @@ class ClusterReplay:
             return False
         loaded.next_offset = end_offset
         epoch = names.parse(os.path.basename(path)).epoch or 0
-        loaded.take_over(self.state, Moment(None, time_ms, epoch))
+        loaded.take_over(self.state, Moment(None, time_ms, epoch, end_offset))
         self.state = loaded
         self.snapshot = end_offset
         return True
