@@ -215,7 +215,7 @@ class SegmentReader:
                 yield from self._chunk(data, batches, records, admitted)
             last = behind - 1
             if reason and (admitted is None or admitted[last]):
-                inside = _count_of(records, last)
+                inside = sum(1 for batch in records.batches if batch == last)
                 told = damage.decode_finding(reason, "", self.place, batches, last, inside)
                 if told is not None:
                     yield told
