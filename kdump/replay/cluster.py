@@ -1,4 +1,4 @@
-"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, M4, X15).
+"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, M6, X15).
 
 A controller loads the newest snapshot and replays the log from there on; so do we, unless the whole
 log is asked for, because only it says when things were said. What is missing from the log, at its
