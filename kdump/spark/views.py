@@ -19,8 +19,7 @@ from kdump.storage import places
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.items import Item
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
 
 Planned = TypeVar("Planned")
 

@@ -5,9 +5,11 @@ from types import ModuleType
 
 import pytest
 from builders import (
+    CONTROL,
     GZIP,
     LOG_APPEND_TIME,
     batch,
+    control_record,
     marker,
     message,
     record,
@@ -19,6 +21,8 @@ from kernel_calls import BATCH_4_1, LAST, MANY, decode, decode_payload, walk
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+
+MARKER = control_record(1, bytes(6))
 
 
 def test_decode_record_of_a_broker(kernel: ModuleType) -> None:
@@ -53,7 +57,21 @@ def test_decode_run_takes_what_is_plain(kernel: ModuleType) -> None:
     "other",
     [
         batch(attributes=GZIP, base_offset=1),
-        marker(1, base_offset=1),
+        # Control batches that are no sound transaction marker.
+        batch([control_record(2, bytes(20))], base_offset=1, attributes=CONTROL),
+        batch([control_record(-1, bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, bytes(6), version=-1)], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, b"\xff" * 6)], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, bytes(5))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=b"\0\0\0", value=bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=None, value=bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=bytes(4), value=None)], base_offset=1, attributes=CONTROL),
+        batch([MARKER, MARKER], base_offset=1, attributes=CONTROL, last_offset_delta=1),
+        batch([MARKER, MARKER], base_offset=1, attributes=CONTROL, records_count=1),
+        batch([MARKER], base_offset=1, attributes=CONTROL, records_count=2),
+        batch([], base_offset=1, attributes=CONTROL),
+        batch([MARKER], base_offset=1, attributes=CONTROL | GZIP),
+        flip(marker(1, base_offset=1), 65),
         flip(batch(base_offset=1), 65),
         batch(records_count=-1, base_offset=1),
         wrapper([message(0)], 1),
@@ -68,6 +86,22 @@ def test_decode_run_stops_at_what_is_not_plain(kernel: ModuleType, other: bytes)
     assert (records.count, behind, stop, reason) == (1, 1, len(first), reasons.NOT_PLAIN)
     records, behind, stop, reason = kernel.decode_run(data, 0, batches, 2, MANY)
     assert (records.count, behind, stop, reason) == (1, 3, len(data), reasons.END)
+
+
+def test_decode_run_takes_markers(kernel: ModuleType) -> None:
+    longer = batch(
+        [record(0, key=bytes(5), value=bytes(9), headers=[(b"h", None)])],
+        base_offset=3,
+        attributes=CONTROL,
+    )
+    data = batch() + marker(0, base_offset=1) + marker(1, base_offset=2) + longer
+    batches = walk(kernel, data)
+    records, behind, stop, reason = kernel.decode_run(data, 0, batches, 0, MANY)
+    assert (behind, stop, reason) == (4, len(data), reasons.END)
+    assert list(records.row_flags) == [0, c.MARKER, c.MARKER, c.MARKER]
+    assert records.flags == c.MARKER
+    assert list(records.offsets) == [0, 1, 2, 3]
+    assert kernel.decode_run(data, 0, batches, 0, 1)[0].flags == 0
 
 
 def test_decode_run_of_bytes_that_are_not_there(kernel: ModuleType) -> None:

@@ -120,6 +120,13 @@ def test_twins_agree_on_keys(seed: int, most: int, longest: int) -> None:
 
 
 @each_twin
+def test_markers_have_no_key(kernel: ModuleType) -> None:
+    log = builders.marker(0) + builders.batch(base_offset=1) + builders.marker(1, base_offset=2)
+    slots, sums, stops = keys_counted(kernel, log, 9, 9)
+    assert (list(slots), sums[c.T_RECORDS], stops) == ([b"key"], 1, [3])
+
+
+@each_twin
 def test_a_key_s_bytes_are_those_of_key_value_and_headers(kernel: ModuleType) -> None:
     log = builders.batch(
         [

@@ -86,6 +86,9 @@ def sum_keys(
         open_columns(records, RECORD_WIDTH, &record_buffer, &rows)
         try:
             while row < rows.count:
+                if cell(&rows, R_FLAGS, row) & MARKER:
+                    row += 1
+                    continue
                 key_size = cell(&rows, R_KEY_SIZE, row)
                 key_at = cell(&rows, R_KEY, row)
                 key = None

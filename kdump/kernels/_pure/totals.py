@@ -67,13 +67,16 @@ def sum_keys(
     `slots` says which TOTALS_WIDTH numbers of `sums` are a key's. A key that is not there takes the
     next ones, which begin with `floor` as ERROR. It stops at a key that is longer than `longest`,
     and at a new one when there are `most` already. A record's bytes are those of its key, its value
-    and its headers' keys and values.
+    and its headers' keys and values. A MARKER is passed over.
     """
     view = view_of(data)
     row = max(first, 0)
     most = min(most, len(sums) // c.TOTALS_WIDTH)
     while row < records.count:
         record = records.row(row)
+        if record[c.R_FLAGS] & c.MARKER:
+            row += 1
+            continue
         size = record[c.R_KEY_SIZE]
         key = None
         if 0 <= size <= len(view) and 0 <= record[c.R_KEY] <= len(view) - size:

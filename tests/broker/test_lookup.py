@@ -11,7 +11,8 @@ import builders
 import pytest
 
 from kdump.broker.list_offsets import NONE, list_offsets, list_offsets_v0
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.storage.targets import Selection, Target, resolve
 
 T0 = 1_700_000_000_000

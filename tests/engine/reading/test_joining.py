@@ -10,7 +10,7 @@ from kdump.storage import file_records
 from kdump.storage.file_records import BATCHES_A_RUN, FileRecords
 from kdump.storage.source import Source
 
-SAMPLES = Path(__file__).parents[2] / "sample-data"
+SAMPLES = Path(__file__).parents[3] / "sample-data"
 LOGS = sorted(SAMPLES.rglob("*.log"))
 
 

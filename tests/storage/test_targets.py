@@ -1,5 +1,7 @@
 """From paths to files: what is a partition, what is a data directory, and in which order."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -140,8 +142,15 @@ def test_a_selection_that_matches_nothing_says_so(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "orders-0"):
         (error,) = resolve([str(path)], Selection("nobody", 3))
         assert isinstance(error, NothingToDo)
-        assert "'nobody'" in str(error)
-        assert "partition 3" in str(error)
+        assert str(error) == (
+            f"no partition under {path} that matches topic 'nobody' and partition 3"
+        )
+    for selection, words in (
+        (Selection(partition=3), " that matches partition 3"),
+        (Selection("nobody"), " that matches topic 'nobody'"),
+    ):
+        (error,) = resolve([str(tmp_path)], selection)
+        assert str(error) == f"no partition under {tmp_path}{words}"
 
 
 def retired_directory(tmp_path: Path) -> Path:
@@ -172,6 +181,92 @@ def test_retired_files_and_directories_when_named(tmp_path: Path) -> None:
     (target,) = targets(path / "orders-0" / f"{0:020}.log.deleted")
     (file,) = target.files
     assert (file.topic, file.active, file.next_base) == ("orders", False, None)
+
+
+def test_files_of_a_partition_say_where_they_belong(tmp_path: Path) -> None:
+    path = partition(retired_directory(tmp_path), "users-7", 0)
+    (path / "leader-epoch-checkpoint").write_text("0\n0\n")
+    (path / f"{0:020}.log.deleted").write_bytes(b"")
+    (target,) = targets(path, selection=Selection(retired=True))
+    assert {(file.topic, file.partition) for file in target.files} == {("users", 7)}
+    assert {Path(file.path).name: file.active for file in target.files} == {
+        f"{0:020}.log": True,
+        f"{0:020}.index": True,
+        "leader-epoch-checkpoint": False,
+        f"{0:020}.log.deleted": False,
+    }
+    assert all(file.name.name == Path(file.path).name for file in target.files)
+
+
+def test_files_that_are_not_asked_for_one_by_one(tmp_path: Path) -> None:
+    path = partition(tmp_path, "orders-3", 0)
+    (target,) = resolve([str(path)], EVERYTHING, listed=False)
+    assert isinstance(target, Target)
+    assert (target.topic, target.partition, target.files, target.whole) == ("orders", 3, (), True)
+    assert target.log is not None
+    assert target.path == target.log.path == str(path)
+
+
+def test_files_of_the_data_directory_come_with_all_of_it_only(tmp_path: Path) -> None:
+    partition(tmp_path, "orders-0", 0)
+    for name in ("meta.properties", "notes.txt", "cleaner-offset-checkpoint.tmp", ".lock"):
+        (tmp_path / name).write_bytes(b"")
+    loose, orders = resolve([str(tmp_path)], EVERYTHING, loose=True)
+    assert isinstance(loose, Target)
+    assert names_of(loose) == [".lock", "meta.properties"]
+    assert loose[:4] == (None, None, str(tmp_path), None)
+    assert loose.whole
+    assert {file[2:] for file in loose.files} == {(None, None, None, False)}
+    assert isinstance(orders, Target)
+    for selection in (Selection("orders"), Selection(partition=0)):
+        assert named([*resolve([str(tmp_path)], selection, loose=True)]) == [("orders", 0)]  # type: ignore[list-item]
+    stray = partition(tmp_path / "d1", "orders-1", 0).parent
+    (stray / f"{0:020}.log").write_bytes(b"")
+    (stray / "meta.properties").write_bytes(b"")
+    several = resolve([str(stray)], EVERYTHING, loose=True)
+    assert [isinstance(one, Target) and one.topic for one in several] == [None, "orders"]
+
+
+def test_the_data_directory_around_a_partition(tmp_path: Path) -> None:
+    (target,) = targets(partition(tmp_path, "orders-0", 0))
+    around = target.log_dir()
+    assert around is not None
+    assert around.path == str(tmp_path)
+    gone = target._replace(log=target.log and type(target.log)(f"{tmp_path}/no/orders-0", []))
+    assert gone.log_dir() is None
+
+
+def test_a_partition_that_cannot_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an error; one that vanished between listing and looking is none."""
+    partition(tmp_path, "orders-0", 0)
+    (tmp_path / "meta.properties").write_bytes(b"")
+    path = partition(tmp_path, "users-0", 0)
+    listdir = os.listdir
+
+    def denied(at: str) -> list[str]:
+        if at == str(path):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listdir(at)
+
+    monkeypatch.setattr(os, "listdir", denied)
+    orders, error = resolve([str(tmp_path)], EVERYTHING)
+    assert isinstance(orders, Target)
+    assert isinstance(error, PathError)
+    assert (error.path, error.reason) == (str(path), "Permission denied")
+    (alone,) = resolve([str(path)], EVERYTHING)
+    assert isinstance(alone, PathError)
+    lexists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda at: at != str(path) and lexists(at))
+    assert len([*resolve([str(tmp_path)], EVERYTHING)]) == 1
+
+
+def test_a_name_that_no_file_can_have() -> None:
+    (error,) = resolve(["a\0b"], EVERYTHING)
+    assert isinstance(error, PathError)
+    assert error.path == "a\0b"
+    (error,) = resolve(["gone"], EVERYTHING)
+    assert isinstance(error, PathError)
+    assert (error.path, error.reason) == ("gone", "No such file or directory")
 
 
 def test_one_bad_path_among_good_ones(tmp_path: Path) -> None:
@@ -227,8 +322,17 @@ def test_server_properties_name_a_directory_twice(tmp_path: Path) -> None:
 
 
 def test_server_properties_without_a_directory(tmp_path: Path) -> None:
-    with pytest.raises(PathError, match="names no data directory"):
-        data_directories(str(settings(tmp_path, "broker.id=1\n")))
+    path = str(settings(tmp_path, "broker.id=1\nlog.dirs=,\n"))
+    with pytest.raises(PathError, match="names no data directory") as caught:
+        data_directories(path)
+    assert caught.value.path == path
+
+
+def test_server_properties_too_large_to_be_any(tmp_path: Path) -> None:
+    text = "log.dirs=/a\n"
+    assert data_directories(str(settings(tmp_path, text.ljust(1 << 20)))) == ["/a"]
+    with pytest.raises(PathError, match="no file of its kind"):
+        data_directories(str(settings(tmp_path, text.ljust((1 << 20) + 1))))
 
 
 def test_a_snapshot_of_the_metadata_log_is_no_log_of_the_partition(tmp_path: Path) -> None:
@@ -285,6 +389,52 @@ def test_data_directories_three_levels_below_are_not_looked_for(tmp_path: Path) 
     partition(tmp_path / "a" / "b" / "c", "orders-0", 0)
     (error,) = resolve([str(tmp_path)], EVERYTHING)
     assert isinstance(error, NothingToDo)
+    assert data_directories_below(str(tmp_path / "a")) == [str(tmp_path / "a" / "b" / "c")]
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "meta.properties",
+        "log-start-offset-checkpoint",
+        "recovery-point-offset-checkpoint",
+        "replication-offset-checkpoint",
+    ],
+)
+def test_a_data_directory_without_partitions_is_known_by_a_file(tmp_path: Path, mark: str) -> None:
+    (tmp_path / "d1").mkdir()
+    (tmp_path / "d2").mkdir()
+    (tmp_path / "d2" / mark).write_bytes(b"")
+    (tmp_path / "d3" / "orders-0").mkdir(parents=True)  # holds no segment
+    assert data_directories_below(str(tmp_path)) == [str(tmp_path / "d2")]
+    assert data_directories_below(str(tmp_path / "d2")) == []
+    assert data_directories_below(str(tmp_path / "d2" / mark)) == []
+    assert data_directories_below(str(tmp_path / "gone")) == []
+
+
+def test_folders_that_may_not_be_listed_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        partition(tmp_path / name, "orders-0", 0)
+    scandir = os.scandir
+
+    def denied(at: str) -> object:
+        if at == str(tmp_path / "b"):
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return scandir(at)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    found = data_directories_below(str(tmp_path))
+    assert found == [str(tmp_path / "a"), str(tmp_path / "c")]
+
+
+def test_of_very_many_folders_the_first_thousand_are_looked_at(tmp_path: Path) -> None:
+    for number in range(1001):
+        (tmp_path / f"{number:04}").mkdir()
+    (tmp_path / "0999" / "meta.properties").write_bytes(b"")
+    (tmp_path / "1000" / "meta.properties").write_bytes(b"")
+    assert data_directories_below(str(tmp_path)) == [str(tmp_path / "0999")]
 
 
 def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) -> None:
@@ -295,3 +445,7 @@ def test_what_is_retired_is_named_where_there_is_nothing_else(tmp_path: Path) ->
     assert str(error).endswith(words)
     (error,) = resolve([str(tmp_path)], Selection(topic="users"))
     assert "--retired" not in str(error)
+    (error,) = resolve([str(tmp_path)], Selection(partition=1))
+    assert str(error).endswith(
+        f" that matches partition 1; orders-1.{'0' * 32}-stray would be read with --retired"
+    )

@@ -16,7 +16,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.output.verify_groups import group_lines
 
-SAMPLES = Path(__file__).parents[2] / "sample-data"
+SAMPLES = Path(__file__).parents[3] / "sample-data"
 
 
 def summed(paths: list[Path], *by: str, jobs: int = 1) -> tuple[list[Row], Row, list[Finding]]:

@@ -21,8 +21,7 @@ from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fit
 from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.verify import splits as verify_pieces
-from kdump.engine.verify.items import Item
-from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress
@@ -97,7 +96,7 @@ def test_pieces_are_as_many_as_the_size_asks_for(directory: Path) -> None:
     pieces, (item,) = items
     size = (directory / segments.name(0, "log")).stat().st_size
     assert abs(len(pieces) - 3 * size / 10_000) <= 3
-    assert sum(piece.bytes for piece in pieces) == sum([*item.sizes.values()][:3])
+    assert sum(piece.size_bytes for piece in pieces) == sum([*item.sizes.values()][:3])
     assert sorted(item.walked) == [0, 600, 1200]
 
 

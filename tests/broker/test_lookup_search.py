@@ -9,7 +9,8 @@ import builders
 import pytest
 
 from kdump.broker.log_reader import Entries
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.source import Source
 from kdump.storage.targets import Selection, Target, resolve

@@ -11,7 +11,8 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find.run import FindOptions, find_offset, find_time
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import find_offset, find_time
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
 from kdump.errors import NothingToDo, PathError
@@ -334,7 +335,7 @@ def test_check_finds_a_time_index_that_lies(partition: Path) -> None:
 
 
 def test_check_of_the_log_end_goes_as_far_as_the_log_can_be_framed() -> None:
-    path = Path(__file__).parents[2] / "sample-data/damaged/0.8.2.2/d-sizemid-0"
+    path = Path(__file__).parents[3] / "sample-data/damaged/0.8.2.2/d-sizemid-0"
     fields = at_time(path, -1, check=True, as_is=True)
     assert fields["scan_offset"] == 142
 
@@ -398,7 +399,7 @@ def test_0_7_compares_with_the_moment_of_the_question(old: Path) -> None:
     assert found == [end // 2, end]
 
 
-SAMPLES = Path(__file__).parents[2] / "sample-data"
+SAMPLES = Path(__file__).parents[3] / "sample-data"
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 

@@ -12,8 +12,9 @@ from bulk import two_partitions
 from corpus import corpus, names
 from dumped import dumped
 
-from kdump.engine.usage.run import UsageOptions, in_process, usage
-from kdump.engine.usage.step import LONGEST_KEY
+from kdump.engine.usage.run import usage
+from kdump.engine.usage.step import LONGEST_KEY, UsageOptions
+from kdump.engine.work.pipeline import in_process
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 

@@ -232,7 +232,7 @@ def test_random_changes_do_all_kinds() -> None:
     assert any(len(change.held) == len(change.records) for change in some)
 
 
-CLEAN = Path(__file__).parents[2] / "sample-data" / "clean"
+CLEAN = Path(__file__).parents[3] / "sample-data" / "clean"
 PARTITIONS = sorted({path.parent for path in CLEAN.rglob("*.log") if path.stat().st_size})
 
 

@@ -1,5 +1,7 @@
 """What a forecast comes to: findings where records are lost or no broker starts, and the sums."""
 
+import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +9,15 @@ import pytest
 from builders import batch, record
 from damage import flip
 
+from kdump.broker.settings import Settings
+from kdump.broker.versions import NEWEST
 from kdump.engine.predict.verdict import Totals, default_threads, verdict
 from kdump.engine.verify import predict
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
+from kdump.storage.targets import Selection, Target, resolve
 
 MIB = 1 << 20
 
@@ -169,3 +174,42 @@ def test_beside_a_running_broker_a_loss_is_looked_at_twice(
     monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(whole))
     codes, _ = told(tmp_path)
     assert "start-loses-records" not in codes
+
+
+def foretold_beside(
+    log: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[int], bytes]
+) -> Row:
+    """Foretell a partition whose log a broker writes anew before each further look."""
+    looks = itertools.count(1)
+    monkeypatch.setattr(predict.lock, "is_held_around", lambda _: True)
+    monkeypatch.setattr(predict.time, "sleep", lambda _: log.write_bytes(write(next(looks))))
+    target = next(iter(resolve([str(log.parent)], Selection(), listed=False)))
+    assert isinstance(target, Target)
+    return predict.Predictor(NEWEST, Settings(), {}).partition(target, None)
+
+
+def test_a_loss_at_another_place_in_each_look_is_not_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A preallocated log is appended to: what a cut removes is counted after the cut is found."""
+    log = broken(tmp_path) / "orders-0" / f"{0:020}.log"
+
+    def write(look: int) -> bytes:
+        good = [batch([record(0)], base_offset=base) for base in range(look + 4)]
+        good[look + 2] = flip(good[look + 2], 70)
+        return b"".join(good)
+
+    row = foretold_beside(log, monkeypatch, write)
+    assert (row.fields["outcome"], row.fields["records_lost"]) == ("unknown", 0)
+    assert predict.verdict(row) is None
+
+
+def test_a_loss_at_one_place_is_believed_while_the_log_grows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = broken(tmp_path) / "orders-0" / f"{0:020}.log"
+    more = b"".join(batch([record(0)], base_offset=base) for base in range(3, 9))
+    size = len(more) // 6
+    begun = log.read_bytes()
+    row = foretold_beside(log, monkeypatch, lambda look: begun + more[: size * look])
+    assert (row.fields["outcome"], row.fields["records_lost"]) == ("truncate", 3)

@@ -9,7 +9,8 @@ import pytest
 from builders import batch, record
 
 from kdump.broker.list_offsets import list_offsets
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items
 from kdump.findings.rows import Row

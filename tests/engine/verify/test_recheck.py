@@ -16,7 +16,7 @@ SEALED, ACTIVE = 0, 100
 
 @pytest.fixture(autouse=True)
 def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "_WAITS", (0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(looks, "WAITS", (0.0, 0.0, 0.0, 0.0))
 
 
 @pytest.fixture

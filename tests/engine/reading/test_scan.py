@@ -12,7 +12,7 @@ from kdump.engine.verify.results import Result
 from kdump.storage import file_records
 from kdump.storage.targets import Selection, Target, resolve
 
-SAMPLES = Path(__file__).parents[2] / "sample-data"
+SAMPLES = Path(__file__).parents[3] / "sample-data"
 
 
 def results(root: Path) -> list[Result]:
