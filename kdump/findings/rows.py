@@ -126,8 +126,6 @@ class RecordChunk:
     """
 
     __slots__ = ("batches", "controls", "data", "place", "records", "rows")
-    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
-    is_decoded = False
 
     def __init__(
         self,
@@ -197,6 +195,16 @@ class RecordChunk:
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
             )
+
+
+class DecodedChunk(RecordChunk):
+    """Records of an internal topic that say what they hold. Their bytes are not to be shown."""
+
+    __slots__ = ()
+
+    def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
+        """Make a row of each record, with what its key and its value are as JSON."""
+        raise NotImplementedError
 
 
 class BatchChunk:
