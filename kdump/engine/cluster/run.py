@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.cluster.asked import WHAT, ClusterOptions, folded, holds, is_after
+from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.directory import directory_rows, told_by
 from kdump.engine.cluster.rows import change_row, row_of
 from kdump.engine.cluster.zookeeper_view import zookeeper_rows
@@ -21,7 +21,7 @@ from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
-from kdump.replay.cluster import END, ClusterReplay, Hole, read_replay, replay_snapshot
+from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
 from kdump.replay.cluster_facts import Broker, Change, Controller, Fact, Partition, Topic, kind_of
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
@@ -33,8 +33,6 @@ from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
     Driver = Callable[..., Iterator[tuple["Item", "Told | KdumpError"]]]
-
-_MOST_CHANGES = 1_000_000
 
 
 class Item(NamedTuple):
@@ -162,26 +160,30 @@ def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> Told:
     if item.path == item.directories[0]:
         return _bootstrap(item, options)
     changes: list[Change] = []
-    start = options.diff_from or (END if options.history else None)
+    folds = Folds()
 
     def take(change: Change) -> None:
-        if options.admits_change(change) and (start == END or is_after(change, start or END)):
-            changes.append(change)
+        if options.admits_change(change):
+            if options.diff_from is None:
+                changes.append(change)
+            elif is_after(change, options.diff_from):
+                folds.add(change)
 
     replay = read_replay(
         item.path,
         until=options.at,
         whole=True,
         limit=options.decompress_limit,
-        on_change=None if start is None else take,
+        on_change=take if options.wants_changes else None,
     )
     if not replay.has_log and replay.snapshot is None:
         return _bootstrap(item, options)
     state = replay.state
-    if not state.complete and start is None:
+    if not state.complete and not options.wants_changes:
         newest = read_replay(item.path, until=options.at, limit=options.decompress_limit)
         if newest.state.complete:
             state = newest.state
+    changes.extend(map(state.as_it_is, folds.changes()))
     rows = _rows(state, changes, options, item)
     return Told(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
 
@@ -217,8 +219,7 @@ def _rows(
 ) -> Iterator[Row]:
     secrets = options.show_secrets
     if options.wants_changes:
-        told = changes if options.history else map(state.as_it_is, folded(changes))
-        yield from (change_row(change, secrets=secrets) for change in told)
+        yield from (change_row(change, secrets=secrets) for change in changes)
     elif options.view is not None:
         yield from zookeeper_rows(state, options, item.cluster_id)
     else:
