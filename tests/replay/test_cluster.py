@@ -13,7 +13,7 @@ import builders
 import damage
 import pytest
 from builders import control_record
-from corpus import corpus, expected, names
+from corpus import corpus, expected, names, shared
 from directories import identifier
 from internal_topics import raw_records
 from metadata_log import (
@@ -67,6 +67,36 @@ def test_real_logs_come_to_what_the_broker_knew() -> None:
             for key, partitions in cluster["log_dirs"].items()
         }
         assert in_directories(state, corpus(name)) == held
+        # Asked before the stop, of which the log tells as well: leaders go then.
+        until = Until(offset=cluster["features_epoch"])
+        running = read_replay(str(directory), until=until).state
+        assert cluster["partition_leaders"] == leaders(running)
+
+
+def leaders(state: ClusterState) -> dict[str, int]:
+    return {
+        one.subject: one.leader
+        for partitions in state.partitions.values()
+        for one in partitions.values()
+    }
+
+
+@pytest.mark.parametrize("name", ["metadata-torn-before", "metadata-torn-after", "future-live"])
+def test_logs_that_were_torn_and_other_extras(name: str) -> None:
+    root = corpus(f"modern/extras/{name}")
+    (directory,) = root.rglob(METADATA)
+    replay = read_replay(str(directory), whole=True)
+    assert replay.state.complete
+    assert not replay.holes
+    answers = shared()
+    assert answers is not None
+    path = answers / "corpus" / "modern" / "extras" / f"{name}-answers" / "cluster.json"
+    if path.exists():
+        cluster = json.loads(path.read_text())
+        until = Until(offset=cluster["features_epoch"])
+        assert cluster["partition_leaders"] == leaders(
+            read_replay(str(directory), until=until).state
+        )
 
 
 def moments(copy: str) -> list[dict[str, Any]]:

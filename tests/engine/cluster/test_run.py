@@ -353,7 +353,15 @@ def test_topics_are_asked_for_where_there_is_no_log_too() -> None:
 
 def test_a_directory_of_a_node_whose_log_is_elsewhere() -> None:
     (*_, summary) = rows(SAMPLES / "4.1.1" / "d2")
-    assert summary["source"] in ("directory", "format")
+    assert (summary["source"], "There is no metadata log here" in summary["text"]) == (
+        "directory",
+        True,
+    )
+    # Beside its log neither the directory nor what format left in it counts.
+    beside = rows(SAMPLES / "4.1.1")
+    assert beside == rows(SAMPLE)
+    live = corpus("modern/data/live")
+    assert rows(live / "d2", live / "d1") == rows(live / "d1")
 
 
 def test_a_node_that_was_formatted_and_never_started() -> None:
@@ -362,9 +370,17 @@ def test_a_node_that_was_formatted_and_never_started() -> None:
     features = {one["name"]: one["feature_level"] for one in found if one["row"] == "feature"}
     assert features["metadata.version"] == 30
     assert [one["name"] for one in found if one["row"] == "scram-user"] == ["root-scram"]
-    older = rows(corpus("modern/data/live") / "d2")
-    assert older[-1]["source"] == "format"
-    assert "metadata.version" in {one["name"] for one in older if one["row"] == "feature"}
+
+
+def test_what_format_left_for_a_first_start_before_4_4(tmp_path: Path) -> None:
+    for name in ("bootstrap.checkpoint", "meta.properties"):
+        shutil.copy(SAMPLES / "4.1.1" / "d2" / name, tmp_path)
+    found = rows(tmp_path)
+    assert found[-1]["source"] == "format"
+    assert "metadata.version" in {one["name"] for one in found if one["row"] == "feature"}
+    # A partition shows that the node has run: its log is elsewhere then.
+    (tmp_path / "orders-0").mkdir()
+    assert rows(tmp_path)[-1]["source"] == "directory"
 
 
 def test_what_is_no_metadata_log_is_an_error(tmp_path: Path) -> None:
