@@ -118,17 +118,21 @@ class ClusterReplay:
         """Load the first sound snapshot whose end offset lies between two."""
         return any(
             self._load(end_offset, path)
-            for end_offset, path in self._snapshots
+            for end_offset, path in list(self._snapshots)
             if least <= end_offset and (most is None or end_offset <= most)
         )
 
     def _load_newest(self, above: int) -> bool:
         """Load the newest sound snapshot, if it stands for more than all below an offset."""
-        newest_first = reversed(self._snapshots)
+        newest_first = self._snapshots[::-1]
         return any(self._load(end, path) for end, path in newest_first if end > above)
 
     def _load(self, end_offset: int, path: str) -> bool:
-        """Put what a snapshot says in the place of the state; say whether it could be loaded."""
+        """Put what a snapshot says in the place of the state; say whether it could be loaded.
+
+        Each is read once, however much the log has lost.
+        """
+        self._snapshots = [one for one in self._snapshots if one[1] != path]
         if self._until.offset is not None and end_offset > self._until.offset + 1:
             return False
         loaded = ClusterState()
