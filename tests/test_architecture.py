@@ -25,8 +25,9 @@ LAYERS: dict[str, tuple[str, str]] = {
     "storage": ("errors kernels record stores", ""),
     "findings": ("errors kernels messages record storage", ""),
     "broker": ("errors findings kernels messages record storage", ""),
+    "replay": ("broker errors findings kernels messages record storage", ""),
     "writing": ("", ""),
-    "engine": ("broker errors findings kernels messages record storage writing", ""),
+    "engine": ("broker errors findings kernels messages record replay storage writing", ""),
     "output": (
         "broker errors findings kernels engine messages storage stores writing",
         "rich pyarrow",
@@ -48,6 +49,7 @@ ROOMS: dict[str, str] = {
     "predict": "checks reading",
     "compare": "reading work",
     "find": "advice reading work",
+    "groups": "dump reading work",
     "kafka_text": "reading",
     "reindex": "checks reading",
     "sequences": "checks reading work",
@@ -58,7 +60,17 @@ ROOMS: dict[str, str] = {
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.
 LATE = set("crc32c crcmod fsspec isal lz4 pyarrow pyspark rich snappy zstandard".split())
 
-READ_ONLY = ("kernels", "messages", "record", "stores", "storage", "findings", "broker", "engine")
+READ_ONLY = (
+    "kernels",
+    "messages",
+    "record",
+    "stores",
+    "storage",
+    "findings",
+    "broker",
+    "replay",
+    "engine",
+)
 WRITER = "engine/reindex/replace.py"
 # Calls that change a file or a directory, by the last part of their name.
 WRITES = set(

@@ -15,7 +15,7 @@ from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
-from kdump.storage.log_dir import LogDir
+from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
@@ -63,6 +63,14 @@ class Target(NamedTuple):
             return LogDir.open(places.parent(self.log.path))
         except PathError:
             return None
+
+
+class OfManyTarget(Target):
+    """A target whose data directory is listed once for all of its partitions, while it stays."""
+
+    def log_dir(self) -> LogDir | None:
+        """The data directory around it, if it can be listed."""
+        return None if self.log is None else LOG_DIRS.around(self.log.path)
 
 
 class Selection(NamedTuple):

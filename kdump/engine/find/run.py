@@ -18,8 +18,8 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
-from kdump.storage.log_dir import LOG_DIRS, LogDir
-from kdump.storage.targets import Selection, Target, resolve
+from kdump.storage.log_dir import LOG_DIRS
+from kdump.storage.targets import OfManyTarget, Selection, Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,21 +115,12 @@ def look_up(
 def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
-        partition = _Partition(item.topic, item.partition, item.path, log, (), whole=True)
+        partition = OfManyTarget(item.topic, item.partition, item.path, log, (), whole=True)
         yield from ask(partition, target, options)
     except StoreError:
         raise  # a later attempt may have an answer
     except PathError as error:
         yield unread(error, Place(item.topic, item.partition, None, item.path))
-
-
-class _Partition(Target):
-    """A target whose data directory is listed once for all of its partitions, while it stays."""
-
-    def log_dir(self) -> LogDir | None:
-        """The data directory around it, if it can be listed."""
-        assert self.log is not None
-        return LOG_DIRS.around(self.log.path)
 
 
 def _run(
