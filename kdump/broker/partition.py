@@ -8,22 +8,17 @@ start would rebuild is answered by a scan, which gives what the rebuilt index wo
 from __future__ import annotations
 
 from bisect import bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partway import Partway
 from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_for_lookup
-from kdump.broker.versions import (
-    IMPOSSIBLE_SIZE_RAISES,
-    LOG_START_KEPT,
-    NEWEST,
-    OVERFLOW_SPLIT,
-    Version,
-    has,
-)
+from kdump.broker.versions import NEWEST, Version, has
 from kdump.broker.visibility import AbortFilter, View
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
@@ -195,7 +190,7 @@ class PartitionView:
             for _ in self.onward(max(0, len(self.segments) - 1)):
                 pass
             end = self._next_offset() if self.segments else self.log_start
-            if end < self.log_start and not self.as_is and has(self.broker, LOG_START_KEPT):
+            if end < self.log_start and not self.as_is and has(self.broker, v.LOG_START_KEPT):
                 self._segments, end = [], self.log_start
             self._log_end = end
         return self._log_end
@@ -242,7 +237,7 @@ class PartitionView:
         So it does where a segment behind it is left, once its own was recovered: what is recovered
         later may be emptied, but not end below its base offset.
         """
-        if self._start is None or self._start.stop.clean or not has(self.broker, OVERFLOW_SPLIT):
+        if self._start is None or self._start.stop.clean or not has(self.broker, v.OVERFLOW_SPLIT):
             return False
         number = self._floor_of(offset)
         return (
@@ -273,7 +268,7 @@ class PartitionView:
             slots=index.entries,
             compared=compared,
             slot=slot if slot >= 0 else None,
-            entry=_entry_fields(index, slot),
+            entry=index.entry(slot)._asdict() if slot >= 0 else None,
         )
         return slot
 
@@ -308,7 +303,7 @@ class PartitionView:
         return number
 
     def _floor_of(self, offset: int) -> int:
-        return bisect_right(self.segments, offset, key=_base_offset) - 1
+        return bisect_right(self.segments, offset, key=attrgetter("base_offset")) - 1
 
     def fetch(self, offset: int) -> Found | None:
         """Find the first entry a fetch at `offset` returns, segment by segment from the floor (L4).
@@ -344,7 +339,7 @@ class PartitionView:
             position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
             if found is not None:
-                whole = has(self.broker, IMPOSSIBLE_SIZE_RAISES)
+                whole = has(self.broker, v.IMPOSSIBLE_SIZE_RAISES)
                 if not whole and not self._old_slice(segment, found):
                     return None
                 scanned += found.batches_scanned
@@ -409,36 +404,14 @@ class PartitionView:
                     if not self.hands_out(item.batches.last_offset(row)):
                         return None
             impossible = records.stopped_by == reasons.LENGTH_TOO_SMALL
-            if impossible and has(self.broker, IMPOSSIBLE_SIZE_RAISES):
+            if impossible and has(self.broker, v.IMPOSSIBLE_SIZE_RAISES):
                 raise BrokerError(f"CorruptRecordException in {segment.path}")
             position = 0
         return None
 
 
-def _entry_fields(index: OffsetIndex | TimeIndex, slot: int) -> dict[str, int] | None:
-    if slot < 0:
-        return None
-    key, value = index.raw(slot)
-    if isinstance(index, OffsetIndex):
-        return {"offset": index.base_offset + key, "position": value}
-    return {"timestamp_ms": key, "offset": index.base_offset + value}
-
-
 def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
-    key, value = index.raw(slot)
+    first, second = index.entry(slot)
     if isinstance(index, OffsetIndex):
-        return f"offset {index.base_offset + key:,}, position {value:,}"
-    return f"{key}, offset {index.base_offset + value:,}"
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset
-
-
-__all__ = [
-    "BrokerError",
-    "Found",
-    "PartitionView",
-    "Segment",
-    "Step",
-]
+        return f"offset {first:,}, position {second:,}"
+    return f"{first}, offset {second:,}"

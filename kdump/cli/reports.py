@@ -191,8 +191,8 @@ class GroupsReport(Report):
         from kdump.output.amounts import time_text
 
         words = ["kdump", "groups", "--group", str(moved["group"])]
-        if self._options.topic is not None:
-            words += ["--topic", self._options.topic]
+        if self._options.selection.topic is not None:
+            words += ["--topic", self._options.selection.topic]
         words += ["--at", time_text(moved["at_ms"] - 1), "--format", "reset-csv"]
         return f"{shell_text((*words, *self._paths))} > back.csv"
 

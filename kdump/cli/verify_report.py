@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
@@ -31,29 +32,23 @@ _STATE_SECONDS = 60.0
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
 
+@dataclass(eq=False)
 class VerifyReport(Report):
     """Findings are results; what is counted of them goes to metrics and to a plug-in's status."""
 
     has_findings = True
     has_summary = True
 
-    def __init__(
-        self,
-        progress: Progress,
-        *,
-        fail_on: str,
-        all_notes: bool,
-        nagios: bool,
-        textfile: str | None,
-        state: tuple[str, VerifyState] | None,
-    ) -> None:
-        self._progress = progress
-        self._all_notes = all_notes
-        self._nagios = nagios
-        self._textfile = textfile
-        self._state = state
+    progress: Progress
+    _: KW_ONLY
+    fail_on: str
+    all_notes: bool
+    nagios: bool
+    textfile: str | None
+    state: tuple[str, VerifyState] | None
+
+    def __post_init__(self) -> None:
         self._saved = time.monotonic()
-        self._fail_on = fail_on
         self._errors: list[str] = []
         self._places: Counter[Place] = Counter()
         self._summary: Row | None = None
@@ -61,10 +56,10 @@ class VerifyReport(Report):
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return what writes the plug-in's text, or the table."""
-        if self._nagios:
+        if self.nagios:
             from kdump.output.verify_nagios import PluginText
 
-            return PluginText(page.write, self._fail_on, self._plugin_text)
+            return PluginText(page.write, self.fail_on, self._plugin_text)
         if form != "table":
             return None
         from kdump.output.verify_table import VerifyTable
@@ -72,9 +67,9 @@ class VerifyReport(Report):
         return VerifyTable(
             page,
             quiet=self.quiet,
-            all_notes=self._all_notes,
-            directories=lambda: self._progress.directories,
-            status=lambda: status.reached(self.messages, self._fail_on),
+            all_notes=self.all_notes,
+            directories=lambda: self.progress.directories,
+            status=lambda: status.reached(self.messages, self.fail_on),
         )
 
     def takes(self, item: Result) -> bool:
@@ -82,7 +77,7 @@ class VerifyReport(Report):
         if isinstance(item, KdumpError):
             self._errors.append(str(item))
         elif isinstance(item, Finding):
-            if self._textfile is not None:
+            if self.textfile is not None:
                 self._count_place(item)
             return True
         elif isinstance(item, Row) and item.row == "summary":
@@ -109,14 +104,14 @@ class VerifyReport(Report):
 
     def status(self, reached: int) -> int:
         """Write the metrics, which a plug-in's line has said already, and return the status."""
-        if self._nagios:
+        if self.nagios:
             return self._plugin_status
         return reached if self._keep_textfile() else status.first_of(reached, status.NOT_DONE)
 
     def _save_state(self) -> None:
-        if self._state is None:
+        if self.state is None:
             return
-        path, state = self._state
+        path, state = self.state
         self._saved = time.monotonic()
         if state.changed:
             _write_file(path, state.lines())
@@ -127,13 +122,13 @@ class VerifyReport(Report):
 
         self._keep_textfile()  # first: that it cannot be written belongs to the line
         why = self._errors[-1] if self._errors else ""
-        summary, errors, fail_on = self._summary, len(self._errors), self._fail_on
+        summary, errors, fail_on = self._summary, len(self._errors), self.fail_on
         self._plugin_status = plugin_status(summary, errors, fail_on)
         return plugin_text(worst, summary, errors, why, fail_on)
 
     def _keep_textfile(self) -> bool:
         """Write the metrics, where they are asked for; say whether that went well."""
-        if self._textfile is None:
+        if self.textfile is None:
             return True
         from kdump.output.verify_textfile import metrics
 
@@ -142,10 +137,10 @@ class VerifyReport(Report):
                 self._summary,
                 now_s=int(time.time()),
                 succeeded=self._summary is not None and not self._errors,
-                before=_text_of(self._textfile),
+                before=_text_of(self.textfile),
                 places=self._places,
             )
-            _write_file(self._textfile, [text.encode("utf-8", "backslashreplace")])
+            _write_file(self.textfile, [text.encode("utf-8", "backslashreplace")])
         except KdumpError as error:
             self._errors.append(str(error))
             self.messages.error(error)

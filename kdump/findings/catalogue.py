@@ -71,9 +71,7 @@ CATALOGUE: dict[str, Code] = {
         Show.RAW,
     ),
     "batch-too-small": _unframed(
-        "batch-too-small",
-        "A batch is shorter than its own header.",
-        Show.HEX,
+        "batch-too-small", "A batch is shorter than its own header.", Show.HEX
     ),
     "torn-tail": _damage(
         "The last entry of the file is incomplete or no entry at all: a write that did not finish.",

@@ -8,9 +8,11 @@ asked for: the buffer behind them is used again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.record import control as control_records
 from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
 from kdump.record.default import headers_of
 from kdump.record.layout import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, message_format
@@ -115,34 +117,38 @@ class HexText(NamedTuple):
     lines: tuple[str, ...]
 
 
+@dataclass(slots=True, eq=False)
 class RecordChunk:
     """Some records of one segment as columns.
 
     `data` holds the bytes that the record columns point into; `batches` the headers they belong
     to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
-    control batches: what each record says, parallel to the records.
+    control batches: what each record says, parallel to the records; of those that are transaction
+    markers the records' flags say so, and the batch may stand among others.
     """
 
-    __slots__ = ("batches", "controls", "data", "place", "records", "rows")
-
-    def __init__(
-        self,
-        place: Place,
-        data: Buffer,
-        batches: RecordBatches,
-        records: DecodedRecords,
-        rows: array[int] | None = None,
-        controls: list[dict[str, object] | None] | None = None,
-    ) -> None:
-        self.place = place
-        self.data = data
-        self.batches = batches
-        self.records = records
-        self.rows = rows
-        self.controls = controls
+    place: Place
+    data: Buffer
+    batches: RecordBatches
+    records: DecodedRecords
+    rows: array[int] | None = None
+    controls: list[dict[str, object] | None] | None = None
+    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
+    is_decoded: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)
+
+    def control(self, number: int) -> dict[str, object] | None:
+        """Say what a record is that belongs to a control batch; None for one that does not."""
+        if self.controls is not None:
+            return self.controls[number]
+        records = self.records
+        if not records.flags_of(number) & c.MARKER:
+            return None
+        return control_records.parse(
+            records.key(self.data, number), records.payload(self.data, number)
+        )
 
     def iter_records(self) -> Iterator[RecordRow]:
         """Make a row of each record that passed the filters."""
@@ -181,24 +187,20 @@ class RecordChunk:
                 batch.producer_epoch if producing else None,
                 last_sequence(base_sequence, offset - batch.base_offset) if producing else None,
                 transactional,
-                self.controls[number] if self.controls is not None else None,
+                self.control(number),
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
             )
 
 
+@dataclass(slots=True, eq=False)
 class BatchChunk:
     """Some headers of one segment as columns; `rows` are those that passed the filters."""
 
-    __slots__ = ("batches", "place", "rows")
-
-    def __init__(
-        self, place: Place, batches: RecordBatches, rows: array[int] | None = None
-    ) -> None:
-        self.place = place
-        self.batches = batches
-        self.rows = rows
+    place: Place
+    batches: RecordBatches
+    rows: array[int] | None = None
 
     def __len__(self) -> int:
         return self.batches.count if self.rows is None else len(self.rows)

@@ -4,7 +4,7 @@ Records of coordinators have a key: an int16, the record type, and a structure; 
 int16, its version, and a structure. Those of the metadata log and of remote storage have a value
 alone: three unsigned varints (frame version 1, record type, record version) and a structure.
 Control records have an int16 each as well: the version. Type names are those of Kafka's
-enumerations.
+enumerations (M1, M4).
 
 Nothing here raises on data: what is not known, or not what it says it is, keeps its bytes.
 """
@@ -77,17 +77,37 @@ def decoder(topic: str) -> Callable[[bytes | None, bytes | None], Pair]:
     return _framed(area) if area in ("metadata", "storage") else _coordinator(area)
 
 
+class _Kind(NamedTuple):
+    """A message that a number in records stands for."""
+
+    area: str
+    type: str
+    type_id: int
+    message: Message
+
+    def read(self, shown: int, version: int, data: bytes, start: int) -> Decoded:
+        """Read a structure behind what tells its type and version, of which `shown` is shown."""
+        area, name, type_id, known = self
+        reader = Reader(data, start)
+        try:
+            fields = known.read_from(reader, version)
+        except UnknownVersion:
+            return Decoded(area, name, type_id, shown, None, data[start:], UNKNOWN_VERSION)
+        except Malformed:
+            return Decoded(area, name, type_id, shown, None, data[start:], MALFORMED)
+        return Decoded(area, name, type_id, shown, fields, data[reader.at :])
+
+
 @cache
-def _numbered(area: str, kind: str) -> dict[int, Message]:
+def _numbered(area: str, kind: str) -> dict[int, _Kind]:
     """Return the messages of an area by the number that records have."""
-    found = {}
-    for name, table in tables().items():
-        if table["area"] == area and table.get("kind") == kind:
-            found[table["id"]] = message(name)
-    return found
+    return {
+        table["id"]: _Kind(area, type_name(name), table["id"], message(name))
+        for name, table in tables().items()
+        if table["area"] == area and table.get("kind") == kind
+    }
 
 
-@cache
 def type_name(name: str) -> str:
     """Return the name that Kafka's enumeration has for a message, in lower case."""
     stem = name.removesuffix("Key").removesuffix("Value")
@@ -108,7 +128,7 @@ def _coordinator(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
     return read
 
 
-def _read_key(area: str, keys: dict[int, Message], data: bytes) -> Decoded:
+def _read_key(area: str, keys: dict[int, _Kind], data: bytes) -> Decoded:
     """Read a key, whose version is the record type: the structures of keys never change."""
     if len(data) < _INT16.size:
         return Decoded(area, None, None, None, None, data, MALFORMED)
@@ -116,19 +136,17 @@ def _read_key(area: str, keys: dict[int, Message], data: bytes) -> Decoded:
     known = keys.get(type_id)
     if known is None:
         return Decoded(area, None, type_id, type_id, None, data[_INT16.size :], UNKNOWN_TYPE)
-    of_type = Decoded(area, type_name(known.name), type_id, type_id, None)
-    return _read(of_type, known, 0, data, _INT16.size)
+    return known.read(type_id, 0, data, _INT16.size)
 
 
-def _read_value(area: str, known: Message | None, type_id: int | None, data: bytes) -> Decoded:
-    name = None if known is None else type_name(known.name)
+def _read_value(area: str, known: _Kind | None, type_id: int | None, data: bytes) -> Decoded:
     if len(data) < _INT16.size:
+        name = None if known is None else known.type
         return Decoded(area, name, type_id, None, None, data, MALFORMED)
     version = _INT16.unpack_from(data)[0]
-    of_type = Decoded(area, name, type_id, version, None)
     if known is None:
-        return of_type._replace(rest=data[_INT16.size :], problem=UNKNOWN_TYPE)
-    return _read(of_type, known, version, data, _INT16.size)
+        return Decoded(area, None, type_id, version, None, data[_INT16.size :], UNKNOWN_TYPE)
+    return known.read(version, version, data, _INT16.size)
 
 
 def _framed(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
@@ -142,32 +160,19 @@ def _framed(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
     return read
 
 
-def _read_framed(area: str, known: dict[int, Message], data: bytes) -> Decoded:
+def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:
     reader = Reader(data)
     try:
         frame = reader.varint()
         type_id, version = reader.varint(), reader.varint()
     except Malformed:
         return Decoded(area, None, None, None, None, data, MALFORMED)
-    if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (9.5)
+    if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (M1)
         return Decoded(area, None, type_id, version, None, data, UNKNOWN_FRAME)
     found = known.get(type_id)
     if found is None:
         return Decoded(area, None, type_id, version, None, data[reader.at :], UNKNOWN_TYPE)
-    of_type = Decoded(area, type_name(found.name), type_id, version, None)
-    return _read(of_type, found, version, data, reader.at)
-
-
-def _read(of_type: Decoded, known: Message, version: int, data: bytes, start: int) -> Decoded:
-    """Read a structure in a version, behind what tells the two."""
-    reader = Reader(data, start)
-    try:
-        fields = known.read_from(reader, version)
-    except UnknownVersion:
-        return of_type._replace(rest=data[start:], problem=UNKNOWN_VERSION)
-    except Malformed:
-        return of_type._replace(rest=data[start:], problem=MALFORMED)
-    return of_type._replace(data=fields, rest=data[reader.at :])
+    return found.read(version, version, data, reader.at)
 
 
 def decode_control(key: bytes | None, value: bytes | None) -> Pair:
@@ -194,9 +199,8 @@ def _read_control(type_id: int, data: bytes) -> Decoded:
     name, of = CONTROL[type_id]
     if len(data) < _INT16.size:
         return Decoded("control", name, type_id, None, None, data, MALFORMED)
-    known = message(of)
+    known = _Kind("control", name, type_id, message(of))
     version = _INT16.unpack_from(data)[0]
     # All but the markers have the version among their fields.
-    start = 0 if known.fields[0].name == "version" else _INT16.size
-    of_type = Decoded("control", name, type_id, version, None)
-    return _read(of_type, known, min(version, known.versions.last), data, start)
+    start = 0 if known.message.fields[0].name == "version" else _INT16.size
+    return known.read(version, min(version, known.message.versions.last), data, start)

@@ -4,7 +4,7 @@ The rules are those by which brokers keep secrets out of their own logs. Salts a
 users are masked, and of a broker's settings the values of all that are not known to be harmless:
 one that is of type password there, or that no broker knows, as those of plugins. Tokens are named
 by ids, which the record holds, and proved by a hash that it does not; so their records have nothing
-to mask. What is left unread of a record of these types is masked whole.
+to mask. What is left unread of a record of these types is masked whole (M3).
 """
 
 from __future__ import annotations

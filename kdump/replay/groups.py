@@ -122,10 +122,6 @@ class OffsetsLog:
         """Take up records. Commits of no transaction, of which there are most, go in at once."""
         if not self._goes_on(chunk):
             return
-        if chunk.controls is not None:
-            for _ in self._markers(chunk, chunk.controls):
-                pass
-            return
         keys = _keys(chunk)
         if self._are_plain(chunk, keys):
             self._take_commits(chunk, keys, 0, len(keys))
@@ -143,12 +139,10 @@ class OffsetsLog:
         """Take up records one by one, and yield what each does to the committed offsets."""
         if not self._goes_on(chunk):
             return
-        if chunk.controls is not None:
-            yield from self._markers(chunk, chunk.controls)
-            return
         only = self._only
+        may_be_marker = chunk.batches.flags & c.CONTROL
         for row, key in enumerate(_keys(chunk)):
-            if not only or key.startswith(only, _TYPE_BYTES):
+            if not only or key.startswith(only, _TYPE_BYTES) or may_be_marker:
                 yield from self._record(chunk, row, key)
 
     def _goes_on(self, chunk: RecordChunk) -> bool:
@@ -178,7 +172,7 @@ class OffsetsLog:
         """Whether all are commits of no transaction, and of the time that is asked for."""
         records, until_ms = chunk.records, self._until_ms
         return (
-            not chunk.batches.flags & c.TRANSACTIONAL
+            not chunk.batches.flags & (c.TRANSACTIONAL | c.CONTROL)
             and min(records.value_sizes) >= 0
             and min(keys) >= _COMMIT
             and max(keys) < _BEHIND_COMMITS
@@ -190,13 +184,14 @@ class OffsetsLog:
         records, batches, until_ms = chunk.records, chunk.batches, self._until_ms
         if until_ms is not None and max(records.timestamps) > until_ms:
             return list(range(len(keys)))
-        in_transactions = batches.flags & c.TRANSACTIONAL
+        other = c.TRANSACTIONAL | c.CONTROL
+        has_others = batches.flags & other
         return [
             row
             for row, size in enumerate(records.value_sizes)
             if size < 0
             or not keys[row].startswith(_COMMIT)
-            or (in_transactions and batches.flags_of(records.batch(row)) & c.TRANSACTIONAL)
+            or (has_others and batches.flags_of(records.batch(row)) & other)
         ]
 
     def _take_commits(self, chunk: RecordChunk, keys: list[bytes], first: int, last: int) -> None:
@@ -225,6 +220,9 @@ class OffsetsLog:
     def _record(self, chunk: RecordChunk, row: int, key: bytes) -> Iterator[Change]:
         """Take up one record of any type."""
         records, batches = chunk.records, chunk.batches
+        if batches.flags_of(records.batch(row)) & c.CONTROL:
+            yield from self._marker(chunk, row, chunk.control(row))
+            return
         time_ms = records.timestamp(row)
         if self._until_ms is not None and time_ms > self._until_ms:
             return
@@ -306,29 +304,28 @@ class OffsetsLog:
             with_commits.update(map(group_of, commits))
         self._ended = {group: at for group, at in self._ended.items() if group in with_commits}
 
-    def _markers(
-        self, chunk: RecordChunk, controls: list[dict[str, object] | None]
+    def _marker(
+        self, chunk: RecordChunk, row: int, said: dict[str, object] | None
     ) -> Iterator[Change]:
-        """Take up transaction markers: a commit counts now, unless a later one is there (G4)."""
+        """Take up a transaction marker: a commit counts now, unless a later one is there (G4)."""
         records = chunk.records
-        for row, said in enumerate(controls):
-            time_ms = records.timestamp(row)
-            if said is None or (self._until_ms is not None and time_ms > self._until_ms):
-                continue
-            if said["type"] not in ("COMMIT", "ABORT") or "malformed" in said:
-                continue
-            self.end_offset = max(self.end_offset, records.offset(row) + 1)
-            producer_id = chunk.batches.producer_id(records.batch(row))
-            for key, stored in self.pending.pop(producer_id, {}).items():
-                self._waiting[key].discard(producer_id)
-                if not self._waiting[key]:
-                    del self._waiting[key]
-                before = self.commits.get(key)
-                if said["type"] == "ABORT" or (before is not None and before[0] > stored[0]):
-                    self._forgotten(key, [stored])
-                else:
-                    yield Change(key, before, stored, time_ms, stored[0], producer_id)
-                    self.commits[key] = stored
+        time_ms = records.timestamp(row)
+        if said is None or (self._until_ms is not None and time_ms > self._until_ms):
+            return
+        if said["type"] not in ("COMMIT", "ABORT") or "malformed" in said:
+            return
+        self.end_offset = max(self.end_offset, records.offset(row) + 1)
+        producer_id = chunk.batches.producer_id(records.batch(row))
+        for key, stored in self.pending.pop(producer_id, {}).items():
+            self._waiting[key].discard(producer_id)
+            if not self._waiting[key]:
+                del self._waiting[key]
+            before = self.commits.get(key)
+            if said["type"] == "ABORT" or (before is not None and before[0] > stored[0]):
+                self._forgotten(key, [stored])
+            else:
+                yield Change(key, before, stored, time_ms, stored[0], producer_id)
+                self.commits[key] = stored
 
 
 def _bytes_of(chunk: RecordChunk, first: int, last: int) -> tuple[bytes, int]:

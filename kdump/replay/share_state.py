@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.kernels import columns as c
 from kdump.messages.records import decode
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ class ShareLog:
 
     def take(self, chunk: RecordChunk) -> None:
         """Take up records."""
-        records = chunk.records
-        if chunk.controls is not None:
-            return
+        records, batches = chunk.records, chunk.batches
         for row in range(records.count):
+            if batches.flags_of(records.batch(row)) & c.CONTROL:
+                continue
             if self._until_ms is None or records.timestamp(row) <= self._until_ms:
                 self._record(
                     records.key(chunk.data, row),

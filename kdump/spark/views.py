@@ -19,8 +19,7 @@ from kdump.storage import places
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.items import Item
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
 
 Planned = TypeVar("Planned")
 
@@ -69,7 +68,9 @@ def rows_of(
             for file, size in zip(split.target.files, split.sizes, strict=True):
                 alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
                 items = SplitReader(alone, options).items()
-                yield from of_items(items, schema, file.path, headers=view == "batches")
+                yield from of_items(
+                    items, schema, file.path, headers=view == "batches", decode=options.decode
+                )
 
 
 def _sound(planned: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
@@ -110,8 +111,7 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
     from kdump.engine.verify.options import VerifyOptions
 
     return VerifyOptions(
-        topic=options.topic,
-        partition=options.partition,
+        selection=options.selection._replace(retired=True),
         server_properties=options.server_properties,
         deep=options.deep,
         limit=options.decompress_limit,

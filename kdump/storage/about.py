@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import lock, names, places
-from kdump.storage.properties import parse_meta_properties
+from kdump.storage.properties import SIZE_LIMIT, parse_meta_properties
 from kdump.storage.source import whole
-
-_SIZE_LIMIT = 1 << 20
 
 
 class DirectoryFacts(NamedTuple):
@@ -29,11 +27,16 @@ def facts_of(path: str) -> DirectoryFacts:
     return DirectoryFacts(path, node_id, cluster_id, locked)
 
 
+def meta_of(path: str) -> dict[str, str | None]:
+    """Read a data directory's `meta.properties`; empty where there is none that can be read."""
+    try:
+        data = whole(os.path.join(path, names.META_PROPERTIES), SIZE_LIMIT)
+    except (PathError, StoreError):
+        return {}
+    return parse_meta_properties(data).values
+
+
 def owner_of(path: str) -> tuple[str | None, str | None]:
     """Read the node and the cluster that a data directory is of; None where it does not say."""
-    try:
-        data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
-        values = parse_meta_properties(data).values
-    except (PathError, StoreError):
-        values = {}
+    values = meta_of(path)
     return values.get("node.id") or values.get("broker.id"), values.get("cluster.id")

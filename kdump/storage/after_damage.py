@@ -76,14 +76,7 @@ class AfterDamage:
         self._none: tuple[int, int, int] | None = None
         self._in_vain = 0
 
-    def entry(
-        self,
-        rows: RecordBatches,
-        row: int,
-        window: Window,
-        limit: int,
-        reason: str = "crc-mismatch",
-    ) -> tuple[Gap, int]:
+    def entry(self, rows: RecordBatches, row: int, window: Window, limit: int) -> tuple[Gap, int]:
         """Measure the gap that starts with a broken entry; return it and where to go on.
 
         The rows behind this one are those of the entries that follow at its claimed end.
@@ -91,8 +84,7 @@ class AfterDamage:
         header = rows.slice(row, row + 1)
         header.flags = flags = header.flags_of(0)
         position, size = header.position(0), header.size_bytes(0)
-        if flags & c.TOO_SMALL:
-            reason = "batch-too-small"
+        reason = "batch-too-small" if flags & c.TOO_SMALL else "crc-mismatch"
         known = b""
         at = position - window.base
         self._gaps += 1
@@ -185,7 +177,7 @@ class AfterDamage:
         if 0 <= at <= window.end:
             row, _, _ = kernels.walk(window.data, at, window.end, window.base, -1, True, 1)
             if row.count:
-                return row if position + row.size_bytes(0) <= limit else None
+                return row
         header = header_at(self._source, position)
         if header is None:
             return None

@@ -236,12 +236,19 @@ class FileRecords:
 
 
 def walk(
-    path: str, *, limit: int = DEFAULT_LIMIT, next_base: int | None = None, last_offset: int = -1
+    path: str,
+    position: int = 0,
+    end: int | None = None,
+    *,
+    limit: int = DEFAULT_LIMIT,
+    next_base: int | None = None,
+    last_offset: int = -1,
 ) -> Iterator[Run | Oversize | Gap]:
-    """Open a log and yield what lies in it from end to end."""
+    """Open a log and yield what lies in [position, end), all of it if unsaid."""
     with Source(path) as source:
         source.advise_sequential()
-        yield from FileRecords(source, limit=limit, next_base=next_base).walk(0, None, last_offset)
+        records = FileRecords(source, limit=limit, next_base=next_base)
+        yield from records.walk(position, end, last_offset)
 
 
 def first_broken(batches: RecordBatches, start: int = 0) -> int:

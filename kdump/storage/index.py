@@ -9,16 +9,18 @@ preallocated length, zeros after the last entry, and after a truncation old entr
 from __future__ import annotations
 
 import struct
+from abc import abstractmethod
 from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.storage.source import SMALL_FILE_LIMIT, Source
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLOTS_A_RUN = 4096
+_HELD_BYTES = 12 << 20  # brokers make no index larger than segment.index.bytes, 10 MiB
 
 
 class Extent(NamedTuple):
@@ -60,7 +62,7 @@ class EntryFile:
     def __init__(
         self, data: bytes | Source, layout: struct.Struct, *, slotwise: bool = False
     ) -> None:
-        if isinstance(data, Source) and data.size <= SMALL_FILE_LIMIT and not slotwise:
+        if isinstance(data, Source) and data.size <= _HELD_BYTES and not slotwise:
             data = data.whole()
         self.data = data
         self.layout = layout
@@ -162,8 +164,13 @@ class Index(EntryFile):
                 slot += 1
         return self.entries
 
-    def extent_from(self, end: int) -> Extent:
-        """Divide the slots, given how many were written."""
+    @abstractmethod
+    def logical_end(self) -> int:
+        """Count the written entries as far as the index alone can tell (I3)."""
+
+    def extent(self) -> Extent:
+        """Divide the slots into written, stale or damaged, and never written."""
+        end = self.logical_end()
         used = max(end, self.used())
         key, value = self.key_floor, self.value_floor
         if end:

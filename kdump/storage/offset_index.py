@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.record.layout import int64
-from kdump.storage.index import Extent, Index
+from kdump.storage.index import Index
 from kdump.storage.layout import OFFSET_INDEX_ENTRY
 
 if TYPE_CHECKING:
@@ -57,10 +57,6 @@ class OffsetIndex(Index):
         inside the log if its size is given. A stale slot can pass for one: only the log says.
         """
         return self.rising_end(log_size)
-
-    def extent(self, log_size: int | None = None) -> Extent:
-        """Divide the slots into written, stale or damaged, and never written."""
-        return self.extent_from(self.logical_end(log_size))
 
     def tool_end(self) -> int:
         """Count the slots that DumpLogSegments prints (D5)."""

@@ -104,10 +104,6 @@ class Offsets:
             yield self._held.pop(0).released(None)
         self._held.append(_Held(gap, self.last, self._spared, self.end))
 
-    def forget(self) -> None:
-        """Let go of gaps of which nothing is to be said."""
-        self._held.clear()
-
     def take(
         self, batches: RecordBatches, first_of: Callable[[int], int] | None = None
     ) -> Iterator[Released]:
@@ -127,6 +123,11 @@ class Offsets:
             self._take(_row(batches, row, first_of if self._held else None))
             while self._held and self._held[0].rows > ASTRAY_IN_A_ROW:
                 yield self._held.pop(0).released(None)
+
+    def follow(self, batches: RecordBatches) -> None:
+        """Follow some batches where no gap waits, or nothing is to be said of one."""
+        for _ in self.take(batches):
+            pass
 
     def release(self, next_offset: int | None) -> Iterator[Released]:
         """Yield the gaps that still wait; what follows the log begins at `next_offset`."""

@@ -20,6 +20,7 @@ from kdump.storage.problems import Problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SIZE_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
 _CODE = "properties-malformed"
 _SHOWN = 200
 _ZERO_ID = "A" * 22  # the zero UUID

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
 from kdump.storage import names, places
@@ -55,22 +55,12 @@ class Target(NamedTuple):
     files: tuple[LogFile, ...]
     whole: bool
 
-    def log_dir(self) -> LogDir | None:
-        """The data directory around it, if it can be listed."""
-        if self.log is None:
-            return None
-        try:
-            return LogDir.open(places.parent(self.log.path))
-        except PathError:
-            return None
+    def log_dir(self, seconds: float = 0.0) -> LogDir | None:
+        """The data directory around it, listed once for all that lies in it; None: it cannot be.
 
-
-class OfManyTarget(Target):
-    """A target whose data directory is listed once for all of its partitions, while it stays."""
-
-    def log_dir(self) -> LogDir | None:
-        """The data directory around it, if it can be listed."""
-        return None if self.log is None else LOG_DIRS.around(self.log.path)
+        For so many `seconds` it is not asked whether it has changed.
+        """
+        return None if self.log is None else LOG_DIRS.around(self.log.path, seconds)
 
 
 class Selection(NamedTuple):
@@ -80,11 +70,19 @@ class Selection(NamedTuple):
     partition: int | None = None
     retired: bool = False
 
+    @classmethod
+    def taken(cls, asked: dict[str, Any]) -> Selection:
+        """Take it out of all that is asked for."""
+        return cls(**{name: asked.pop(name) for name in cls._fields if name in asked})
+
     def admits(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is asked for; one without a name is, unless a name is asked for."""
         if self.topic is not None and not (topic and fnmatchcase(topic, self.topic)):
             return False
         return self.partition is None or partition == self.partition
+
+
+EVERYTHING = Selection()
 
 
 def resolve(
@@ -102,6 +100,7 @@ def resolve(
     directory that belong to no partition are asked for as well. `listed`: the files of a partition
     are asked for one by one.
     """
+    LOG_DIRS.forget()
     found = failed = False
     named = list(paths)
     if server_properties is not None and not named:

@@ -13,7 +13,7 @@ from operator import le
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.record.layout import int64
-from kdump.storage.index import Extent, Index
+from kdump.storage.index import Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
 
 if TYPE_CHECKING:
@@ -70,10 +70,6 @@ class TimeIndex(Index):
             if not zero_is_entry:
                 return 0
         return self.rising_end()
-
-    def extent(self, zero_is_entry: bool | None = None) -> Extent:
-        """Divide the slots into written, stale or damaged, and never written."""
-        return self.extent_from(self.logical_end(zero_is_entry))
 
     def tool_end(self) -> int:
         """Count the slots that DumpLogSegments prints (D6)."""

@@ -205,6 +205,20 @@ def one_batch(rng: random.Random, offset: int) -> bytes:
     )
 
 
+def one_control_batch(rng: random.Random, offset: int) -> bytes:
+    """Write a transaction marker, sound or nearly so."""
+    version, kind = maybe(rng, 0, 16), maybe(rng, rng.randrange(3), 16)
+    key = struct.pack(">hh", version, kind)[: maybe(rng, 4, 3, 0.1)]
+    value = struct.pack(">hi", maybe(rng, 0, 16), number(rng, 32))
+    control = builders.record(0, key=key, value=value[: maybe(rng, 6, 3, 0.1)])
+    return builders.batch(
+        [control] * rng.choice((1, 1, 1, 1, 2)),
+        base_offset=offset,
+        attributes=0x20 | rng.choice((0, 0x10, 0x10, 1)),
+        records_count=maybe(rng, 1, 3, 0.1),
+    )
+
+
 def one_message(rng: random.Random, offset: int) -> bytes:
     magic = rng.choice((0, 0, 1, 1, 1, 1, 2, 5, -1)) if rng.random() < 0.3 else rng.choice((0, 1))
     body = None
@@ -261,9 +275,11 @@ def log_file(rng: random.Random) -> bytes:
     offset = rng.choice((0, 0, 100, (1 << 62)))
     parts = []
     for _ in range(rng.randrange(6)):
-        kind = rng.randrange(8)
+        kind = rng.randrange(9)
         if kind < 4:
             parts.append(one_batch(rng, offset))
+        elif kind == 8:
+            parts.append(one_control_batch(rng, offset))
         elif kind < 6:
             parts.append(one_message(rng, offset))
         elif kind == 6:

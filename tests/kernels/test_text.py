@@ -2,6 +2,7 @@
 
 import base64
 import json
+import struct
 from array import array
 from types import ModuleType
 
@@ -13,6 +14,8 @@ from builders import (
     TRANSACTIONAL,
     ZSTD,
     batch,
+    control_record,
+    marker,
     message,
     record,
     wrapper,
@@ -45,6 +48,22 @@ def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
         b'"control":null,"key":"k","value":"v",'
         b'"headers":[{"key":"h","value":"1"},{"key":"","value":null}]}\n'
     )
+
+
+def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:
+    last = batch([control_record(1, struct.pack(">hi", 0, -2), version=9)], attributes=CONTROL)
+    data = marker(0, coordinator_epoch=7) + batch(base_offset=1) + last
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    assert kernel.format_records(out.append, data, batches, records, None, b"", c.BYTES_HEX) == 3
+    abort, other, commit = b"".join(out).splitlines()
+    assert abort.endswith(
+        b'"transactional":true,"control":{"type":"ABORT","version":0,"coordinator_epoch":7},'
+        b'"key":"00000000","value":"000000000007","headers":[]}'
+    )
+    assert b'"control":null,' in other
+    told = b'"control":{"type":"COMMIT","version":9,"coordinator_epoch":-2},"key":'
+    assert told in commit
 
 
 def test_format_record_of_older_versions(kernel: ModuleType) -> None:

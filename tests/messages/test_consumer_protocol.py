@@ -7,6 +7,7 @@ from internal_topics import raw_records
 from kdump.messages.consumer_protocol import assignment, opened, subscription
 from kdump.messages.records import Decoded, decode
 from kdump.messages.table import message
+from kdump.messages.wire import MOST_ELEMENTS
 
 SUBSCRIPTION = message("ConsumerProtocolSubscription")
 ASSIGNMENT = message("ConsumerProtocolAssignment")
@@ -77,6 +78,21 @@ def test_keys_are_as_they_were() -> None:
         key = decode("__consumer_offsets", data, None)[0]
         assert key is not None
         assert opened(key) == key
+
+
+def test_what_members_say_together_is_bounded() -> None:
+    """Each of them might ask for as much as a whole record may."""
+    topics = [{"topic": "", "partitions": []}] * (MOST_ELEMENTS // 2)
+    said = b"\0\0" + ASSIGNMENT.write(0, {"assignedPartitions": topics})
+    member = {"memberId": "m", "assignment": said, "subscription": b""}
+    data = message("GroupMetadataValue").write(
+        3, {"protocolType": "consumer", "members": [member] * 3}
+    )
+    value = decode("__consumer_offsets", b"\0\2\0\1g", b"\0\3" + data)[1]
+    assert value is not None
+    told = opened(value).data
+    assert told is not None
+    assert [isinstance(one["assignment"], dict) for one in told["members"]] == [True, True, False]
 
 
 def test_bytes_that_hold_nothing_stay() -> None:

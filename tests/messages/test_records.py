@@ -231,6 +231,7 @@ TOPIC = message("TopicRecord").write(0, {"name": "orders"})
         (framed(1, 2, 0, TOPIC[:-1]), ("topic_record", 2, 0, MALFORMED, TOPIC[:-1])),
         (framed(1, 99, 0, b"x"), (None, 99, 0, UNKNOWN_TYPE, b"x")),
         (framed(0, 2, 0, TOPIC), (None, 2, 0, UNKNOWN_FRAME, framed(0, 2, 0, TOPIC))),
+        (framed(2, 2, 0, TOPIC), (None, 2, 0, UNKNOWN_FRAME, framed(2, 2, 0, TOPIC))),
         (b"\1\2", (None, None, None, MALFORMED, b"\1\2")),
         (b"", (None, None, None, MALFORMED, b"")),
     ],
@@ -283,6 +284,18 @@ def test_control_records() -> None:
         Decoded("control", None, None, None, None, b"\0", MALFORMED),
         Decoded("control", None, None, None, None, b"x", MALFORMED),
     )
+
+
+def test_control_records_of_every_type() -> None:
+    names = "abort commit leader_change snapshot_header snapshot_footer kraft_version kraft_voters"
+    for type_id, name in enumerate(names.split()):
+        known = message(CONTROL[type_id][1])
+        data = known.write(0, {})
+        value = data if known.fields[0].name == "version" else b"\0\0" + data
+        said = decode_control(struct.pack(">hh", 0, type_id), value)[1]
+        assert said is not None
+        assert (said.type, said.type_id, said.problem, said.rest) == (name, type_id, None, b"")
+    assert len(CONTROL) == len(names.split())
 
 
 @pytest.mark.fuzz

@@ -106,7 +106,9 @@ def test_tokens_are_named_by_their_ids() -> None:
     assert data["tokenId"] == "id"
 
 
-@pytest.mark.parametrize("name", ["UserScramCredentialRecord", "ConfigRecord"])
+@pytest.mark.parametrize(
+    "name", ["UserScramCredentialRecord", "ConfigRecord", "DelegationTokenRecord"]
+)
 def test_what_is_left_unread_of_such_records(name: str) -> None:
     known = message(name)
     assert known.id is not None

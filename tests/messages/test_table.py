@@ -110,7 +110,7 @@ def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> 
     known = message(name)
     if name == "AccessControlRecord":
         pytest.skip("4.4 has no class for it")
-    for said in drawn(name, version, _ROUNDS // 10 if _LONG else 10):
+    for said in drawn(name, version, _ROUNDS if _LONG else 10):
         data = known.write(version, said)
         theirs = classes.read(name, version, data)
         assert theirs.get("error") is None
@@ -264,6 +264,18 @@ def test_a_message_of_too_many_elements() -> None:
     put_varint(more, MOST_ELEMENTS + 1)
     with pytest.raises(Malformed):
         message("NoOpRecord").read(0, bytes(more) + b"\x01\x00" * (MOST_ELEMENTS + 1))
+
+
+def test_numbers_count_for_less() -> None:
+    """A member may have been assigned as many partitions as a cluster has."""
+    many = [*range(5 * MOST_ELEMENTS)]
+    topics = [{"topic": "t", "partitions": many}]
+    known = message("ConsumerProtocolAssignment")
+    data = known.write(0, {"assignedPartitions": topics})
+    assert known.read(0, data)["assignedPartitions"] == topics
+    data = known.write(0, {"assignedPartitions": topics * 2})
+    with pytest.raises(Malformed):
+        known.read(0, data)
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:

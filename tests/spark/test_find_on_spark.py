@@ -10,7 +10,8 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find.run import FindOptions, Item, find_offset, find_time, look_up
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import Item, find_offset, find_time, look_up
 from kdump.engine.work.pace import Pace, Progress
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -21,6 +22,7 @@ from kdump.spark.driver import (
     SparkFailed,
     grouped,
 )
+from kdump.storage.targets import Selection
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 SAMPLES = Path(__file__).parents[2] / "sample-data"
@@ -30,7 +32,7 @@ Find = Callable[..., Iterator[Any]]
 EXPLAINED = FindOptions(explain=True, check=True, isolation="read_committed")
 QUESTIONS: list[tuple[Find, int, FindOptions]] = [
     (find_offset, 150, EXPLAINED),
-    (find_offset, 0, FindOptions(as_is=True, retired=True)),
+    (find_offset, 0, FindOptions(Selection(retired=True), as_is=True)),
     (find_time, TIME + 100_000, EXPLAINED),
     (find_time, -1, FindOptions()),
     (find_time, -3, FindOptions(broker_version=(3, 0))),

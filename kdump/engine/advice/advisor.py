@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 
+@dataclass(eq=False)
 class Advisor:
     """Adds to findings about one partition from where on a broker of a version serves consumers.
 
@@ -27,22 +29,14 @@ class Advisor:
     else it is asked what a start makes of them. Nothing is opened before a finding needs it.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        broker: Version | None,
-        limit: int,
-        *,
-        running: bool | None = None,
-        settings: Settings | None = None,
-    ) -> None:
-        self._target = target
-        self._broker = broker
-        self._limit = limit
-        self._running = running
-        self._settings = settings
-        self._served: Served | None = None
-        self._unread = False
+    target: Target
+    broker: Version | None
+    limit: int
+    _: KW_ONLY
+    running: bool | None = None
+    settings: Settings | None = None
+    _served: Served | None = field(default=None, init=False)
+    _unread: bool = field(default=False, init=False)
 
     def close(self) -> None:
         """Give all files back."""
@@ -89,19 +83,19 @@ class Advisor:
 
     def _open(self, path: str) -> Served | None:
         if self._served is None:
-            log = self._target.log or LocalLog.open(places.parent(path))
+            log = self.target.log or LocalLog.open(places.parent(path))
             name = log.name
             metadata = name is not None and name.topic == names.CLUSTER_METADATA_TOPIC
             if metadata or (name is not None and name.retirement is not None):
                 return None  # nobody consumes from it
-            running = self._running
+            running = self.running
             if running is None:
                 running = lock.is_held(places.parent(log.path)) is True
             from kdump.engine.advice.served import Served  # the whole broker: most need none of it
 
-            target = self._target._replace(log=log)
+            target = self.target._replace(log=log)
             self._served = Served(
-                target, self._broker, running=running, limit=self._limit, settings=self._settings
+                target, self.broker, running=running, limit=self.limit, settings=self.settings
             )
         return self._served
 

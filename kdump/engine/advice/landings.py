@@ -45,11 +45,7 @@ class Landings:
     """
 
     def __init__(
-        self,
-        lands: Callable[[int], int | None],
-        starts: Sequence[int],
-        count: int,
-        lowest: int,
+        self, lands: Callable[[int], int | None], starts: Sequence[int], count: int, lowest: int
     ) -> None:
         self.served: Way | None = None
         self.count = count

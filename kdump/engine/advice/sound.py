@@ -9,7 +9,7 @@ from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords
+from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.names import parse
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
@@ -88,18 +88,16 @@ def sound_batches(
     held: Sound | None = None
     before = lowest - 1
     end = end_of(parse(os.path.basename(path)).base_offset, next_base)
-    with Source(path) as source:
-        records = FileRecords(source, limit=limit, next_base=next_base)
-        for item in records.walk(position, last_offset=before):
-            if held is not None:
-                held.before_gap = isinstance(item, Gap)
-                yield held
-                held = None
-            if isinstance(item, Gap):
-                yield Hole(item.position + item.size_bytes)
-            elif (batches := _believed(item.batches, lowest, end)).count:
-                held = Sound(path, batches, before, limit)
-                before = held.lasts[-1]
+    for item in walk(path, position, limit=limit, next_base=next_base, last_offset=before):
+        if held is not None:
+            held.before_gap = isinstance(item, Gap)
+            yield held
+            held = None
+        if isinstance(item, Gap):
+            yield Hole(item.position + item.size_bytes)
+        elif (batches := _believed(item.batches, lowest, end)).count:
+            held = Sound(path, batches, before, limit)
+            before = held.lasts[-1]
     if held is not None:
         yield held
 

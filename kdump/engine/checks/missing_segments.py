@@ -36,6 +36,8 @@ class Covered(NamedTuple):
 
 def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
     """Yield a finding for each hole that compaction cannot have made."""
+    if len(partition.segments) < 2:
+        return
     compacted = _is_compacted(partition)
     contiguous = set(map(_is_contiguous, partition.segments))
     if compacted or False in contiguous:
@@ -43,7 +45,9 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
     unsure = compacted is None or None in contiguous
     for one, following in pairwise(partition.segments):
         start, end = one.next_offset, following.base_offset
-        if start is None or start >= end or one.tail or _is_covered(covered, start, end):
+        if start is None or start >= end or one.tail:
+            continue
+        if any(file.offset < end and file.next_offset > start for file in covered):
             continue
         if _turns_up(partition, start, end):
             continue
@@ -100,10 +104,6 @@ def _told(code: str, one: SegmentScan, end: int, **about: Unpack[About]) -> Find
     about["offset"] = about["expected"] = one.next_offset
     about["next_offset"] = about["actual"] = end
     return at_place(code, one.place, **about)
-
-
-def _is_covered(covered: Sequence[Covered], start: int, end: int) -> bool:
-    return any(file.offset < end and file.next_offset > start for file in covered)
 
 
 def _is_compacted(partition: PartitionScan) -> bool | None:

@@ -45,7 +45,8 @@ def open_transactions(
 ) -> Iterator[Reported]:
     """Tell of each transaction that has no marker; the earliest holds readers back."""
     stable = states.last_stable_offset(newest.last_offset + 1)
-    live = bool(states.open) and _is_live(partition)
+    path = partition.log.path
+    live = bool(states.open) and not places.is_uri(path) and bool(lock.is_held_around(path))
     name = partition.log.name
     retired = name is not None and name.retirement is not None  # no consumer reads there
     for producer_id, first in islice(states.open.items(), _TOLD):
@@ -80,10 +81,6 @@ def open_transactions(
             yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
         else:
             yield told
-
-
-def _is_live(partition: PartitionScan) -> bool:
-    return not places.is_uri(partition.log.path) and bool(lock.is_held_around(partition.log.path))
 
 
 def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates) -> _Age:

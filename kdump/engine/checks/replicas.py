@@ -11,20 +11,21 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks import cluster_metadata
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.survey import PartitionFacts, read_properties
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.rows import Place
+from kdump.replay.cluster import read_cluster, replay_snapshot
 from kdump.storage import lock, names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata, Replicas
     from kdump.engine.checks.data_directory import Member
     from kdump.findings.finding import Finding
+    from kdump.replay.cluster_facts import Partition
+    from kdump.replay.cluster_state import ClusterState
 
 SETTLED_MS = 60_000
 
@@ -63,7 +64,7 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
         )
     for end_offset, snapshot in snapshots:
         try:
-            ends = cluster_metadata.replay_snapshot(snapshot, None, limit)
+            ends = replay_snapshot(snapshot, None, limit)
         except PathError:
             continue  # brokers delete them while they run
         if not (ends.header and ends.footer) and places.lexists(snapshot):
@@ -78,7 +79,7 @@ def _metadata_files(path: str, limit: int) -> Iterator[Finding]:
 
 
 def _against(group: Sequence[Member], member: Member, path: str, limit: int) -> Iterator[Finding]:
-    state = cluster_metadata.read_cluster_metadata(path, limit)
+    state = read_cluster(path, limit)
     node = member.node_id
     if state is None or not state.complete or node is None or not node.isdecimal():
         return
@@ -95,7 +96,7 @@ def live_in(group: Sequence[Member]) -> Iterator[PartitionFacts]:
 
 
 def _assignment(
-    group: Sequence[Member], one: PartitionFacts, state: ClusterMetadata, node: int
+    group: Sequence[Member], one: PartitionFacts, state: ClusterState, node: int
 ) -> Iterator[Finding]:
     """Hold one partition that is here against what the log says of it (R11, X8)."""
     if not places.lexists(one.path):
@@ -103,7 +104,7 @@ def _assignment(
     topic_id = one.topic_id or ""
     known = state.partitions.get(topic_id, {}).get(one.partition)
     if known is not None:
-        if node not in known.replicas and _settled(state, known.since_ms):
+        if node not in known.replicas and _settled(state, known.placed_ms):
             expected = list(known.replicas)
             yield at_place("replica-not-assigned", one.place, expected=expected, actual=node)
         return
@@ -111,14 +112,16 @@ def _assignment(
     of_current = state.partitions.get(current or "", {}).get(one.partition)
     if current is not None and current != topic_id and of_current is not None:
         if node in of_current.replicas and (
-            _settled(state, of_current.since_ms) or _is_stopped(group, one)
+            _settled(state, of_current.placed_ms) or _is_stopped(group, one)
         ):
             yield other_topic_id(one, current, f"The cluster knows this topic as {current}.")
-    elif _settled(state, state.removed.get(topic_id, -1)):
+        return
+    deleted = state.removed.get(topic_id)
+    if _settled(state, -1 if deleted is None or deleted.deleted_ms is None else deleted.deleted_ms):
         yield at_place("topic-unknown", one.place, actual=topic_id)
 
 
-def _settled(state: ClusterMetadata, since_ms: int) -> bool:
+def _settled(state: ClusterState, since_ms: int) -> bool:
     return since_ms + SETTLED_MS <= state.last_ms
 
 
@@ -148,7 +151,7 @@ def other_topic_id(one: PartitionFacts, expected: str, message: str | None = Non
     )
 
 
-def _not_here(group: Sequence[Member], state: ClusterMetadata, node: int) -> Iterator[Finding]:
+def _not_here(group: Sequence[Member], state: ClusterState, node: int) -> Iterator[Finding]:
     """Tell of partitions assigned to these directories that are in none of them.
 
     Only if all directories that the broker registered were looked at: a partition that was just
@@ -159,22 +162,23 @@ def _not_here(group: Sequence[Member], state: ClusterMetadata, node: int) -> Ite
         for member in group
         if (directory_id := member.meta.get("directory.id")) is not None
     }
-    registered = state.log_dirs.get(node, ())
+    broker = state.brokers.get(node)
+    registered = () if broker is None else broker.directories
     if not registered or not set(registered) <= set(here):
         return
     for topic_id, partitions in state.partitions.items():
         topic = state.topics.get(topic_id)
         for partition, known in partitions.items():
             at = here.get(_directory_of(known, node))
-            if topic is None or at is None or not _settled(state, known.since_ms):
+            if topic is None or at is None or not _settled(state, known.placed_ms):
                 continue
-            name = names.directory_name(topic, partition)
+            name = names.directory_name(topic.topic, partition)
             if not any(places.lexists(os.path.join(path, name)) for path in here.values()):
-                missing = Place(topic, partition, None, os.path.join(at, name))
+                missing = Place(topic.topic, partition, None, os.path.join(at, name))
                 yield at_place("partition-missing", missing)
 
 
-def _directory_of(known: Replicas, node: int) -> str:
+def _directory_of(known: Partition, node: int) -> str:
     if node not in known.replicas or len(known.directories) != len(known.replicas):
         return ""
     return known.directories[known.replicas.index(node)]

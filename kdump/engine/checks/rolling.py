@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
     from kdump.findings.finding import Finding
-    from kdump.findings.rows import Place
 
 SIZE, TIME, INDEX_FULL, OFFSET_RANGE = "size", "time", "index-full", "offset-range"
 APPEND_SIZE = "size-of-append"  # if the append held several batches, as a follower's may
@@ -97,8 +96,8 @@ class Rolling(Check):
         self.rolled: list[Rolled] = []
         self.settings = partition.settings.for_topic(partition.target.topic)
         directory, target = partition.directory, partition.target
-        cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
-        self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
+        place = (names.CLEANER_CHECKPOINT, target.topic, target.partition)
+        self._cleaned = (directory.offset(*place) if directory else None) or 0
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""
@@ -114,7 +113,7 @@ class Rolling(Check):
         first = unexplained[0].base_offset
         yield at_place(
             "roll-unexplained",
-            self._place(first),
+            next(at.place for at in self.partition.segments if at.base_offset == first),
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
@@ -140,9 +139,6 @@ class Rolling(Check):
         held = following.end_position
         incoming = Incoming(behind.size_bytes, held, behind.max_timestamp, behind.last_offset)
         return explain(sealed, incoming, self.settings)
-
-    def _place(self, base_offset: int) -> Place:
-        return next(one.place for one in self.partition.segments if one.base_offset == base_offset)
 
 
 def _entries(segment: SegmentScan, kind: Kind, entry_bytes: int) -> int:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kdump.storage.problems import Problem
     from kdump.storage.properties import Properties
 
-TEXT_LIMIT = 1 << 20
-
 
 class Read(Protocol):
     """What a reader of a small file gives."""
@@ -107,9 +105,10 @@ class Survey(Check):
 
     def end(self) -> Iterator[Finding]:
         """Read what says which topic this is."""
-        path = os.path.join(self.partition.log.path, names.PARTITION_METADATA)
-        if not self.partition.target.whole or not places.lexists(path):
+        log = self.partition.log
+        if not self.partition.target.whole or names.PARTITION_METADATA not in log.statuses:
             return
+        path = os.path.join(log.path, names.PARTITION_METADATA)
         self._has_metadata = True
         place = self.partition.place._replace(path=path)
         found, told = read_properties(place, properties.parse_partition_metadata)
@@ -148,7 +147,7 @@ def read_properties(
     place: Place, parse: Callable[[bytes], Properties]
 ) -> tuple[Properties | None, list[Finding]]:
     """Read a small file of names and values, as `read_small` does."""
-    return read_small(place, parse, TEXT_LIMIT, "properties-malformed")
+    return read_small(place, parse, properties.SIZE_LIMIT, "properties-malformed")
 
 
 def read_small(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kdump.errors import KdumpError, PathError
@@ -13,13 +12,10 @@ from kdump.storage.names import directory_name
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 
-@dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(NamedTuple):
     """What is compared, and how much of it is reported: `shown` differences of each partition."""
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = Selection()
     server_properties: str | None = None
     limit: int = DEFAULT_LIMIT
     shown: int = 20
@@ -33,7 +29,7 @@ class Item(NamedTuple):
     paths: tuple[str, ...]
     topic: str | None
     partition: int | None
-    bytes: int
+    size_bytes: int
 
 
 class Plan(NamedTuple):
@@ -50,13 +46,12 @@ def plan(paths: Sequence[str], options: CompareOptions) -> Plan:
     A directory whose name is no topic and partition stands for the one that the others have, if
     that is only one.
     """
-    selection = Selection(options.topic, options.partition, options.retired)
     errors: list[KdumpError] = []
     groups: dict[tuple[str | None, int | None], list[Target]] = {}
     seen: set[str] = set()
     settings = options.server_properties
     own = [] if settings is None else data_directories(settings)  # one more side
-    for target in resolve([*paths, *own], selection, listed=False):
+    for target in resolve([*paths, *own], options.selection, listed=False):
         if isinstance(target, KdumpError):
             errors.append(target)
         elif target.log is None or not target.whole:

@@ -65,15 +65,14 @@ class Replica:
         self, number: int, target: Target, directory: LogDir | None, *, pace: Pace, limit: int
     ) -> None:
         assert target.log is not None
-        around = places.parent(target.path)
+        log, around = target.log, places.parent(target.path)
         self.number = number
         self.path = target.path
         self.limit = limit
-        self.segments = [each for each in target.log.logs if Kind.LOG in each.files]
+        self.segments = [each for each in log.logs if Kind.LOG in each.files]
         self.node_id = owner_of(around)[0] if directory is None else directory.node_id
         self._target = target
         self._pace = pace
-        self._key = (target.topic or "", target.partition or 0)
         bases = [segment.base_offset for segment in self.segments]
         first = bases[0] if bases else 0
         self.start = log_start(first, directory, target.topic, target.partition)
@@ -83,7 +82,8 @@ class Replica:
         self.end = bases[-1] if bases else self.start
         self._source: Source | None = None
         self.epochs = Epochs()
-        self.written_epochs = self._written_epochs()
+        # As a broker takes them up from the checkpoint; none where it cannot.
+        self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]
         self.batches = 0
         self.records_count = 0
         self.bytes = 0
@@ -181,14 +181,15 @@ class Replica:
         self.epochs.add(batches, before)
 
     def _offset(self, directory: LogDir | None, checkpoint: str) -> int | None:
-        offsets = directory.offsets(checkpoint) if directory is not None else None
-        return (offsets or {}).get(self._key)
+        if directory is None:
+            return None
+        return directory.offset(checkpoint, self._target.topic, self._target.partition)
 
     def _cleaned_to(self, directory: LogDir | None) -> int | None:
-        if directory is None or directory.checkpoint_time(names.CLEANER_CHECKPOINT) is None:
+        name = names.CLEANER_CHECKPOINT
+        if directory is None or directory.checkpoint_time(name) is None:
             return None
-        offsets = directory.offsets(names.CLEANER_CHECKPOINT)
-        return None if offsets is None else offsets.get(self._key, 0)
+        return None if directory.offsets(name) is None else self._offset(directory, name) or 0
 
     def _claims(self, directory: LogDir | None) -> dict[str, int]:
         """Collect offsets up to which there were records once, as other files say (X3, X9)."""
@@ -201,11 +202,6 @@ class Replica:
         if snapshots:
             found["producer snapshot"] = snapshots[-1][0]
         return {what: offset for what, offset in found.items() if offset is not None}
-
-    def _written_epochs(self) -> list[tuple[int, int]]:
-        """Read the epochs of the checkpoint, as a broker takes them up; none where it cannot."""
-        assert self._target.log is not None
-        return [(epoch, start) for epoch, start in loaded(self._target.log.epoch_starts())]
 
 
 #: Bytes of a damaged batch that are searched for the one flipped bit.

@@ -17,7 +17,6 @@ from kdump.engine.compare.replica import Replica
 from kdump.engine.compare.walk import walk
 from kdump.findings.code import Severity
 from kdump.findings.rows import Row
-from kdump.storage.log_dir import LOG_DIRS
 
 if TYPE_CHECKING:
     from kdump.engine.compare.plan import CompareOptions
@@ -34,7 +33,7 @@ def compare_partition(
     """Yield the differences between replicas, then one `replica-comparison` row."""
     topic, partition = targets[0].topic, targets[0].partition
     replicas = [
-        Replica(number, target, LOG_DIRS.around(target.path), pace=pace, limit=options.limit)
+        Replica(number, target, target.log_dir(), pace=pace, limit=options.limit)
         for number, target in enumerate(targets)
     ]
     old = any(each.is_pre08 for target in targets if target.log for each in target.log.logs)

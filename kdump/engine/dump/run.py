@@ -35,7 +35,7 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
             return
         if isinstance(item, (RecordChunk, BatchChunk)):
             if len(item) > left:
-                item.rows = _first(item, left)
+                item.rows = array("q", range(len(item)) if item.rows is None else item.rows)[:left]
             left -= len(item)
         else:
             left -= 1
@@ -44,16 +44,9 @@ def dump(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding 
             return
 
 
-def _first(chunk: RecordChunk | BatchChunk, count: int) -> array[int]:
-    return array("q", range(count)) if chunk.rows is None else chunk.rows[:count]
-
-
 def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Finding | KdumpError]:
     for target in resolve(
-        paths,
-        options.selection,
-        options.server_properties,
-        loose=options.mode == "entries",
+        paths, options.selection, options.server_properties, loose=options.mode == "entries"
     ):
         if isinstance(target, KdumpError):
             yield target

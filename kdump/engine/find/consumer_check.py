@@ -15,7 +15,8 @@ from kdump.storage.offsets import Released
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.partition import Found, PartitionView, Segment
+    from kdump.broker.partition import Found, PartitionView
+    from kdump.broker.segment import Segment
     from kdump.findings.finding import Finding
 
 #: Lookups go by these as a broker does; that offsets fall is for verify to say.
@@ -51,10 +52,7 @@ def _is_flawless(view: PartitionView, segment: Segment, found: Found, last: int)
 
 
 def _in_segment(
-    view: PartitionView,
-    segment: Segment,
-    following: int | None,
-    start: tuple[int, int, int],
+    view: PartitionView, segment: Segment, following: int | None, start: tuple[int, int, int]
 ) -> tuple[list[Finding], int]:
     """Walk one segment from a position and last offset on, up to the offset that is asked for.
 
@@ -77,8 +75,7 @@ def _in_segment(
             next_offset = first_offset(item, 0, view.limit) if isinstance(item, Run) else None
             return [_gap(gap, place, segment, last, next_offset, following)], last
         rows = next(
-            (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached),
-            batches.count,
+            (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached), batches.count
         )
         asked = batches.slice(0, rows)
         flagged = flag_findings(asked, place, last, following)

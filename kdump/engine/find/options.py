@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.partition import PartitionView
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
-
-if TYPE_CHECKING:
-    from kdump.storage.targets import Target
+from kdump.storage.targets import Selection, Target
 
 
 class FindOptions(NamedTuple):
@@ -19,9 +17,7 @@ class FindOptions(NamedTuple):
     moment of the question, one for all partitions: the old request compares it with file times.
     """
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = Selection()
     server_properties: str | None = None
     isolation: str = "read_uncommitted"
     as_is: bool = False

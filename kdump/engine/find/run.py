@@ -18,8 +18,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
-from kdump.storage.log_dir import LOG_DIRS
-from kdump.storage.targets import OfManyTarget, Selection, Target, resolve
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,14 +35,14 @@ if TYPE_CHECKING:
 class Item(NamedTuple):
     """One partition to be asked for.
 
-    `log` is its listing where one was made a moment ago; it is never sent anywhere. `bytes` is what
-    is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
+    `log` is its listing where one was made a moment ago; it is never sent anywhere. `size_bytes` is
+    what is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
     """
 
     path: str
     topic: str | None
     partition: int | None
-    bytes: int = 0
+    size_bytes: int = 0
     log: LocalLog | None = None
 
 
@@ -86,9 +85,8 @@ def find_time(
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
     """Yield each partition once, however many of its files are named, and what is none."""
-    selection = Selection(options.topic, options.partition, options.retired)
     seen = set()
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    for target in resolve(paths, options.selection, options.server_properties, listed=False):
         if isinstance(target, KdumpError):
             yield target
             continue
@@ -115,7 +113,7 @@ def look_up(
 def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
-        partition = OfManyTarget(item.topic, item.partition, item.path, log, (), whole=True)
+        partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
         yield from ask(partition, target, options)
     except StoreError:
         raise  # a later attempt may have an answer
@@ -131,7 +129,6 @@ def _run(
     driver: Driver | None,
 ) -> Iterator[Told]:
     """Answer while the plan goes on, or plan everything first and hand it to many."""
-    LOG_DIRS.forget()
     if driver is not None or jobs > 1:
         everything = [
             one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned
@@ -157,12 +154,12 @@ def _run_many(
 ) -> Iterator[Told]:
     """Yield what comes of a plan in its order, errors of the plan in their places."""
     from kdump.engine.work.pace import Progress
-    from kdump.engine.work.pipeline import run
+    from kdump.engine.work.pipeline import run, take_up
 
-    items = [one for one in planned if not isinstance(one, KdumpError)]
     progress = progress or Progress()
-    progress.planned_items = len(items)
-    progress.planned_bytes = sum(item.bytes for item in items)
+    items: list[Item] = []
+    for _ in take_up(planned, items, progress):
+        pass  # errors come in their places
     results = (driver or run)(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
     for one in planned:
         if isinstance(one, KdumpError):
@@ -173,6 +170,3 @@ def _run_many(
             yield result
         else:
             yield from result
-
-
-__all__ = ["FindOptions", "Item", "find_offset", "find_time", "look_up", "plan"]

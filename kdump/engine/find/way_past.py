@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.seek import start_position
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView
     from kdump.engine.advice.landings import Way
     from kdump.engine.find.options import FindOptions
-    from kdump.storage.segment import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")
 
@@ -62,11 +62,7 @@ def way_past(
         if way is None:
             return fields
         way = way._replace(skipped=0 if way.served_from == first else way.skipped - below)
-        view.note(
-            "served",
-            str(log.log),
-            _words(first, way),
-        )
+        view.note("served", str(log.log), _words(first, way))
         return dict(zip(FIELDS, (first, *way), strict=True))
     finally:
         served.close()
@@ -103,7 +99,7 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
     from kdump.engine.advice.sound import Sound, sound_batches
 
     logs = view.target.log.logs
-    floor = max(bisect_right(logs, offset, key=_base_offset) - 1, 0)
+    floor = max(bisect_right(logs, offset, key=attrgetter("base_offset")) - 1, 0)
     for number, (log, following) in islice(enumerate(with_next_base(logs)), floor, None):
         path, base = str(log.log), log.base_offset
         position = 0
@@ -119,7 +115,3 @@ def _sound_place(view: PartitionView, offset: int) -> tuple[int, int, int, int] 
                 below = bisect_left(item.records(row), first)
                 return number, item.positions[row], first, below
     return None
-
-
-def _base_offset(segment: LogSegment) -> int:
-    return segment.base_offset

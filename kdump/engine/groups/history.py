@@ -42,7 +42,7 @@ def history(
         if found:
             return
         progress.planned_items += len(items)
-        progress.planned_bytes += sum(item.bytes for item in items)
+        progress.planned_bytes += sum(item.size_bytes for item in items)
         pace = Pace(progress.slots, 0, None, progress.tick)
         for item in items:
             progress.at = [item.path]
@@ -78,7 +78,7 @@ class _Partition:
         if group is None or not self._options.wants_group(text_of(group)):
             return None
         names = commit_key(change.key)
-        if names is None or not self._options.wants_offset(names.topic, names.partition):
+        if names is None or not self._options.selection.admits(names.topic, names.partition):
             return None
         return history_row(
             change,

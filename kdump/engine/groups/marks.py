@@ -1,20 +1,22 @@
-"""Say where the logs on the same disks begin and end, for the lag of groups."""
+"""Say where the logs on the same disks begin and end, for the lag of groups, and name topics."""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.partition import PartitionView
 from kdump.errors import KdumpError
+from kdump.replay.cluster import read_cluster
 from kdump.storage import names
 from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.source import whole
-from kdump.storage.targets import OfManyTarget
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.targets import Target
 
 _SIZE_LIMIT = 1 << 16
@@ -59,15 +61,31 @@ class Marks:
         return self._marks[place]
 
     def topic_name(self, topic_id: str) -> str | None:
-        """Return the topic that has an id, as the partitions here say it."""
+        """Return the topic that has or had an id: as the partitions here say, or the cluster."""
         if self._topic_names is None:
             found = {_topic_id(path): topic for topic, path in self._paths.items()}
             self._topic_names = {key: topic for key, topic in found.items() if key is not None}
-        return self._topic_names.get(topic_id)
+        if topic_id in self._topic_names:
+            return self._topic_names[topic_id]
+        cluster = self._cluster
+        known = cluster and (cluster.topics.get(topic_id) or cluster.removed.get(topic_id))
+        return known.topic if known else None
+
+    def partitions_count(self, topic: str) -> int | None:
+        """Return how many partitions a topic has, if the cluster's metadata lies here."""
+        cluster = self._cluster
+        topic_id = cluster and cluster.ids.get(topic)
+        known = cluster.partitions.get(topic_id) if cluster and topic_id else None
+        return len(known) if known else None
+
+    @cached_property
+    def _cluster(self) -> ClusterState | None:
+        path = self._paths.get(names.CLUSTER_METADATA_TOPIC)
+        return None if path is None else read_cluster(path)
 
 
 def _mark(target: Target) -> Mark | None:
-    view = PartitionView(OfManyTarget(*target), as_is=True)
+    view = PartitionView(target, as_is=True)
     try:
         end = view.log_end
         mark = view.high_watermark

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from kdump.broker.versions import NEWEST, Version
 from kdump.replay.groups import keys_of
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import EVERYTHING, Selection
 
 _PATTERN = frozenset("*?[")
 
@@ -15,12 +16,10 @@ _PATTERN = frozenset("*?[")
 class GroupOptions(NamedTuple):
     """What is asked for; the names are those of the command line.
 
-    `topic` and `partition` are those of committed offsets; `at_ms`: as of that time, inclusive.
+    `selection` has topic and partition of committed offsets; `at_ms`: as of that time, inclusive.
     """
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = EVERYTHING
     server_properties: str | None = None
     group: str | None = None
     at_ms: int | None = None
@@ -42,8 +41,7 @@ class GroupOptions(NamedTuple):
         """Whether a group is asked for."""
         return self.group is None or name == self.group or fnmatchcase(name, self.group)
 
-    def wants_offset(self, topic: str, partition: int) -> bool:
-        """Whether an offset of a partition is asked for."""
-        if self.topic is not None and not fnmatchcase(topic, self.topic):
-            return False
-        return self.partition is None or partition == self.partition
+    @property
+    def wants_all_offsets(self) -> bool:
+        """Whether those of all partitions are asked for, and so groups without one."""
+        return self.selection.topic is None and self.selection.partition is None

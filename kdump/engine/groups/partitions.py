@@ -28,7 +28,7 @@ class Item(NamedTuple):
     topic: str
     partition: int
     retired: bool
-    bytes: int
+    size_bytes: int
 
     @property
     def place(self) -> Place:
@@ -84,7 +84,7 @@ class Records:
     ) -> None:
         self._item = item
         self._options = DumpOptions(decompress_limit=decompress_limit)
-        self._going = Going(item.bytes, pace)
+        self._going = Going(item.size_bytes, pace)
         self._on_lost = on_lost
         self.lost = 0
         self.lost_from: int | None = None

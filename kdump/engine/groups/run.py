@@ -33,7 +33,6 @@ from kdump.replay.coordinators import partition_for
 from kdump.replay.group_state import GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
-from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
@@ -70,16 +69,15 @@ def groups(
 
     With `history` it is `offset-commit` rows, as they lie in each partition, one after the other.
     """
-    LOG_DIRS.forget()
     targets: list[Target] = []
-    selection = Selection(retired=options.retired)
+    selection = Selection(retired=options.selection.retired)
     for target in resolve(paths, selection, options.server_properties, listed=False):
         if isinstance(target, KdumpError):
             yield target
         else:
             targets.append(target)
     items: list[Item] = []
-    for item in items_of(targets, offsets_topic.TOPIC, retired=options.retired):
+    for item in items_of(targets, offsets_topic.TOPIC, retired=options.selection.retired):
         if isinstance(item, Finding):
             yield item
         else:
@@ -88,12 +86,14 @@ def groups(
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
     work = _Work(options, jobs, progress or Progress(), driver)
+    marks = Marks(targets)
+    first, rest = _first_and_rest(items, options, marks)
     if options.history:
         from kdump.engine.groups.history import history
 
-        yield from history(*_first_and_rest(items, options), options, work.progress)
+        yield from history(first, rest, options, work.progress)
         return
-    yield from _rows(items, targets, options, work)
+    yield from _rows((first, rest), targets, marks, options, work)
 
 
 class _Work:
@@ -110,34 +110,45 @@ class _Work:
     def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
         """Yield each item with what came of it."""
         self.progress.planned_items += len(items)
-        self.progress.planned_bytes += sum(item.bytes for item in items)
+        self.progress.planned_bytes += sum(item.size_bytes for item in items)
         bound = partial(step, options=self._options)
         return self._driver(
             items, bound, jobs=self._jobs, bytes_per_second=None, progress=self.progress
         )
 
 
-def _first_and_rest(items: list[Item], options: GroupOptions) -> tuple[list[Item], list[Item]]:
+def _first_and_rest(
+    items: list[Item], options: GroupOptions, marks: Marks
+) -> tuple[list[Item], list[Item]]:
     """Split the partitions into the one that has the one group, and those that have it not.
 
     How many partitions the topic has is not told by the partitions; where all that lie here count
-    from 0 on without a gap it is likely their number. So where the group is not found in the first,
-    it may be in the rest.
+    from 0 on without a gap it is likely their number, else the cluster's metadata may say it. So
+    where the group is not found in the first, it may be in the rest.
     """
     group = options.one_group
-    if group is None or [item.partition for item in items] != list(range(len(items))):
+    if group is None:
         return items, []
-    number = partition_for(group, len(items))
-    return [items[number]], items[:number] + items[number + 1 :]
+    count: int | None = len(items)
+    if [item.partition for item in items] != list(range(len(items))):
+        count = marks.partitions_count(offsets_topic.TOPIC)
+    home = None if count is None else partition_for(group, count)
+    first = [item for item in items if item.partition == home]
+    rest = [item for item in items if item.partition != home]
+    return (first, rest) if first else (rest, [])
 
 
 def _rows(
-    items: list[Item], targets: list[Target], options: GroupOptions, work: _Work
+    items: tuple[list[Item], list[Item]],
+    targets: list[Target],
+    marks: Marks,
+    options: GroupOptions,
+    work: _Work,
 ) -> Iterator[Row | Finding | KdumpError]:
     found: list[tuple[Group, int]] = []
     commits: list[Commit] = []
     told_names: dict[str, str] = {}
-    for some in _first_and_rest(items, options):
+    for some in items:
         for item, result in work.do(some, replay) if not found else ():
             if isinstance(result, KdumpError):
                 yield result
@@ -148,7 +159,6 @@ def _rows(
             told_names |= result.read.topic_names
     found.sort(key=lambda pair: pair[0].name)
     commits.sort(key=lambda one: (one.group, one.topic, one.partition, one.pending))
-    marks = Marks(targets)
     topic_names = TopicNames(told_names, marks)
     shares = {group.name for group, _ in found if group.type == SHARE}
     shared: dict[tuple[str, str, int], SharePartition] = {}
@@ -158,7 +168,7 @@ def _rows(
     rows = [*offsets, *_share_rows(shared, shares, topic_names, marks, options)]
     rows.sort(key=lambda row: str(row.fields["group"]))
     with_rows = {row.fields["group"] for row in rows}
-    if options.topic is not None or options.partition is not None:
+    if not options.wants_all_offsets:
         found = [pair for pair in found if pair[0].name in with_rows]
     for group, partition in found:
         yield group_row(group, partition)
@@ -174,7 +184,7 @@ def _offset_rows(
     keep_ms = read_settings(options.server_properties).offsets_retention_ms
     waiting = {(one.group, one.topic, one.partition) for one in commits if one.pending}
     for commit in commits:
-        if options.wants_offset(commit.topic, commit.partition):
+        if options.selection.admits(commit.topic, commit.partition):
             yield commit_row(
                 commit,
                 by_name.get(commit.group),
@@ -193,7 +203,7 @@ def _shared(
 ) -> Iterator[Finding | KdumpError]:
     """Replay `__share_group_state` into `shared`."""
     items = []
-    for item in items_of(targets, share_state.TOPIC, retired=options.retired):
+    for item in items_of(targets, share_state.TOPIC, retired=options.selection.retired):
         if isinstance(item, Finding):
             yield item
         else:
@@ -219,7 +229,7 @@ def _share_rows(
         if group in shares
     ]
     for group, topic, partition, share in sorted(named, key=lambda one: one[:3]):
-        if options.wants_offset(topic, partition):
+        if options.selection.admits(topic, partition):
             yield share_row(group, topic, partition, share, marks.of(topic, partition))
 
 

@@ -84,7 +84,7 @@ class Lines:
             return
         self.rows(position, raw[:_SHOWN_HEAD], label)
         tail = len(raw) - _SHOWN_TAIL
-        self._add(f"{'':{self._column}}… {tail - _SHOWN_HEAD:,} bytes …")
+        self._add(f"{'':{self._digits + 5}}… {tail - _SHOWN_HEAD:,} bytes …")
         self.rows(position + tail, raw[tail:], "")
 
     def rows(self, position: int, raw: memoryview, label: str = "") -> None:
@@ -92,7 +92,8 @@ class Lines:
         for start in range(0, len(raw), _ROW_BYTES):
             piece = bytes(raw[start : start + _ROW_BYTES])
             text = piece.translate(_ASCII).decode("ascii")
-            line = f"{self._start(position + start)}{piece.hex(' '):<47}  {text:<16}"
+            at = f"  {self._mark}{position + start:<{self._digits}}  "
+            line = f"{at}{piece.hex(' '):<47}  {text:<16}"
             self._add(f"{line}  {label}" if label and not start else line.rstrip())
 
     def rest(self, position: int, raw: memoryview) -> None:
@@ -114,13 +115,6 @@ class Lines:
         self.text(f"✗ decoding stops at {self.at(position)}: {words}")
         if rest is not None:
             self.rest(position, rest)
-
-    @property
-    def _column(self) -> int:
-        return self._digits + 5
-
-    def _start(self, position: int) -> str:
-        return f"  {self._mark}{position:<{self._digits}}  "
 
     def _add(self, line: str) -> None:
         self.lines.append(line)

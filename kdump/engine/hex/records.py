@@ -76,12 +76,9 @@ def read_varint(view: memoryview, at: int, end: int, most: int = 5) -> tuple[int
 def _varint(lines: Lines, view: memoryview, at: int, end: int, name: str) -> tuple[int, int]:
     """Read a varint and write it as a field."""
     value, behind = read_varint(view, at, end)
-    lines.field(at, view[at:behind], name, "null" if _is_null(name, value) else f"{value:,}")
+    is_null = value < 0 and name in ("keyLength", "valueLength", "headerValueLength")
+    lines.field(at, view[at:behind], name, "null" if is_null else f"{value:,}")
     return value, behind
-
-
-def _is_null(name: str, value: int) -> bool:
-    return value < 0 and name in ("keyLength", "valueLength", "headerValueLength")
 
 
 def _bytes(

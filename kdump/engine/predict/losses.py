@@ -9,7 +9,7 @@ from kdump.broker.segment import Segment
 from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap
-from kdump.storage.file_records import FileRecords
+from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
@@ -56,11 +56,9 @@ def losses(
 def believed_end(segment: Segment, end: int) -> int:
     """The offset behind the last believed one of a segment that holds none from `end` on."""
     offsets = Offsets(segment.base_offset - 1, end)
-    with Source(segment.path) as source:
-        for item in FileRecords(source, next_base=end).walk(segment.start, segment.end):
-            if not isinstance(item, Gap):
-                for _ in offsets.take(item.batches):
-                    pass
+    for item in walk(segment.path, segment.start, segment.end, next_base=end):
+        if not isinstance(item, Gap):
+            offsets.follow(item.batches)
     return offsets.last + 1
 
 
@@ -91,7 +89,7 @@ class _Counted:
         """Count sound batches."""
         if not rows.flags & (c.WRONG | c.WRAPPER) and rows.known_offset(0) > self.last:
             self.records += kernels.tally(rows)[0]
-            self._follow(rows)
+            self._offsets.follow(rows)
             return
         for row in range(rows.count):
             self._one(rows.slice(row, row + 1))
@@ -109,7 +107,7 @@ class _Counted:
     def _one(self, row: RecordBatches) -> None:
         before, first = self.last, row.known_offset(0)
         count = row.records_count(0)
-        self._follow(row)
+        self._offsets.follow(row)
         last = row.last_offset(0)
         if last >= self._offsets.end:
             self.records += max(count, 1)  # which ones they are cannot be told
@@ -124,10 +122,6 @@ class _Counted:
             span = min(last - min(before, last), row.size_bytes(0) * MESSAGES_A_BYTE)
             self._spans = [*self._spans[-2:], (last, span)]
             self.records += span
-
-    def _follow(self, rows: RecordBatches) -> None:
-        for _ in self._offsets.take(rows):
-            pass
 
 
 def _cut_short(source: Source, position: int) -> RecordBatches | None:

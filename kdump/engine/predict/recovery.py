@@ -25,7 +25,7 @@ from kdump.storage.segment_range import RELATIVE_MAX, end_of
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
@@ -43,20 +43,16 @@ def predict_partition(
     broker: Version,
     settings: Settings,
     *,
-    directory: LogDir | None = None,
-    cluster: ClusterMetadata | None = None,
+    cluster: ClusterState | None = None,
 ) -> Row:
     """Predict the start for one partition.
 
-    `directory` is the data directory around it, listed anew where it is not given.
     `cluster` is what the metadata log says (see `cluster_of`), None where there is none: then a
     partition counts as known to the cluster if any checkpoint of its data directory names it.
     """
     assert target.log is not None
-    log = target.log
+    log, directory = target.log, target.log_dir()
     fields = unknown(target, "")
-    if directory is None:
-        directory = target.log_dir()
     try:
         stop = stop_of(log, directory, broker)
         if not has(broker, COUNTED_OFFSETS):
@@ -127,8 +123,7 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     """What the checkpoint of high watermarks says (X3): the log once reached at least so far."""
     if directory is None or log.name is None or log.name.retirement is not None:
         return 0
-    offsets = directory.offsets(names.REPLICATION_CHECKPOINT) or {}
-    return offsets.get((log.name.topic, log.name.partition), 0)
+    return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
 def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:

@@ -6,12 +6,11 @@ it a partition is believed to be known if a checkpoint of its data directory nam
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.cluster_metadata import read_cluster_metadata
 from kdump.errors import PathError
+from kdump.replay.cluster import read_cluster
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.names import Kind, Retirement
@@ -19,23 +18,23 @@ from kdump.storage.properties import java_properties
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
     from kdump.storage.names import DirectoryName
 
 
-def cluster_of(directories: Iterable[LogDir]) -> ClusterMetadata | None:
+def cluster_of(directories: Iterable[LogDir]) -> ClusterState | None:
     """Read the cluster's metadata log from whichever data directory holds it, None if none does."""
     for directory in directories:
         for name, path in directory.partitions:
             if name.topic == names.CLUSTER_METADATA_TOPIC and name.retirement is None:
-                return read_cluster_metadata(path)
+                return read_cluster(path)
     return None
 
 
 def set_aside(
-    log: LocalLog, directory: LogDir | None, cluster: ClusterMetadata | None
+    log: LocalLog, directory: LogDir | None, cluster: ClusterState | None
 ) -> dict[str, object]:
     """Return the members of the row that change, none where the partition stays."""
     name = log.name
@@ -43,14 +42,15 @@ def set_aside(
         return {}
     if name.retirement in (Retirement.DELETE, Retirement.STRAY):
         return {}
-    topic_id = _property(_partition_metadata(log), "topic_id")
+    topic_id = _topic_id(log)
     if topic_id is None:
         return _stray("without a partition.metadata nothing tells which topic this belongs to") | {
             # Its topic is known by name: the broker makes an empty replica in its place.
             "log_end_after": 0
         }
     if cluster is not None:
-        unknown = _unknown(cluster, topic_id, name.partition, _node_id(directory))
+        node_id = None if directory is None else directory.node_id
+        unknown = _unknown(cluster, topic_id, name.partition, java_int(node_id or ""))
         if unknown is None:
             return {}
         if cluster.complete:
@@ -69,7 +69,7 @@ def _stray(reason: str) -> dict[str, object]:
 
 
 def _unknown(
-    cluster: ClusterMetadata, topic_id: str, partition: int, node_id: int | None
+    cluster: ClusterState, topic_id: str, partition: int, node_id: int | None
 ) -> str | None:
     """Why the cluster does not know a replica, None where it does."""
     if topic_id not in cluster.topics:
@@ -92,27 +92,13 @@ def _unheard_of(name: DirectoryName, directory: LogDir) -> bool:
     return any(listed) and not any(partition in offsets for offsets in listed)
 
 
-def _partition_metadata(log: LocalLog) -> str | None:
+def _topic_id(log: LocalLog) -> str | None:
+    """The id in `partition.metadata` (X8), None where no file gives one."""
     for file, path in log.others:
         if file.kind is Kind.PARTITION_METADATA:
-            return path
+            try:
+                text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
+            except PathError:
+                return None
+            return dict(java_properties(text)).get("topic_id")
     return None
-
-
-def _node_id(directory: LogDir | None) -> int | None:
-    if directory is None:
-        return None
-    path = os.path.join(directory.path, names.META_PROPERTIES)
-    text = _property(path, "node.id") or _property(path, "broker.id")
-    return None if text is None else java_int(text)
-
-
-def _property(path: str | None, name: str) -> str | None:
-    """One value of a small properties file (X5, X8), None where the file does not give it."""
-    if path is None:
-        return None
-    try:
-        text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
-    except PathError:
-        return None
-    return dict(java_properties(text)).get(name)

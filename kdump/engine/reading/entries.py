@@ -16,7 +16,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Place, Row
 from kdump.storage import checkpoints, places, producer_snapshot, properties
-from kdump.storage.names import DirectoryName, FileName, Kind, parse, parse_directory
+from kdump.storage.names import FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
@@ -25,8 +25,6 @@ from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.storage.problems import Problem
-
-TEXT_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
 
 Item = Row | Finding
 
@@ -88,7 +86,7 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
     read = _READERS.get(name.kind)
     if read is None:
         raise PathError(given, "is no index, snapshot, checkpoint or properties file by its name")
-    place = _directory_of(given)
+    place = parse_directory(os.path.basename(places.parent(given)))
     topic, partition = (place.topic, place.partition) if place else (None, None)
     with Source(given) as source:
         file = _File(given, name, topic, partition, source)
@@ -105,10 +103,6 @@ def entries(path: str | os.PathLike[str]) -> Iterator[Item]:
 def has_entries(name: str) -> bool:
     """Whether `entries` reads files of that name."""
     return parse(name).kind in _READERS
-
-
-def _directory_of(path: str) -> DirectoryName | None:
-    return parse_directory(os.path.basename(places.parent(path)))
 
 
 def _offset_index(file: _File) -> Iterator[Item]:
@@ -214,7 +208,7 @@ def _property(file: _File, name: str, value: str | None) -> Row:
 
 def _properties(parse_data: Callable[[bytes], properties.Properties]) -> _Reader:
     def read(file: _File) -> Iterator[Item]:
-        found = parse_data(file.source.whole(TEXT_LIMIT))
+        found = parse_data(file.source.whole(properties.SIZE_LIMIT))
         for name, value in found.values.items():
             yield _property(file, name, value)
         yield from file.report(found.problems)

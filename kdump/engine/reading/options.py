@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.reading.filters import Filters
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, Row
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.targets import Selection
+from kdump.storage.targets import EVERYTHING, Selection
 
 if TYPE_CHECKING:
     import re
@@ -23,12 +23,11 @@ class DumpOptions:
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
+    `decode`: who writes the rows says what records of internal topics hold.
     """
 
     mode: str = "records"
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = EVERYTHING
     server_properties: str | None = None
     from_offset: int | None = None
     to_offset: int | None = None
@@ -42,12 +41,8 @@ class DumpOptions:
     isolation: str = "read_uncommitted"
     control: bool | None = None
     deep: bool = False
+    decode: bool = False
     decompress_limit: int = DEFAULT_LIMIT
-
-    @property
-    def selection(self) -> Selection:
-        """What narrows a data directory."""
-        return Selection(self.topic, self.partition, self.retired)
 
     @property
     def filters(self) -> Filters:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.broker.log_start import log_start
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import unread
@@ -14,13 +16,13 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.kernels.columns import BatchHeader, RecordBatches
+from kdump.kernels.columns import BatchHeader
 from kdump.record.frames import Gap
+from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
-from kdump.storage.segment import LogSegment
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
@@ -88,11 +90,6 @@ class SegmentScan:
     def last_offset(self, offset: int) -> None:
         self.offsets = Offsets(offset, self.end_offset)
 
-    def follow(self, batches: RecordBatches) -> None:
-        """Take up some batches' offsets."""
-        for _ in self.offsets.take(batches):
-            pass
-
     @property
     def next_offset(self) -> int | None:
         """The offset behind the last batch; None where the log was not read to its end."""
@@ -134,6 +131,7 @@ class SegmentScan:
         self.max_timestamp_ms = max(self.max_timestamp_ms, newest)
 
 
+@dataclass(eq=False)
 class PartitionScan:
     """One partition and what its checks may ask for.
 
@@ -147,37 +145,26 @@ class PartitionScan:
     `errors` are paths that could not be read.
     """
 
-    def __init__(
-        self,
-        target: Target,
-        *,
-        directory: LogDir | None,
-        settings: Settings,
-        deep: bool = False,
-        quick: bool = False,
-        limit: int = DEFAULT_LIMIT,
-        broker: Version = NEWEST,
-        now_ms: int | None = None,
-        pace: Pace | None = None,
-        leave_out: LeaveOut | None = None,
-        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
-    ) -> None:
+    target: Target
+    _: KW_ONLY
+    directory: LogDir | None
+    settings: Settings
+    deep: bool = False
+    quick: bool = False
+    limit: int = DEFAULT_LIMIT
+    broker: Version = NEWEST
+    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
+    pace: Pace | None = None
+    leave_out: LeaveOut | None = None
+    walked: Mapping[int, Sequence[PackedHeaders]] = field(default_factory=dict)
+    left_out: set[int] = field(default_factory=set, init=False)
+    replayed: int = field(default=0, init=False)
+    errors: list[PathError] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        target = self.target
         assert target.log is not None
-        self.target = target
         self.log: LocalLog = target.log
-        self.directory = directory
-        self.settings = settings
-        self.deep = deep
-        self.quick = quick
-        self.limit = limit
-        self.broker = broker
-        self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-        self.pace = pace
-        self.leave_out = leave_out
-        self.left_out: set[int] = set()
-        self.walked = walked or {}
-        self.replayed = 0
-        self.errors: list[PathError] = []
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
             SegmentScan(
@@ -199,6 +186,27 @@ class PartitionScan:
         """The partition, in its directory."""
         return Place(self.target.topic, self.target.partition, None, self.log.path)
 
+    def log_start(self) -> tuple[int, bool]:
+        """The log start offset, and whether disk tells: a checkpoint names those above the base.
+
+        Beside a copy of a partition directory there is none.
+        """
+        first = self.segments[0].base_offset if self.segments else 0
+        directory, name = self.directory, names.LOG_START_CHECKPOINT
+        if directory is None:
+            return first, False
+        known = directory.offsets(name) is not None and directory.checkpoint_time(name) is not None
+        return log_start(first, directory, self.target.topic, self.target.partition), known
+
+    def trimmed_to(self) -> int:
+        """Where the leader epochs begin, 0 where that is not known.
+
+        A log start that is raised trims them (X2), so in a copy without the data directory's
+        checkpoints the first of them says where the log starts.
+        """
+        starts = self.log.epoch_starts()  # LeaderEpochs reports what is wrong with them
+        return starts[0].start_offset if starts else 0
+
     def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
         """Keep an error; a file that is gone since it was listed is a note instead."""
         told = unread(error, place or self.place._replace(path=error.path))
@@ -215,13 +223,10 @@ class PartitionScan:
         return known
 
     def _snapshot(self, path: str) -> SegmentScan:
-        log = LogSegment(0)
-        log.files[Kind.LOG] = path
+        log = LogSegment(0, {Kind.LOG: path})
         place = Place(self.target.topic, self.target.partition, None, path)
         return SegmentScan(log, place, next_base=None, active=False)
 
     def open(self, path: str) -> BackgroundSource:
         """Open a large file that is read from front to back."""
-        source = BackgroundSource(path, self.pace)
-        source.advise_sequential()
-        return source
+        return BackgroundSource(path, self.pace)

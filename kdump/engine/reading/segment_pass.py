@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.being_written import was_just_written
@@ -30,6 +31,7 @@ _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
 
 
+@dataclass(slots=True)
 class SegmentPass:
     """Reads one log once, and follows its `offsets`, which start at the offset before it.
 
@@ -37,20 +39,12 @@ class SegmentPass:
     `active` segment, which a broker may be writing, what it writes meanwhile is read too.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        offsets: Offsets,
-        *,
-        limit: int,
-        next_base: int | None,
-        active: bool = False,
-    ) -> None:
-        self.source = source
-        self.offsets = offsets
-        self._limit = limit
-        self._next_base = next_base
-        self._active = active
+    source: Source
+    offsets: Offsets
+    _: KW_ONLY
+    limit: int
+    next_base: int | None
+    active: bool = False
 
     def items(
         self, position: int = 0, *, joins: Callable[[Run | Oversize], bool] | None = None
@@ -64,7 +58,7 @@ class SegmentPass:
         source.advise_sequential()
         for turn in range(_FOLLOW_TIMES):
             tail: Gap | None = None
-            records = FileRecords(source, limit=self._limit, next_base=self._next_base)
+            records = FileRecords(source, limit=self.limit, next_base=self.next_base)
             walked = records.walk(position, last_offset=self.offsets.last)
             for item in walked if joins is None else joined(walked, joins):
                 if isinstance(item, Gap) and _may_go_on(item, source):
@@ -73,7 +67,7 @@ class SegmentPass:
                     yield item
             if tail is None or source.shrank:
                 return
-            if turn == _FOLLOW_TIMES - 1 or not (self._active and _may_be_written(source)):
+            if turn == _FOLLOW_TIMES - 1 or not (self.active and _may_be_written(source)):
                 yield tail
                 return
             # Read in the midst of a broker's write, which takes no time to speak of. A preallocated
@@ -90,7 +84,7 @@ class SegmentPass:
         if isinstance(item, Gap):
             return self.offsets.hold(item)
         if isinstance(item, Run):
-            return self.offsets.take(item.batches, lambda row: first_offset(item, row, self._limit))
+            return self.offsets.take(item.batches, lambda row: first_offset(item, row, self.limit))
         return self.offsets.take(item.batches)
 
 

@@ -8,7 +8,7 @@ from kdump.broker.versions import NEWEST, Version
 from kdump.errors import KdumpError
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
-from kdump.storage.targets import Target
+from kdump.storage.targets import Selection, Target
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -26,9 +26,7 @@ class ReindexOptions(NamedTuple):
     `every`: also files that are sound but not as recovery writes them.
     """
 
-    topic: str | None = None
-    partition: int | None = None
-    retired: bool = False
+    selection: Selection = Selection()
     server_properties: str | None = None
     broker_version: Version = NEWEST
     only: frozenset[Kind] = DEFAULT_ONLY

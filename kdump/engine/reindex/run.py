@@ -18,7 +18,7 @@ from kdump.broker.settings import read_settings
 from kdump.engine.reindex.rows import WORDS
 from kdump.errors import KdumpError, PathError
 from kdump.storage.names import Kind
-from kdump.storage.targets import Selection, Target, resolve
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.options import Item
@@ -91,8 +91,7 @@ def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator
 
 def _jobs(paths: Iterable[str], options: ReindexOptions) -> Iterator[Job | KdumpError]:
     """Gather the files named of one partition; each partition is worked on once."""
-    selection = Selection(options.topic, options.partition, options.retired)
-    resolved = resolve(paths, selection, options.server_properties, listed=False)
+    resolved = resolve(paths, options.selection, options.server_properties, listed=False)
     seen: set[str] = set()
     for place, group in groupby(resolved, _place_of):
         targets = []
@@ -135,6 +134,3 @@ def _job(targets: list[Target], options: ReindexOptions) -> Job:
     if Kind.LEADER_EPOCHS in kinds:
         return Job(whole, None, asked | {Kind.LEADER_EPOCHS})
     return Job(whole, bases, asked - {Kind.LEADER_EPOCHS})
-
-
-__all__ = ["kinds_of", "reindex"]

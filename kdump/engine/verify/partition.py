@@ -8,8 +8,9 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
@@ -29,19 +30,21 @@ from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import VerifyOptions
-from kdump.engine.verify.recheck import Listing, listing_of, settled
+from kdump.engine.verify.recheck import listing_of, settled
 from kdump.engine.verify.results import Counts, Result
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.check import Check, Reported
+    from kdump.engine.reading.check import Check
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
-    from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
+
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+_LISTED_SECONDS = 0.05
 
 
 def verify_partition(
@@ -49,33 +52,30 @@ def verify_partition(
     options: VerifyOptions,
     settings: Settings,
     *,
-    directory: LogDir | None = None,
-    now_ms: int | None = None,
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
-    walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+    walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
     `walked` is what is left of logs that were read in pieces; further looks read the files.
     """
     assert target.log is not None
-    path = target.log.path
+    path, directory = target.log.path, target.log_dir(_LISTED_SECONDS)
 
     def look(
-        listing: Listing,
         leave: LeaveOut | None,
-        walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
+        log: LocalLog,
+        walked: Mapping[int, Sequence[PackedHeaders]],
     ) -> Result:
         partition = PartitionScan(
-            target._replace(log=LocalLog(path, list(listing))),
-            directory=directory if directory is not None else target.log_dir(),
+            target._replace(log=log),
+            directory=directory,
             settings=settings,
             deep=options.deep,
             quick=options.quick,
             limit=options.limit,
             broker=options.broker_version or NEWEST,
-            now_ms=now_ms,
             pace=pace,
             leave_out=leave,
             walked=walked,
@@ -85,10 +85,11 @@ def verify_partition(
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
         wanted = bases - kept
-        return look(listing_of(path), lambda base, _: None if base in wanted else ()).findings
+        log = LocalLog(path, listing_of(path))
+        return look(lambda base, _: None if base in wanted else (), log, {}).findings
 
-    before = listing_of(path)
-    result = look(before, leave_out, walked)
+    before = target.log.statuses
+    result = look(leave_out, target.log, walked)
     findings = settled(target, path, before, result.findings, look_again)
     findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
     counts = result.counts
@@ -102,7 +103,7 @@ def _once(partition: PartitionScan) -> Result:
     old = Pre08Counts()
     survey = Survey(partition)
     checks = [*checks_of(partition), survey]
-    findings = fold(_reported(partition, checks, old))
+    findings = fold(chain(scan_pre08(partition, old), scan(partition, checks)))
     complete = {log.base_offset for log in partition.segments if log.complete}
     return Result(
         findings,
@@ -112,13 +113,6 @@ def _once(partition: PartitionScan) -> Result:
         survey.facts(findings),
         replayed=partition.replayed,
     )
-
-
-def _reported(
-    partition: PartitionScan, checks: list[Check], old: Pre08Counts
-) -> Iterator[Reported]:
-    yield from scan_pre08(partition, old)
-    yield from scan(partition, checks)
 
 
 def checks_of(partition: PartitionScan) -> list[Check]:
@@ -140,14 +134,15 @@ def checks_of(partition: PartitionScan) -> list[Check]:
 def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
     logs = [*partition.segments, *partition.snapshots]
     compressed = old.wrappers + sum(log.compressed for log in logs)
-    not_checked = Counter(
-        compressed_batches=0 if partition.deep else compressed,
-        segments_not_read=sum(
+    not_checked = {
+        "compressed_batches": 0 if partition.deep else compressed,
+        "segments_not_read": sum(
             not log.complete and log.base_offset not in partition.left_out for log in logs
         ),
-    )
+    }
     for check in checks:
-        not_checked.update(check.not_checked)
+        for what, count in check.not_checked.items():
+            not_checked[what] = not_checked.get(what, 0) + count
     return Counts(
         old.segments + sum(log.complete for log in partition.segments),
         old.batches + sum(log.batches for log in logs),

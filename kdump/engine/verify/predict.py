@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
@@ -20,8 +21,8 @@ from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.findings.finding import Finding
+    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.about import DirectoryFacts
     from kdump.storage.targets import Target
 
@@ -39,18 +40,14 @@ class Predictor(NamedTuple):
 
     broker: Version
     settings: Settings
-    clusters: dict[str, ClusterMetadata | None]
+    clusters: dict[str, ClusterState | None]
 
-    def partition(self, target: Target, directory: LogDir | None) -> Row:
+    def partition(self, target: Target) -> Row:
         """Predict the start for one partition."""
+        directory = target.log_dir()
         cluster = None if directory is None else self.clusters.get(directory.path)
-
-        def foretold(directory: LogDir | None) -> Row:
-            return predict_partition(
-                target, self.broker, self.settings, directory=directory, cluster=cluster
-            )
-
-        row = foretold(directory)
+        foretold = partial(predict_partition, target, self.broker, self.settings, cluster=cluster)
+        row = foretold()
         if verdict(row) is None or not lock.is_held_around(target.path):
             return row
         # It may have been read in the midst of a broker's write, or beside a newer checkpoint; and
@@ -59,7 +56,7 @@ class Predictor(NamedTuple):
         for wait in recheck.WAITS:
             before = _place(row)
             time.sleep(wait)
-            row = foretold(target.log_dir())
+            row = foretold()
             if verdict(row) is None or _place(row) == before:
                 return row
         doubt = "the broker wrote to it during each of several looks"
@@ -93,12 +90,7 @@ def unserved(
         if found.served_by is not None and found.offset is not None and found.offset < end
     ]
     asked = advised(
-        target,
-        stays[:_UNSERVED],
-        predict.broker,
-        limit,
-        running=False,
-        settings=predict.settings,
+        target, stays[:_UNSERVED], predict.broker, limit, running=False, settings=predict.settings
     )
     return [{name: getattr(found, name) for name in _WAY} for found in asked]
 
@@ -107,7 +99,7 @@ def predictor(
     directories: Iterable[DirectoryFacts], broker: Version | None, settings: Settings
 ) -> Predictor:
     """Read the metadata log of each broker among the directories."""
-    clusters: dict[str, ClusterMetadata | None] = {}
+    clusters: dict[str, ClusterState | None] = {}
     for group in _nodes(directories):
         cluster = cluster_of(group)
         clusters.update({directory.path: cluster for directory in group})

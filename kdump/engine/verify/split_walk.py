@@ -20,9 +20,8 @@ from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
-from kdump.storage.local_log import LocalLog
+from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.names import Kind
-from kdump.storage.segment import LogSegment
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Piece(NamedTuple):
         return self.split.path
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """What is to be read, in bytes of logs."""
         return self.split.size_bytes
 
@@ -99,14 +98,7 @@ class _Walk:
     """One walk over a range of one log."""
 
     def __init__(
-        self,
-        split: Split,
-        pace: Pace,
-        used: _Budget,
-        *,
-        limit: int,
-        deep: bool,
-        settings: Settings,
+        self, split: Split, pace: Pace, used: _Budget, *, limit: int, deep: bool, settings: Settings
     ) -> None:
         self._split = split
         self._file = split.target.files[0]
@@ -173,6 +165,5 @@ class _Walk:
 
 def _segment_of(file: LogFile) -> SegmentScan:
     assert file.name.base_offset is not None
-    segment = LogSegment(file.name.base_offset)
-    segment.files[Kind.LOG] = file.path
+    segment = LogSegment(file.name.base_offset, {Kind.LOG: file.path})
     return SegmentScan(segment, place_of(file), next_base=file.next_base, active=False)

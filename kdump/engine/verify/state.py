@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
-from kdump.engine.verify.items import VERIFIED_BEFORE, Item, Skip
+from kdump.engine.verify.options import VERIFIED_BEFORE, Item, Skip
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.storage import places
@@ -98,7 +98,11 @@ class VerifyState:
             if before.depth < (DEEP if deep else SHALLOW) or expired or None in seen:
                 oldest = min(oldest, before.verified_s)
                 continue
-            known = tuple(_moved(finding, item.path) for finding in before.findings)
+            # A finding's file as this run names the directory.
+            known = tuple(
+                finding._replace(path=os.path.join(item.path, os.path.basename(finding.path)))
+                for finding in before.findings
+            )
             skips[base] = Skip(VERIFIED_BEFORE, known)
             del sizes[base]
         return item._replace(sizes=sizes, skips=skips, identities=identities, verified_s=oldest)
@@ -122,10 +126,11 @@ class VerifyState:
         if grave:
             after[None] = Seen("", 0, self.now_s, ())
         self.changed = self.changed or after != before
-        self._lines[_key(item.path)] = _line(_key(item.path), after)
+        path = places.absolute(item.path)
+        self._lines[path] = _line(path, after)
 
     def _of(self, path: str) -> dict[int | None, Seen]:
-        line = self._lines.get(_key(path))
+        line = self._lines.get(places.absolute(path))
         return {} if line is None else _partition(line)[1]
 
 
@@ -155,19 +160,10 @@ def identities_of(log: LocalLog) -> dict[int, str]:
     return found
 
 
-def _moved(finding: Finding, directory: str) -> Finding:
-    """Name a finding's file as this run names the directory."""
-    return finding._replace(path=os.path.join(directory, os.path.basename(finding.path)))
-
-
 def _identity(path: str) -> str:
     status = places.stat(path)
     name = os.path.basename(path).rpartition(".")[2]
     return f"{name} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
-
-
-def _key(path: str) -> str:
-    return places.absolute(path)
 
 
 def _json(members: object) -> bytes:

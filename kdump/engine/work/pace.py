@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, MutableSequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Progress:
         self.at: list[str] = []  # the paths being read
         self.slots: MutableSequence[int] = [0]
         self.done_before = 0
-        self.tick: Callable[[], None] = _nothing
+        self.tick: Callable[[], None] = lambda: None
         self.findings: dict[str, int] = {}
         self.directories: list[DirectoryFacts] = []
 
@@ -69,28 +70,18 @@ class Progress:
         return self.done_before + sum(self.slots)
 
 
+@dataclass(slots=True)
 class Pace:
     """Called with the size of each read: counts it, keeps the rate and lets progress be shown."""
 
-    def __init__(
-        self,
-        slots: MutableSequence[int],
-        number: int,
-        throttle: Throttle | None,
-        tick: Callable[[], None],
-    ) -> None:
-        self._slots = slots
-        self._number = number
-        self._throttle = throttle
-        self._tick = tick
+    slots: MutableSequence[int]
+    number: int
+    throttle: Throttle | None
+    tick: Callable[[], None]
 
     def __call__(self, size_bytes: int) -> None:
         """Take note of a read."""
-        self._slots[self._number] += size_bytes
-        if self._throttle is not None:
-            self._throttle.wait(size_bytes, self._tick)
-        self._tick()
-
-
-def _nothing() -> None:
-    """Nobody is looking."""
+        self.slots[self.number] += size_bytes
+        if self.throttle is not None:
+            self.throttle.wait(size_bytes, self.tick)
+        self.tick()

@@ -150,6 +150,16 @@ cdef inline char *add_type(char *at, int64_t attributes, bint present) noexcept 
     return add_text(at, b'"CreateTime"', 12)
 
 
+cdef char *add_marker(char *at, const Marker *marker) noexcept nogil:
+    """Add what a transaction marker says, as JSON of less than NUMBERS bytes."""
+    at = add_name(at, b'{"type":"COMMIT' if marker.commit else b'{"type":"ABORT')
+    at = add_text(at, b'","version":', 12)
+    at = add_number(at, marker.version)
+    at = add_text(at, b',"coordinator_epoch":', 21)
+    at = add_number(at, marker.coordinator_epoch)
+    return add_text(at, b"}", 1)
+
+
 cdef inline int utf8_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
     """Return the size of the character at `p`; minus the bytes to replace by one U+FFFD.
 
@@ -372,10 +382,6 @@ cdef int put_bytes(Out *out, const uint8_t *p, Py_ssize_t size, int mode) except
     return 0
 
 
-cdef inline bint inside(int64_t position, int64_t size, Py_ssize_t length) noexcept nogil:
-    return size >= 0 and position >= 0 and size <= length and position <= length - size
-
-
 cdef inline int64_t sequence_of(int64_t base, int64_t delta) noexcept nogil:
     """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
     return -1 if base < 0 else add(base, delta) & 0x7FFFFFFF
@@ -436,7 +442,7 @@ cdef void write_texts(
     at = out.before_key
     at = add_text(at, b',"transactional":', 17)
     at = add_bool(at, attributes & read.meant_bits & TRANSACTIONAL_BIT != 0)
-    at = add_text(at, b',"control":null,"key":', 22)
+    at = add_text(at, b',"control":', 11)
     out.before_key_size = at - out.before_key
 
 
@@ -496,6 +502,7 @@ cdef int put_records(
 ) except -1 nogil:
     cdef Py_ssize_t i, row
     cdef int64_t batch, position, size
+    cdef Marker marker
     cdef char *at
     cdef bint timed
     for i in range(rows.count):
@@ -524,6 +531,13 @@ cdef int put_records(
             texts.produced,
         )
         at = add_text(at, texts.before_key, texts.before_key_size)
+        if cell(records, R_FLAGS, row) & MARKER and read_marker(
+            data, length, records.block + row, records.stride, &marker
+        ):
+            at = add_marker(at, &marker)
+        else:
+            at = add_text(at, b"null", 4)
+        at = add_text(at, b',"key":', 7)
         out.used = at - out.text
 
         position = cell(records, R_KEY, row)

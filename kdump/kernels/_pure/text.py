@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, view_of
-from kdump.kernels._pure.records import batch_row, read_header
+from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -149,9 +149,9 @@ def format_records(
     pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory stays
     bounded.
 
-    Members after the head: those of the schema of rows, RECORD; `control` is null. What a format
-    does not have is null; what it has is written as stored, so -1 stays -1. Header keys are
-    strings under BYTES_AUTO too.
+    Members after the head: those of the schema of rows, RECORD; `control` is null but where the
+    flag MARKER is set. What a format does not have is null; what it has is written as stored, so -1
+    stays -1. Header keys are strings under BYTES_AUTO too.
 
     Escaped are, besides what JSON asks for, U+007F to U+009F, U+2028, U+2029 and the direction
     marks, since text from a log is hostile to terminals.
@@ -169,6 +169,7 @@ def format_records(
             batch = batch_row(batches, record[c.R_BATCH])
             batch_at = record[c.R_BATCH]
         out.put(start + _record_members(batch, record))
+        out.put(f',"control":{control_text(view, record) or "null"}')
         for name, at in ((',"key":', c.R_KEY), (',"value":', c.R_VALUE)):
             piece = span_of(view, record[at], record[at + 1])
             out.put(name)
@@ -213,8 +214,17 @@ def _record_members(batch: Row, record: Row) -> str:
         f',"producer_id":{_number(batch[c.B_PRODUCER_ID], produced)}'
         f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], produced)}'
         f',"sequence":{_number(sequence, produced)}'
-        f',"transactional":{transactional},"control":null'
+        f',"transactional":{transactional}'
     )
+
+
+def control_text(view: memoryview, record: Row) -> str:
+    """Write what a record with the flag MARKER says, as JSON; nothing of others."""
+    marker = marker_of(view, record) if record[c.R_FLAGS] & c.MARKER else None
+    if marker is None:
+        return ""
+    kind, version, epoch = marker
+    return f'{{"type":"{kind}","version":{version},"coordinator_epoch":{epoch}}}'
 
 
 def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, int]]:

@@ -8,6 +8,7 @@ from directories import DataDirectory, codes, findings, write_checkpoint
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.findings.finding import Finding
 from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import Selection
 
 LARGEST = 2**31 - 1
 CHECKPOINTS = ["recovery-point", "replication", "log-start", "cleaner"]
@@ -215,4 +216,4 @@ def test_partitions_not_here_are_counted(data: DataDirectory, count: int) -> Non
 def test_a_part_of_a_directory_is_not_held_against_the_rest(data: DataDirectory) -> None:
     data.checkpoint("replication", orders=25)
     assert codes(data.path / "users-3") == []
-    assert codes(data.path, topic="users") == []
+    assert codes(data.path, selection=Selection("users")) == []

@@ -487,8 +487,8 @@ def test_what_is_not_read_is_not_judged(data: DataDirectory) -> None:
 # Access ------------------------------------------------------------------------------------------
 
 
-def status(name: str, uid: int, mode: int = 0o100644, gid: int = 500) -> FileStatus:
-    return FileStatus(f"/data/orders-0/{name}", uid, gid, mode)
+def status(name: str, uid: int, mode: int = 0o100644) -> FileStatus:
+    return FileStatus(f"/data/orders-0/{name}", uid, mode)
 
 
 OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
@@ -498,22 +498,22 @@ OWN = [status("", 500, 0o040755), status("0.index", 500), status("0.log", 500)]
     ("entry", "refused"),
     [
         (status("1.log", 500), False),
-        (status("1.log", ROOT, gid=ROOT), True),
+        (status("1.log", ROOT), True),
         (status("1.log", ROOT, 0o100664), False),  # the broker's group may write
-        (status("1.log", ROOT, 0o100666, gid=ROOT), False),
-        (status("1.snapshot", ROOT, gid=ROOT), False),  # it is only read
-        (status("1.snapshot", ROOT, 0o100600, gid=ROOT), True),
-        (status("1.log.deleted", ROOT, gid=ROOT), False),
+        (status("1.log", ROOT, 0o100666), False),
+        (status("1.snapshot", ROOT), False),  # it is only read
+        (status("1.snapshot", ROOT, 0o100600), True),
+        (status("1.log.deleted", ROOT), False),
         (status("1.log", 500, 0o100444), True),
         (status("partition.metadata", 500, 0o100400), False),
-        (status("sub", ROOT, 0o040755, gid=ROOT), True),
+        (status("sub", ROOT, 0o040755), True),
         (status("sub", ROOT, 0o040775), False),
         (status("sub", 500, 0o040600), True),
-        (status("1.log", ROOT, 0o100646, gid=ROOT), False),  # all others may write
+        (status("1.log", ROOT, 0o100646), False),  # all others may write
         (status("1.log", ROOT, 0o100664 & ~0o040), True),  # the group may not read
-        (status("1.index", ROOT, 0o100642, gid=ROOT), True),
-        (status("1.timeindex", ROOT, 0o100604, gid=ROOT), True),
-        (status("1.snapshot", ROOT, 0o100602, gid=ROOT), True),
+        (status("1.index", ROOT, 0o100642), True),
+        (status("1.timeindex", ROOT, 0o100604), True),
+        (status("1.snapshot", ROOT, 0o100602), True),
         (status("1.log", 500, 0o100200), True),
     ],
 )
@@ -524,7 +524,7 @@ def test_who_is_kept_out(entry: FileStatus, refused: bool) -> None:
 def test_those_kept_out_are_one_finding_that_counts_them() -> None:
     place = Place("orders", 0, None, "/data/orders-0")
     assert not list(access_findings(OWN, place))
-    own, other = status("1.log", 500, 0o100444), status("2.log", ROOT, gid=ROOT)
+    own, other = status("1.log", 500, 0o100444), status("2.log", ROOT)
     (told,) = access_findings([*OWN, own], place)
     assert (told.code, told.path) == ("file-access", own.path)
     assert told.message == "Mode 0444 keeps its own user 500 out."

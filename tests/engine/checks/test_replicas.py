@@ -27,11 +27,9 @@ from metadata_log import (
 )
 
 from kdump.cli import cli
-from kdump.engine.checks.cluster_metadata import (
-    ClusterMetadata,
-    replay_snapshot,
-)
 from kdump.findings.finding import Finding
+from kdump.replay.cluster import SnapshotEnds, replay_snapshot
+from kdump.replay.cluster_state import ClusterState
 
 
 class Cluster:
@@ -221,7 +219,7 @@ def test_a_log_that_starts_behind_its_snapshots(cluster: Cluster) -> None:
     assert one(cluster).code == "metadata-snapshot-missing"
     snapshot = directory / f"{9:020}-{0:010}.checkpoint"
     snapshot.write_bytes(snapshot_of(cluster.records))
-    assert replay_snapshot(str(snapshot), ClusterMetadata()) == (True, True, True)
+    assert replay_snapshot(str(snapshot), ClusterState()) == SnapshotEnds(True, True, True, 0)
     assert findings(cluster.data.path) == []
 
 

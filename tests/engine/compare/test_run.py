@@ -18,6 +18,7 @@ from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
+from kdump.storage.targets import Selection
 
 
 def test_odd_one_of_three(tmp_path: Path) -> None:
@@ -109,8 +110,10 @@ def test_topics_and_partitions_are_narrowed(tmp_path: Path) -> None:
     for root in roots:
         replica(root, "", LOG, partition="orders-1")
     assert len(compared(*roots).comparisons) == 2
-    assert compared(*roots, partition=1).one["partition"] == 1
-    assert [type(error) for error in compared(*roots, topic="x*").errors][:1] == [NothingToDo]
+    assert compared(*roots, selection=Selection(partition=1)).one["partition"] == 1
+    assert [type(error) for error in compared(*roots, selection=Selection("x*")).errors][:1] == [
+        NothingToDo
+    ]
 
 
 def test_only_so_many_differences_are_told(tmp_path: Path) -> None:

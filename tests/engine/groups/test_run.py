@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+import metadata_log as metadata
 import pytest
 from offsets_log import START_MS, Log, classic, commit, pair
 from segments import batches, write_partition
@@ -15,13 +16,15 @@ from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.coordinators import partition_for
+from kdump.storage.targets import Selection
 
 SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.4.0"
 Told = Row | Finding | KdumpError
 
 
 def told(*paths: Path, jobs: int = 1, **asked: Any) -> list[Told]:
-    return list(groups(map(str, paths), GroupOptions(**asked), jobs=jobs))
+    options = GroupOptions(Selection.taken(asked), **asked)
+    return list(groups(map(str, paths), options, jobs=jobs))
 
 
 def rows(kind: str, items: list[Told]) -> list[dict[str, Any]]:
@@ -97,6 +100,40 @@ def test_group_is_found_where_the_number_of_partitions_is_another(
         made(tmp_path, commit(name, "t-0", 1), partition=partition)
     items = told(tmp_path, group="billing", history=history)
     assert len([item for item in items if isinstance(item, Row)]) == (1 if history else 2)
+
+
+def test_metadata_tells_the_number_of_partitions(tmp_path: Path) -> None:
+    """Two of three partitions lie here, so the number of those that do says nothing."""
+    copy = tmp_path / "d1"
+    shutil.copytree(SAMPLE / "d1", copy)
+    said = [
+        metadata.topic("__consumer_offsets", 5),
+        *(metadata.partition(number, 5) for number in range(3)),
+    ]
+    cluster = copy / "__cluster_metadata-0"
+    cluster.mkdir()
+    home = f"__consumer_offsets-{partition_for('dashboard', 3)}"
+    for path in copy.glob("__consumer_offsets-*"):
+        if path.name != home:
+            (path / f"{0:020}.log").write_bytes(b"\1" * 100)  # damage, told where it is read
+    (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said[:1]))
+    assert codes(told(copy, group="dashboard")) != []
+    (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said))
+    assert codes(told(copy, group="dashboard")) == []
+    assert codes(told(copy, group="dash*")) != []
+
+
+def test_topics_are_named_by_the_metadata_too(tmp_path: Path) -> None:
+    ids = [f"{'A' * 20}{letters}" for letters in ("Bw", "CA")]  # 7 and 8
+    has = {"memberEpoch": 3, "assignedPartitions": [{"topicId": i, "partitions": [0]} for i in ids]}
+    member = {"clientId": "c", "clientHost": "/h", "subscribedTopicNames": []}
+    made(tmp_path, pair(5, ("g", "m"), member), pair(8, ("g", "m"), has))
+    cluster = tmp_path / "__cluster_metadata-0"
+    cluster.mkdir()
+    said = [metadata.topic("orders", 7), metadata.topic("clicks", 8), metadata.remove_topic(8)]
+    (cluster / f"{0:020}.log").write_bytes(metadata.log_of(said))
+    (fields,) = rows("member", told(tmp_path))
+    assert fields["assignment"] == {"clicks": [0], "orders": [0]}
 
 
 def test_partitions_may_be_missing(tmp_path: Path) -> None:

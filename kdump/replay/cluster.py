@@ -1,0 +1,323 @@
+"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, X15).
+
+A controller loads the newest snapshot and replays the log from there on; so do we, unless the whole
+log is asked for, because only it says when things were said. What is missing from the log, at its
+begin or in the middle, is bridged by the next snapshot that was made behind it. Where there is none
+the state is not `complete`, and nothing may be concluded from what it does not hold.
+
+    state = read_cluster(".../__cluster_metadata-0", until=Until(offset=500))
+    state.settings("topic", "orders")      {"retention.ms": "-1"}
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.messages.records import MALFORMED, Decoded, decode_control, decoder
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap, Run
+from kdump.replay.cluster_facts import Change, Moment
+from kdump.replay.cluster_state import ClusterState
+from kdump.storage import names
+from kdump.storage.file_records import DEFAULT_LIMIT, walk
+from kdump.storage.local_log import LocalLog, with_next_base
+from kdump.storage.names import Kind
+
+SNAPSHOT_HEADER, SNAPSHOT_FOOTER = "snapshot_header", "snapshot_footer"
+#: NO_OP_RECORD, which an idle controller writes twice a second.
+_NO_OP = b"\x01\x14\x00\x00"
+_NOTHING = Decoded("metadata", "no_op_record", 20, 0, {})
+#: A record without a value, which no controller writes.
+_NULL = Decoded("metadata", "no_value", None, None, None, b"", MALFORMED)
+_MOST_HOLES = 1000
+OnChange = Callable[[Change], None]
+
+
+class Until(NamedTuple):
+    """The last record that counts: by offset, or the last before one of a later time."""
+
+    offset: int | None = None
+    time_ms: int | None = None
+
+    def admits(self, offset: int, time_ms: int) -> bool:
+        """Whether a record counts."""
+        if self.offset is not None and offset > self.offset:
+            return False
+        return self.time_ms is None or time_ms <= self.time_ms
+
+
+#: All that there is.
+END = Until()
+
+
+class Hole(NamedTuple):
+    """Offsets of which the log says nothing.
+
+    `following` is where it goes on, None where nothing tells. `bridged_by` is the end offset of the
+    snapshot that says what came of them, and `path` where they should be.
+    """
+
+    first: int
+    following: int | None
+    path: str
+    bridged_by: int | None
+
+
+class SnapshotEnds(NamedTuple):
+    """Whether a snapshot begins and ends as it must (X15)."""
+
+    header: bool
+    footer: bool
+    whole: bool  # nothing in it is broken
+    contained_ms: int | None = None  # the time of the newest record that it stands for
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether a controller could load it, and nothing be missing."""
+        return self.header and self.footer and self.whole
+
+
+class ClusterReplay:
+    """What came of reading a metadata log: the state at the moment asked for, and how it came.
+
+    `holes` are what the log does not hold, `snapshot` the end offset of the snapshot that was
+    loaded last, `log_start` where the log begins.
+    """
+
+    def __init__(self, log: LocalLog, until: Until, limit: int, on_change: OnChange | None) -> None:
+        self.state = ClusterState(on_change)
+        self.path = log.path
+        self.holes: list[Hole] = []
+        self.snapshot: int | None = None
+        self.log_start = log.logs[0].base_offset if log.logs else None
+        self._until = until
+        self._limit = limit
+        self._on_change = on_change
+        self._snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
+        self._logs = log.logs
+        self._torn: str | None = None  # a file of which a part could not be read
+
+    def run(self, *, whole: bool) -> None:
+        """Read the newest snapshot and what is behind it, or as much of the log as there is."""
+        if whole:
+            self._load_first(0, 0)  # that of a format from 4.4 on, which the log goes on from
+        else:
+            self._load_newest(-1)
+        if self._replay_log():
+            self._end()
+
+    # Snapshots.
+
+    def _load_first(self, least: int, most: int | None = None) -> bool:
+        """Load the first sound snapshot whose end offset lies between two."""
+        return any(
+            self._load(end_offset, path)
+            for end_offset, path in self._snapshots
+            if least <= end_offset and (most is None or end_offset <= most)
+        )
+
+    def _load_newest(self, above: int) -> bool:
+        """Load the newest sound snapshot, if it stands for more than all below an offset."""
+        newest_first = reversed(self._snapshots)
+        return any(self._load(end, path) for end, path in newest_first if end > above)
+
+    def _load(self, end_offset: int, path: str) -> bool:
+        """Put what a snapshot says in the place of the state; say whether it could be loaded."""
+        if self._until.offset is not None and end_offset > self._until.offset + 1:
+            return False
+        loaded = ClusterState()
+        try:
+            ends = replay_snapshot(path, loaded, self._limit)
+        except PathError:
+            return False  # brokers delete them while they run
+        time_ms = loaded.last_ms if ends.contained_ms is None else ends.contained_ms
+        if not ends.is_sound or not self._until.admits(-1, time_ms):
+            return False
+        loaded.next_offset = end_offset
+        epoch = names.parse(os.path.basename(path)).epoch or 0
+        loaded.take_over(self.state, Moment(None, time_ms, epoch))
+        self.state = loaded
+        self.snapshot = end_offset
+        return True
+
+    # The log.
+
+    def _replay_log(self) -> bool:
+        """Replay the segments; say whether the moment asked for is still to come."""
+        for segment, following in with_next_base(self._logs):
+            if following is not None and following <= self.state.next_offset:
+                continue
+            path = str(segment.log)
+            for item in walk(path, limit=self._limit, next_base=following):
+                if isinstance(item, Run):
+                    if not self._replay_run(item, path):
+                        return False
+                elif not isinstance(item, Gap) or not item.to_end or following is not None:
+                    self._torn = path  # what ends the log was never written to its end
+        return True
+
+    def _replay_run(self, run: Run, path: str) -> bool:
+        for row in range(run.batches.count):
+            base, last = run.batches.base_offset(row), run.batches.last_offset(row)
+            if last >= self.state.next_offset and (
+                base > self.state.next_offset or self._torn is not None
+            ):
+                self._missing(base, self._torn or path)
+            if last >= self.state.next_offset:
+                if not self._replay_batch(run, row, path):
+                    return False
+                self.state.next_offset = last + 1
+        return True
+
+    def _replay_batch(self, run: Run, row: int, path: str) -> bool:
+        epoch = run.batches.leader_epoch(row)
+        for said in _records(run, row, self._limit):
+            state = self.state
+            if said is None:
+                self._torn = path
+            elif said.offset >= state.next_offset:
+                if not self._until.admits(said.offset, said.time_ms):
+                    state.next_offset = said.offset
+                    return False
+                was_complete = state.complete
+                state.add(said.record, Moment(said.offset, said.time_ms, epoch))
+                if was_complete and not state.complete:
+                    self._note(Hole(said.offset, said.offset + 1, path, None))
+        return True
+
+    # What is not in the log.
+
+    def _missing(self, following: int, path: str) -> None:
+        """Make up for what the log has lost below an offset, or note that it cannot be."""
+        first = self.state.next_offset
+        self._torn = None
+        bridged = following > first and self._load_first(following)
+        if not bridged:
+            self._load_newest(first)  # better than nothing
+            self.state.complete = False
+        self._note(Hole(first, following, path, self.snapshot if bridged else None))
+
+    def _end(self) -> None:
+        """Load a snapshot that was made behind the end of the log, if there is one.
+
+        Without a log nothing tells what came behind the snapshot.
+        """
+        last = self._logs[-1] if self._logs else None
+        if last is not None and last.base_offset > self.state.next_offset:
+            self._missing(last.base_offset, str(last.log))
+        first, torn = self.state.next_offset, self._torn
+        if self._load_newest(first):
+            self._note(Hole(first, None, torn or self.path, self.snapshot))
+        elif torn is not None or last is None:
+            self._note(Hole(first, None, torn or self.path, None))
+        self.state.complete = self.state.complete and torn is None and last is not None
+
+    def _note(self, hole: Hole) -> None:
+        if len(self.holes) < _MOST_HOLES:
+            self.holes.append(hole)
+
+
+class _Said(NamedTuple):
+    offset: int
+    time_ms: int
+    record: Decoded
+
+
+def _records(run: Run, row: int, limit: int) -> Iterator[_Said | None]:
+    """Yield what the records of a batch say, None where some cannot be taken apart."""
+    decode = decoder(names.CLUSTER_METADATA_TOPIC)
+    is_control = bool(run.batches.flags_of(row) & c.CONTROL)
+    for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
+        records, data = piece.records, piece.data
+        for number, offset in enumerate(records.offsets):
+            key, value = records.key(data, number), records.payload(data, number)
+            if value == _NO_OP:
+                record = _NOTHING
+            elif is_control:
+                record = _read_control(key, value)
+            else:
+                record = decode(key, value)[1] or _NULL
+            yield _Said(offset, records.timestamp(number), record)
+        if piece.reason not in (reasons.END, reasons.FULL):
+            yield None
+
+
+def _read_control(key: bytes | None, value: bytes | None) -> Decoded:
+    read_key, read = decode_control(key, value)
+    if read is None:
+        return _NULL if read_key is None else read_key._replace(data=None)
+    return read
+
+
+def replay_snapshot(
+    path: str, state: ClusterState | None, limit: int = DEFAULT_LIMIT
+) -> SnapshotEnds:
+    """Read a snapshot; its records' offsets count from 0 and mean nothing.
+
+    Without a state only the control records are looked at.
+    """
+    header = footer = False
+    whole = first = True
+    contained_ms: int | None = None
+    for item in walk(path, limit=limit):
+        if not isinstance(item, Run):
+            whole = False
+            continue
+        for row in range(item.batches.count):
+            kinds = set()
+            is_control = item.batches.flags_of(row) & c.CONTROL
+            epoch = item.batches.leader_epoch(row)
+            for said in _records(item, row, limit) if is_control or state is not None else ():
+                if said is None:
+                    whole = whole and state is None
+                    continue
+                if is_control:
+                    kinds.add(said.record.type)
+                    contained_ms = _contained(said.record, contained_ms)
+                if state is not None:
+                    state.add(said.record, Moment(None, said.time_ms, epoch))
+            header |= first and SNAPSHOT_HEADER in kinds
+            footer = SNAPSHOT_FOOTER in kinds
+            first = False
+    is_whole = whole and (state is None or state.complete)
+    return SnapshotEnds(header, footer, is_whole, contained_ms)
+
+
+def _contained(record: Decoded, before: int | None) -> int | None:
+    if record.type != SNAPSHOT_HEADER or record.data is None:
+        return before
+    time_ms: int = record.data["lastContainedLogTimestamp"]
+    return time_ms
+
+
+def read_replay(
+    path: str,
+    *,
+    until: Until = END,
+    whole: bool = False,
+    limit: int = DEFAULT_LIMIT,
+    on_change: OnChange | None = None,
+) -> ClusterReplay:
+    """Replay the metadata log in a partition directory; raise `PathError` if it cannot be read.
+
+    `whole`: go through as much of the log as there is, so that the facts know when they were said,
+    and each change is told to `on_change`.
+    """
+    replay = ClusterReplay(LocalLog.open(path), until, limit, on_change)
+    replay.run(whole=whole)
+    return replay
+
+
+def read_cluster(
+    path: str, limit: int = DEFAULT_LIMIT, *, until: Until = END
+) -> ClusterState | None:
+    """Read the state that a metadata log comes to; None where nothing of it can be read."""
+    try:
+        return read_replay(path, until=until, limit=limit).state
+    except PathError:
+        return None

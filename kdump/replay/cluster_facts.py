@@ -1,0 +1,378 @@
+"""What a cluster's metadata is made of: one class for each kind of thing that records are about.
+
+The members are those of the rows of `cluster`, in their order. When something was said is known
+where the log still has the record; a snapshot tells only that it was said before: then the time and
+the offset are None.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Fields = dict[str, Any]
+
+#: Members that say when a thing was said, not what it is.
+TIMES = frozenset(
+    "created_ms created_offset deleted_ms deleted_offset changed_ms changed_offset placed_ms"
+    " set_ms set_offset registered_ms".split()
+)
+
+RESOURCES = {2: "topic", 4: "broker", 8: "broker-logger", 16: "client-metrics", 32: "group"}
+RECOVERY_STATES = {0: "recovered", 1: "recovering"}
+PROTOCOLS = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
+MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_ACL_RESOURCES = "ANY TOPIC GROUP CLUSTER TRANSACTIONAL_ID DELEGATION_TOKEN USER".split()
+_ACL_PATTERNS = "ANY MATCH LITERAL PREFIXED".split()
+_ACL_OPERATIONS = (
+    "ANY ALL READ WRITE CREATE DELETE ALTER DESCRIBE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS"
+    " IDEMPOTENT_WRITE CREATE_TOKENS DESCRIBE_TOKENS TWO_PHASE_COMMIT".split()
+)
+_ACL_PERMISSIONS = "ANY DENY ALLOW".split()
+
+
+def word(words: dict[int, str], number: int) -> str:
+    """Return Kafka's word for a number, or the number where it has none that is known here."""
+    return words.get(number, str(number))
+
+
+def _nth(words: list[str], number: int) -> str:
+    return words[number - 1] if 0 < number <= len(words) else str(number)
+
+
+def endpoints_of(said: list[Fields]) -> tuple[Fields, ...]:
+    """Return the listeners of a registration; those of voters do not say their protocol."""
+    return tuple(
+        {"name": one["name"], "host": one["host"], "port": one["port"]}
+        | (
+            {"security_protocol": word(PROTOCOLS, one["securityProtocol"])}
+            if "securityProtocol" in one
+            else {}
+        )
+        for one in said
+    )
+
+
+def levels_of(said: list[Fields]) -> Fields:
+    """Return the features that a node supports: the lowest and the highest level of each."""
+    return {one["name"]: [one["minSupportedVersion"], one["maxSupportedVersion"]] for one in said}
+
+
+class Moment(NamedTuple):
+    """Where the log says something. In a snapshot `offset` is None: it was said before."""
+
+    offset: int | None
+    time_ms: int
+    epoch: int
+
+    @property
+    def known_ms(self) -> int | None:
+        """The time, where it is that of the record itself."""
+        return None if self.offset is None else self.time_ms
+
+
+class Broker(NamedTuple):
+    """A broker that is registered, whether it runs or not."""
+
+    broker_id: int
+    epoch: int
+    incarnation_id: str
+    endpoints: tuple[Fields, ...]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool
+    directories: tuple[str, ...]
+    cordoned_directories: tuple[str, ...]
+    features: Fields
+    registered_ms: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"broker {self.broker_id}"
+
+
+class Controller(NamedTuple):
+    """A controller: registered (from 3.7 on), or a voter of the quorum, or both.
+
+    Where the voters are settings of the nodes, snapshots do not name them: then `voter` is None.
+    """
+
+    controller_id: int
+    endpoints: tuple[Fields, ...]
+    features: Fields
+    voter: bool | None
+    directory_id: str | None
+    incarnation_id: str | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"controller {self.controller_id}"
+
+
+class Leader(NamedTuple):
+    """Who is the active controller."""
+
+    leader_id: int
+    epoch: int
+    changed_ms: int | None
+    changed_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return "the active controller"
+
+
+class Topic(NamedTuple):
+    """A topic, or one that was deleted."""
+
+    topic: str
+    topic_id: str
+    partitions_count: int
+    created_ms: int | None
+    created_offset: int | None
+    deleted_ms: int | None = None
+    deleted_offset: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return self.topic
+
+
+class Partition(NamedTuple):
+    """A partition: who leads it and who holds it.
+
+    `directories` are parallel to `replicas`, or empty. `placed_ms` is when either of the two last
+    changed, or a time before which it did.
+    """
+
+    topic: str | None
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    adding_replicas: tuple[int, ...]
+    removing_replicas: tuple[int, ...]
+    directories: tuple[str, ...]
+    recovery_state: str
+    changed_ms: int | None
+    changed_offset: int | None
+    placed_ms: int
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.topic or self.topic_id}-{self.partition}"
+
+
+class Config(NamedTuple):
+    """A setting. An empty resource is the default of all brokers, groups or clients."""
+
+    resource_type: str
+    resource: str
+    key: str
+    value: str
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.resource_type} {self.resource or 'default'} {self.key}"
+
+
+class Feature(NamedTuple):
+    """A feature and the level that the cluster has agreed on."""
+
+    name: str
+    feature_level: int
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return self.name
+
+
+class Quota(NamedTuple):
+    """A limit; a name of None stands for all that have no limit of their own."""
+
+    entity: tuple[tuple[str, str | None], ...]
+    key: str
+    value: float
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        whose = ", ".join(f"{kind} {name or '(default)'}" for kind, name in self.entity)
+        return f"{whose} {self.key}"
+
+
+class ScramUser(NamedTuple):
+    """A user who may log in by SCRAM. The last three are secrets."""
+
+    name: str
+    mechanism: str
+    iterations: int
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"user {self.name} {self.mechanism}"
+
+
+class Acl(NamedTuple):
+    """A rule of who may do what."""
+
+    acl_id: str | None
+    resource_type: str
+    resource: str | None
+    pattern_type: str
+    principal: str
+    host: str
+    operation: str
+    permission: str
+    set_ms: int | None
+    set_offset: int | None
+
+    @classmethod
+    def of(cls, said: Fields, at: Moment) -> Acl:
+        """Take it from a record."""
+        return cls(
+            said.get("id"),
+            _nth(_ACL_RESOURCES, said["resourceType"]),
+            said["resourceName"],
+            _nth(_ACL_PATTERNS, said["patternType"]),
+            said["principal"],
+            said["host"],
+            _nth(_ACL_OPERATIONS, said["operation"]),
+            _nth(_ACL_PERMISSIONS, said["permissionType"]),
+            at.known_ms,
+            at.offset,
+        )
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.principal} {self.operation} {self.resource_type} {self.resource}"
+
+
+class DelegationToken(NamedTuple):
+    """A token, by its id: what proves it is not in the record."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return f"token {self.token_id}"
+
+
+class ProducerIds(NamedTuple):
+    """The producer id that the next block begins with, and the broker that has the last one."""
+
+    next_producer_id: int
+    broker_id: int | None
+    broker_epoch: int | None
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return "producer ids"
+
+
+class ZkMigration(NamedTuple):
+    """How far a migration from ZooKeeper has come."""
+
+    state: str
+    set_ms: int | None
+    set_offset: int | None
+
+    @property
+    def subject(self) -> str:
+        """What a sentence calls it."""
+        return "the migration from ZooKeeper"
+
+
+Fact = (
+    Broker
+    | Controller
+    | Leader
+    | Topic
+    | Partition
+    | Config
+    | Feature
+    | Quota
+    | ScramUser
+    | Acl
+    | DelegationToken
+    | ProducerIds
+    | ZkMigration
+)
+
+#: What rows call each kind.
+_KINDS: dict[type, str] = {
+    Broker: "broker",
+    Controller: "controller",
+    Leader: "leader",
+    Topic: "topic",
+    Partition: "partition",
+    Config: "config",
+    Feature: "feature",
+    Quota: "quota",
+    ScramUser: "scram-user",
+    Acl: "acl",
+    DelegationToken: "delegation-token",
+    ProducerIds: "producer-ids",
+    ZkMigration: "zk-migration",
+}
+
+
+def kind_of(fact: Fact) -> str:
+    """Return the word for the kind of a fact."""
+    return _KINDS[type(fact)]
+
+
+def content(fact: Fact) -> Fields:
+    """Return what a fact says, without when it was said."""
+    return {name: value for name, value in fact._asdict().items() if name not in TIMES}
+
+
+class Change(NamedTuple):
+    """What one record made of one thing; None: it was not there before, or is not after."""
+
+    at: Moment
+    before: Fact | None
+    after: Fact | None
+
+    @property
+    def fact(self) -> Fact:
+        """The thing as it is, or as it was."""
+        fact = self.after if self.after is not None else self.before
+        assert fact is not None
+        return fact
