@@ -29,7 +29,7 @@ room is inlined as any other.
     proofs     tally, follow_producers, rising_slots, prove_entries, index_entries, prove_records
     records    decode_records, decode_run, inner_base, decode_messages
     search     resync
-    text       format_records, format_batches
+    text       format_records, format_batches, in any form
     totals     sum_batches, sum_keys
     gathering  gather, room_for
 """
@@ -44,6 +44,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.text_form import MEMBERS
 
 include "_compiled/layout.pxi"
 include "_compiled/sums.pxi"
