@@ -53,6 +53,7 @@ prove_records = _kernel.prove_records
 resync = _kernel.resync
 rising_slots = _kernel.rising_slots
 room_for = _kernel.room_for
+select_records = _kernel.select_records
 sum_batches = _kernel.sum_batches
 sum_keys = _kernel.sum_keys
 tally = _kernel.tally

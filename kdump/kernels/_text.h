@@ -198,4 +198,28 @@ KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, in
     }
 }
 
+/* Returns the first index from `start` on where `sought` (n bytes, not none) stands before `end`; -1
+ * for none. Its first and its last byte are looked for together, 16 places at a time. */
+static inline ptrdiff_t kd_find(
+    const uint8_t *data, ptrdiff_t start, ptrdiff_t end, const uint8_t *sought, ptrdiff_t n
+) {
+    ptrdiff_t at = start, stop = end - n;
+#ifdef KD_TEXT_SSE2
+    __m128i first = _mm_set1_epi8((char)sought[0]), last = _mm_set1_epi8((char)sought[n - 1]);
+    for (; at + 15 <= stop; at += 16) {
+        __m128i heads = _mm_loadu_si128((const __m128i *)(data + at));
+        __m128i tails = _mm_loadu_si128((const __m128i *)(data + at + n - 1));
+        unsigned bits = (unsigned)_mm_movemask_epi8(
+            _mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last)));
+        for (; bits; bits &= bits - 1) {
+            ptrdiff_t k = at + (ptrdiff_t)kd_lowest_bit(bits);
+            if (!memcmp(data + k, sought, (size_t)n)) return k;
+        }
+    }
+#endif
+    for (; at <= stop; at++)
+        if (data[at] == sought[0] && !memcmp(data + at, sought, (size_t)n)) return at;
+    return -1;
+}
+
 #endif

@@ -82,7 +82,7 @@ def both(name: str, *arguments: object) -> tuple[Columns, ...]:
 
 
 def test_same_functions_with_the_same_arguments() -> None:
-    assert len(FUNCTIONS) == 23
+    assert len(FUNCTIONS) == 24
     for name in FUNCTIONS:
         wanted = [
             (parameter.name, parameter.default)
@@ -369,6 +369,12 @@ def compare_records(
     for form in rng.sample(all_forms(head), 4):
         both("format_records", data, batches, records, rows, form, said, headed)
     compare_gathered(rng, data, batches, records, rows)
+    bounds = [rng.choice((None, number(rng), rng.randrange(300))) for _ in range(4)]
+    admitted = rng.choice((None, bytearray(rng.choices((0, 1), k=batches.count))))
+    key = rng.choice((None, b"", b"k", rng.choice(TEXTS)))
+    part = rng.choice((None, b"k", b"\0", b"value", *filter(None, TEXTS)))
+    offsets, times = tuple(bounds[:2]), tuple(bounds[2:])
+    both("select_records", data, records, admitted, offsets, times, key, part)
     both("room_for", data, records, rng.randrange(-1, max(1, records.count)))
 
 

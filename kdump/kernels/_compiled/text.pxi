@@ -6,6 +6,9 @@ cdef extern from "_text.h" nogil:
         KD_JSON
         KD_SHOWN
         KD_DOUBLED
+    ptrdiff_t kd_find(
+        const uint8_t *data, ptrdiff_t start, ptrdiff_t end, const uint8_t *sought, ptrdiff_t n
+    )
     char *kd_copy_short(char *at, const char *text, size_t n)
     char *kd_copy_text(char *at, const uint8_t **p, size_t n, int spelling)
 

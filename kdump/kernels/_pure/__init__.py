@@ -23,7 +23,7 @@ from kdump.kernels._pure.proofs import (
     tally,
 )
 from kdump.kernels._pure.records import decode_messages, decode_records, decode_run, inner_base
-from kdump.kernels._pure.search import resync
+from kdump.kernels._pure.search import resync, select_records
 from kdump.kernels._pure.sums import (
     crc32,
     crc32_joined,
@@ -54,6 +54,7 @@ __all__ = [
     "resync",
     "rising_slots",
     "room_for",
+    "select_records",
     "sum_batches",
     "sum_keys",
     "tally",
