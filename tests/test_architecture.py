@@ -19,14 +19,18 @@ PACKAGE = Path(__file__).parent.parent / "kdump"
 LAYERS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "kernels": ("", "crcmod crc32c"),
-    "record": ("errors kernels", "lz4 snappy zstandard isal"),
+    "messages": ("", ""),
+    "record": ("errors kernels messages", "lz4 snappy zstandard isal"),
     "stores": ("errors", "pyarrow fsspec"),
     "storage": ("errors kernels record stores", ""),
-    "findings": ("errors kernels record storage", ""),
-    "broker": ("errors findings kernels record storage", ""),
+    "findings": ("errors kernels messages record storage", ""),
+    "broker": ("errors findings kernels messages record storage", ""),
     "writing": ("", ""),
-    "engine": ("broker errors findings kernels record storage writing", ""),
-    "output": ("broker errors findings kernels engine storage stores writing", "rich pyarrow"),
+    "engine": ("broker errors findings kernels messages record storage writing", ""),
+    "output": (
+        "broker errors findings kernels engine messages storage stores writing",
+        "rich pyarrow",
+    ),
     "spark": ("broker errors findings engine output storage", "pyspark pyarrow"),
     "cli": ("broker errors findings engine output spark storage stores", "click"),
     "__main__": ("cli", ""),
@@ -54,7 +58,7 @@ ROOMS: dict[str, str] = {
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.
 LATE = set("crc32c crcmod fsspec isal lz4 pyarrow pyspark rich snappy zstandard".split())
 
-READ_ONLY = ("kernels", "record", "stores", "storage", "findings", "broker", "engine")
+READ_ONLY = ("kernels", "messages", "record", "stores", "storage", "findings", "broker", "engine")
 WRITER = "engine/reindex/replace.py"
 # Calls that change a file or a directory, by the last part of their name.
 WRITES = set(

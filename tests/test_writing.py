@@ -1,4 +1,4 @@
-"""A new file while it is being written; what comes of a killed run is in engine/test_replace.py."""
+"""A new file while it is being written; a killed run is in engine/reindex/test_replace.py."""
 
 import errno
 import os

@@ -10,16 +10,10 @@ from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
+from kdump.broker import versions as v
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.producer_state import Ended, Mixed, Unreadable
-from kdump.broker.versions import (
-    LAST_OFFSETS_INDEXED,
-    RECORD_BATCHES,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-    Version,
-    has,
-)
+from kdump.broker.producer_events import Ended, Mixed, Unreadable
+from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.deep import opened
@@ -66,8 +60,8 @@ class IndexEntries:
         self.times = bytearray()
         self._start = start
         self._interval = settings.index_interval_bytes
-        self._first_offsets = not has(broker, LAST_OFFSETS_INDEXED)
-        self._timed = has(broker, TIME_INDEX)
+        self._first_offsets = not has(broker, v.LAST_OFFSETS_INDEXED)
+        self._timed = has(broker, v.TIME_INDEX)
         # A time that none is above makes no time entry due.
         newest = -1 if self._timed else MAX_INT64
         self._state = array("q", (start, newest, -1, 0, 0, 0, newest, 0, 0))
@@ -188,12 +182,12 @@ class Rules(NamedTuple):
     @property
     def has_time_index(self) -> bool:
         """Whether that broker has a time index."""
-        return has(self.broker, TIME_INDEX)
+        return has(self.broker, v.TIME_INDEX)
 
     @property
     def has_transactions(self) -> bool:
         """Whether that broker has a transaction index."""
-        return has(self.broker, TRANSACTION_INDEX)
+        return has(self.broker, v.TRANSACTION_INDEX)
 
 
 class Stop(NamedTuple):
@@ -271,7 +265,7 @@ class IndexBuilder:
 
     def _usable(self, batches: RecordBatches) -> int:
         """Count the rows up to the first whose magic the broker does not take."""
-        if batches.flags & c.MAGIC_UNKNOWN and has(self.rules.broker, RECORD_BATCHES):
+        if batches.flags & c.MAGIC_UNKNOWN and has(self.rules.broker, v.RECORD_BATCHES):
             for row in range(batches.count):
                 if batches.is_mislabelled(row):
                     self._stop_before(batches, row, "the batch fails its checksum", "cut")

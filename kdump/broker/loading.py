@@ -9,28 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker import versions as v
 from kdump.broker.index_builder import InvalidOffsetError
 from kdump.broker.log_reader import RefusalError
 from kdump.broker.partition_files import Files
 from kdump.broker.recovered_producers import Producers
 from kdump.broker.segment import OffsetOverflowError, Segment
 from kdump.broker.segment_split import split
-from kdump.broker.versions import (
-    BOTH_VERSION_BYTES,
-    BROKEN_INDEX_REBUILT,
-    BROKEN_INDEX_STOPS,
-    EMPTY_INDEX_MADE_FIRST,
-    EMPTY_RANGE_OF_SEGMENTS,
-    INDEX_MAY_END_AT_BASE,
-    LOG_START_KEPT,
-    MISSING_INDEX_REBUILT,
-    PRODUCER_STATE,
-    SWAP_REPLACES_WHAT_OVERLAPS,
-    TIME_INDEX,
-    TRANSACTION_INDEX,
-    Version,
-    has,
-)
+from kdump.broker.versions import Version, has
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
@@ -80,16 +66,16 @@ class Loading:
         self._complete_swaps()
         if self.stop.recovers:
             self._retried(self._recover_log)
-        if self.stop.recovers and has(self.broker, LOG_START_KEPT):
+        if self.stop.recovers and has(self.broker, v.LOG_START_KEPT):
             self._apply_log_start()
         if not self.segments:
             self._new_segment()
         active = self.segments[max(self.segments)]
         if self.stop.recovers:
             self.log_end = active.read_next_offset()
-        if has(self.broker, BROKEN_INDEX_STOPS):
+        if has(self.broker, v.BROKEN_INDEX_STOPS):
             self._old_sanity(active)
-        if has(self.broker, PRODUCER_STATE):
+        if has(self.broker, v.PRODUCER_STATE):
             self._replay(self.log_end)
 
     @property
@@ -152,29 +138,29 @@ class Loading:
         """Why a segment is recovered as soon as it is loaded; None where it is not (R6.4)."""
         base, files = segment.base_offset, self.files.by_base[segment.base_offset]
         if Kind.OFFSET_INDEX not in files:
-            if not has(self.broker, MISSING_INDEX_REBUILT):
+            if not has(self.broker, v.MISSING_INDEX_REBUILT):
                 raise RefusalError("IllegalStateException: a log without its offset index")
-            if has(self.broker, EMPTY_INDEX_MADE_FIRST):
+            if has(self.broker, v.EMPTY_INDEX_MADE_FIRST):
                 return None
             return "the offset index is missing"
-        if has(self.broker, BROKEN_INDEX_REBUILT):
+        if has(self.broker, v.BROKEN_INDEX_REBUILT):
             with Source(files[Kind.OFFSET_INDEX]) as source:
                 index = OffsetIndex(source, base, slotwise=True)
-                may_end_at_base = has(self.broker, INDEX_MAY_END_AT_BASE)
+                may_end_at_base = has(self.broker, v.INDEX_MAY_END_AT_BASE)
                 broken = index.sanity(may_end_at_base=may_end_at_base)
-            if broken is None and has(self.broker, TIME_INDEX) and Kind.TIME_INDEX in files:
+            if broken is None and has(self.broker, v.TIME_INDEX) and Kind.TIME_INDEX in files:
                 with Source(files[Kind.TIME_INDEX]) as source:
                     broken = TimeIndex(source, base, slotwise=True).sanity()
             if broken is not None:
                 return broken
-        if has(self.broker, TRANSACTION_INDEX) and Kind.TRANSACTION_INDEX in files:
+        if has(self.broker, v.TRANSACTION_INDEX) and Kind.TRANSACTION_INDEX in files:
             return _transaction_index(base, files[Kind.TRANSACTION_INDEX], self.broker)
         return None
 
     def _recover(self, segment: Segment) -> int:
         """Recover one segment with the producers' state before it."""
         self._at = segment
-        if not has(self.broker, PRODUCER_STATE):
+        if not has(self.broker, v.PRODUCER_STATE):
             return segment.recover(None)
         producers = Producers(self.files.snapshots)
         self._rebuild(producers, self.stop.log_start, segment.base_offset, clean=False)
@@ -189,7 +175,7 @@ class Loading:
             self._recover(swap)
             end = swap.read_next_offset()
             old = self._values(base, end)
-            if has(self.broker, SWAP_REPLACES_WHAT_OVERLAPS):
+            if has(self.broker, v.SWAP_REPLACES_WHAT_OVERLAPS):
                 old = [segment for segment in old if segment.read_next_offset() > base]
             for segment in old:
                 del self.segments[segment.base_offset]
@@ -203,7 +189,7 @@ class Loading:
         """The segments from the one that holds `low` up to, not including, `high`."""
         bases = sorted(self.segments)
         floor = max((base for base in bases if base <= low), default=low)
-        if low == high and has(self.broker, EMPTY_RANGE_OF_SEGMENTS):
+        if low == high and has(self.broker, v.EMPTY_RANGE_OF_SEGMENTS):
             return []
         return [self.segments[base] for base in bases if floor <= base < high]
 
@@ -251,7 +237,9 @@ class Loading:
             self._delete([self.segments[base] for base in sorted(self.segments)])
 
     def _new_segment(self) -> None:
-        base = self.stop.log_start if has(self.broker, LOG_START_KEPT) and self.stop.recovers else 0
+        base = (
+            self.stop.log_start if has(self.broker, v.LOG_START_KEPT) and self.stop.recovers else 0
+        )
         self.segments[base] = self.files.segment(base, {}, part=(0, 0))
 
     def _old_sanity(self, active: Segment) -> None:
@@ -337,7 +325,7 @@ class Loading:
 
 def _transaction_index(base: int, path: str, broker: Version) -> str | None:
     """Why a transaction index makes a start recover its segment (I22)."""
-    one_byte = not has(broker, BOTH_VERSION_BYTES)
+    one_byte = not has(broker, v.BOTH_VERSION_BYTES)
     index = TransactionIndex(whole(path), base, one_byte=one_byte)
     if (broken := index.sanity()) is not None:
         return broken

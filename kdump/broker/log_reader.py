@@ -12,15 +12,8 @@ from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.broker.versions import (
-    BASE_OFFSET_SEARCH,
-    IMPOSSIBLE_SIZE_RAISES,
-    RECORD_BATCHES,
-    SIZE_HELD_AGAINST_END,
-    SIZES_WRAP,
-    Version,
-    has,
-)
+from kdump.broker import versions as v
+from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.deep import opened
@@ -126,13 +119,13 @@ class Entries:
                 self.why = "a size that no entry can have"
                 return
             if reason != reasons.END and position + filled >= self.end:
-                if reason == reasons.CUT_SHORT and has(self.broker, RECORD_BATCHES):
+                if reason == reasons.CUT_SHORT and has(self.broker, v.RECORD_BATCHES):
                     self._refuse_int_overflow(position + at, _ENTRY.unpack_from(buffer, at)[1])
                 self.why = "an entry that is cut short"
                 return
             if at == 0 and reason == reasons.CUT_SHORT:
                 needed = LOG_OVERHEAD + _ENTRY.unpack_from(buffer)[1]
-                if has(self.broker, RECORD_BATCHES):
+                if has(self.broker, v.RECORD_BATCHES):
                     self._refuse_int_overflow(position, needed - LOG_OVERHEAD)
                 if needed > self.end - position:
                     self.why = "an entry that is cut short"
@@ -168,7 +161,7 @@ class Entries:
 
     def _first_unsound(self, rows: RecordBatches, message_max_bytes: int) -> int:
         """The first entry that `ensureValid` or the size limit of recovery refuses, or -1."""
-        old = not has(self.broker, RECORD_BATCHES)
+        old = not has(self.broker, v.RECORD_BATCHES)
         too_large = old and rows.count > 0 and max(rows.sizes) - LOG_OVERHEAD > message_max_bytes
         if not (rows.flags & (c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN) or too_large or old):
             return -1
@@ -188,7 +181,7 @@ class Entries:
         over a v0 message (F9, F22)."""
         if row.flags & (c.CRC_BAD | c.TOO_SMALL):
             return False
-        if not has(self.broker, RECORD_BATCHES):
+        if not has(self.broker, v.RECORD_BATCHES):
             return row.is_legacy
         return not row.is_mislabelled
 
@@ -200,7 +193,7 @@ class Entries:
         records = FileRecords(self.source)
         self.stop = position
         for rows in records.headers(position, self.end):
-            if has(self.broker, RECORD_BATCHES) and rows.flags & c.TOO_SMALL:
+            if has(self.broker, v.RECORD_BATCHES) and rows.flags & c.TOO_SMALL:
                 unread = self._read_past(rows)
                 if unread >= 0:
                     if unread:
@@ -237,15 +230,17 @@ class Entries:
         if len(head) < _ENTRY.size:
             return
         size = _ENTRY.unpack(head)[1]
-        if not has(self.broker, IMPOSSIBLE_SIZE_RAISES):
-            if not has(self.broker, SIZE_HELD_AGAINST_END):
+        if not has(self.broker, v.IMPOSSIBLE_SIZE_RAISES):
+            if not has(self.broker, v.SIZE_HELD_AGAINST_END):
                 hungry = size > _HEAP_BYTES
             else:
                 hungry = self._wraps(position, size) and left > LOG_OVERHEAD
             if hungry and size >= SMALLEST_MESSAGE:
                 raise MemoryRefusalError(f"OutOfMemoryError: {size} bytes asked for one entry")
             return
-        if left <= (HEADER_SIZE_UP_TO_MAGIC if has(self.broker, RECORD_BATCHES) else LOG_OVERHEAD):
+        if left <= (
+            HEADER_SIZE_UP_TO_MAGIC if has(self.broker, v.RECORD_BATCHES) else LOG_OVERHEAD
+        ):
             return
         if size < SMALLEST_MESSAGE:
             raise CorruptRecordError(
@@ -259,7 +254,7 @@ class Entries:
 
     def _refuse_int_overflow(self, position: int, size: int) -> None:
         """Before 1.1.1 the end of an entry could wrap, and seem to lie before the file's (S6)."""
-        if has(self.broker, SIZES_WRAP) and self._wraps(position, size):
+        if has(self.broker, v.SIZES_WRAP) and self._wraps(position, size):
             raise RefusalError(f"IllegalArgumentException: a size of {size} wraps around")
 
     def next_offset(self, position: int, indexed: int, base: int) -> int:
@@ -278,9 +273,9 @@ class Entries:
 
     def search(self, position: int, offset: int) -> Met | None:
         """Find the first entry from `position` on whose last offset reaches `offset` (L2)."""
-        if not has(self.broker, IMPOSSIBLE_SIZE_RAISES):
+        if not has(self.broker, v.IMPOSSIBLE_SIZE_RAISES):
             return self._search_old(position, offset)
-        if has(self.broker, BASE_OFFSET_SEARCH):
+        if has(self.broker, v.BASE_OFFSET_SEARCH):
             return self._search_bases(position, offset)
         passed = 0
         for rows in self.as_is(position):

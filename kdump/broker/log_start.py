@@ -17,5 +17,6 @@ def log_start(
 
     Without a data directory, or with a checkpoint that no broker could read, the base (L16, X3).
     """
-    starts = None if directory is None else directory.offsets(names.LOG_START_CHECKPOINT)
-    return max(first_base, (starts or {}).get((topic or "", partition or 0), 0))
+    if directory is None:
+        return first_base
+    return max(first_base, directory.offset(names.LOG_START_CHECKPOINT, topic, partition) or 0)

@@ -10,20 +10,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partway import Partway
 from kdump.broker.segment import Segment
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_for_lookup
-from kdump.broker.versions import (
-    IMPOSSIBLE_SIZE_RAISES,
-    LOG_START_KEPT,
-    NEWEST,
-    OVERFLOW_SPLIT,
-    Version,
-    has,
-)
+from kdump.broker.versions import NEWEST, Version, has
 from kdump.broker.visibility import AbortFilter, View
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
@@ -195,7 +189,7 @@ class PartitionView:
             for _ in self.onward(max(0, len(self.segments) - 1)):
                 pass
             end = self._next_offset() if self.segments else self.log_start
-            if end < self.log_start and not self.as_is and has(self.broker, LOG_START_KEPT):
+            if end < self.log_start and not self.as_is and has(self.broker, v.LOG_START_KEPT):
                 self._segments, end = [], self.log_start
             self._log_end = end
         return self._log_end
@@ -242,7 +236,7 @@ class PartitionView:
         So it does where a segment behind it is left, once its own was recovered: what is recovered
         later may be emptied, but not end below its base offset.
         """
-        if self._start is None or self._start.stop.clean or not has(self.broker, OVERFLOW_SPLIT):
+        if self._start is None or self._start.stop.clean or not has(self.broker, v.OVERFLOW_SPLIT):
             return False
         number = self._floor_of(offset)
         return (
@@ -344,7 +338,7 @@ class PartitionView:
             position = segment.start + (entry.position if entry else 0)
             found = self.translate(segment, offset, position, entry)
             if found is not None:
-                whole = has(self.broker, IMPOSSIBLE_SIZE_RAISES)
+                whole = has(self.broker, v.IMPOSSIBLE_SIZE_RAISES)
                 if not whole and not self._old_slice(segment, found):
                     return None
                 scanned += found.batches_scanned
@@ -409,7 +403,7 @@ class PartitionView:
                     if not self.hands_out(item.batches.last_offset(row)):
                         return None
             impossible = records.stopped_by == reasons.LENGTH_TOO_SMALL
-            if impossible and has(self.broker, IMPOSSIBLE_SIZE_RAISES):
+            if impossible and has(self.broker, v.IMPOSSIBLE_SIZE_RAISES):
                 raise BrokerError(f"CorruptRecordException in {segment.path}")
             position = 0
         return None
@@ -433,12 +427,3 @@ def _entry_words(index: OffsetIndex | TimeIndex, slot: int) -> str:
 
 def _base_offset(segment: Segment) -> int:
     return segment.base_offset
-
-
-__all__ = [
-    "BrokerError",
-    "Found",
-    "PartitionView",
-    "Segment",
-    "Step",
-]

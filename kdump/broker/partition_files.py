@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker import versions as v
 from kdump.broker.recovered_producers import Snapshots
 from kdump.broker.segment import Segment
-from kdump.broker.versions import (
-    OVERFLOW_SPLIT,
-    SWAP_DROPS_EVERY_INDEX,
-    SWAPS_AFTER_LOADING,
-    SWAPS_RENAMED_FIRST,
-    Version,
-    has,
-)
+from kdump.broker.versions import Version, has
 from kdump.storage.names import CLEANED, INDEX_KINDS, SWAP, Kind
 
 if TYPE_CHECKING:
@@ -69,22 +63,22 @@ class Files:
             if name.suffix == CLEANED and name.base_offset is not None
         ]
         # A swap at or above what was still being cleaned is part of a split that did not end.
-        least = min(cleaned, default=None) if has(self.broker, OVERFLOW_SPLIT) else None
+        least = min(cleaned, default=None) if has(self.broker, v.OVERFLOW_SPLIT) else None
         for name, path in log.retired:
             if name.suffix != SWAP or name.base_offset is None:
                 continue
             if least is None or name.base_offset < least:
                 swaps.setdefault(name.base_offset, {})[name.kind] = path
-            if not has(self.broker, SWAPS_RENAMED_FIRST):
+            if not has(self.broker, v.SWAPS_RENAMED_FIRST):
                 self._drop_indexes(name.base_offset, name.kind)
-        if has(self.broker, SWAPS_RENAMED_FIRST):
+        if has(self.broker, v.SWAPS_RENAMED_FIRST):
             self._rename(swaps)
             return
         for base, files in swaps.items():
             if Kind.LOG not in files:
                 continue
             self.swapped.append(base)
-            if has(self.broker, SWAPS_AFTER_LOADING):
+            if has(self.broker, v.SWAPS_AFTER_LOADING):
                 self.swaps[base] = files[Kind.LOG]
             else:
                 self.by_base[base] = {Kind.LOG: files[Kind.LOG]}
@@ -92,7 +86,7 @@ class Files:
     def _drop_indexes(self, base: int, kind: Kind) -> None:
         """Until 2.8 the indexes beside a swapped log go at once, to be rebuilt."""
         files = self.by_base.get(base)
-        every = has(self.broker, SWAP_DROPS_EVERY_INDEX)
+        every = has(self.broker, v.SWAP_DROPS_EVERY_INDEX)
         if files is None or (kind is not Kind.LOG and not every):
             return
         if kind is Kind.LOG or kind in INDEX_KINDS:

@@ -425,16 +425,3 @@ def _joined_from(bases: memoryview, lasts: memoryview) -> int:
         row -= 1
     hole = bases[row] >= 0 and (not row or bases[row] > lasts[row - 1])
     return int(bases[row]) if hole else int(lasts[-1]) + 1
-
-
-__all__ = [
-    "Ended",
-    "Event",
-    "Mixed",
-    "Opened",
-    "Producer",
-    "ProducerStates",
-    "Unjoined",
-    "Unreadable",
-    "no_producers",
-]

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.control_batch import Control, read_control
 from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
-from kdump.broker.producer_state import Ended, Event, Mixed, Opened, ProducerStates, Unreadable
+from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unreadable
+from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
 from kdump.broker.log_start import log_start
-from kdump.broker.producer_state import Ended, ProducerStates
+from kdump.broker.producer_events import Ended
+from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
@@ -50,8 +51,8 @@ class View:
         if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
             self._note("log-start-unknown")
         self.log_start = log_start(first, directory, target.topic, target.partition)
-        marks = directory.offsets(names.REPLICATION_CHECKPOINT) if directory else {}
-        mark = (marks or {}).get((target.topic or "", target.partition or 0))
+        place = (names.REPLICATION_CHECKPOINT, target.topic, target.partition)
+        mark = directory.offset(*place) if directory else None
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
             self._note("high-watermark-unknown", actual=mark, message=why)

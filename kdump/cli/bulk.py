@@ -17,7 +17,6 @@ def dump_into_directory(
     paths: tuple[str, ...], options: DumpOptions, form: str, engine: Engine, writing: Writing
 ) -> int:
     """Write the parts and return the exit status."""
-    from kdump.cli.engines import split_driver
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.work.pace import Progress
@@ -39,7 +38,7 @@ def dump_into_directory(
             tally=PartsTally(progress),
             elsewhere=True,
         )
-    with split_driver(engine, in_process, _processors()) as driver:
+    with engine.split_driver(in_process, _processors()) as driver:
         directory = PartDirectory(output, paths)
         if engine.is_spark:
             driver = partial(driver, directories=[directory.staging])

@@ -45,7 +45,6 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
         kdump compare --topic 'orders*' -j 4 /mnt/broker1/kafka /mnt/broker2/kafka
         kdump compare broker1/orders-7 broker2/orders-7
     """
-    from kdump.cli.engines import item_driver
     from kdump.cli.reports import CompareReport
     from kdump.cli.results import Results
     from kdump.engine.compare.plan import CompareOptions
@@ -57,6 +56,6 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
     limit = asked.pop("decompress_limit")
     options = CompareOptions(limit=limit, jobs=engine.jobs or 1, **asked)
-    with item_driver(engine) as driver:
+    with engine.item_driver() as driver:
         found = compare_items(paths, options, progress=progress, **driver)
         raise SystemExit(results.take(found))

@@ -36,6 +36,12 @@ _FILTERS = under("Filters")
     "--records-only",
     help="No row for a batch whose records cannot be read; only the finding reports it.",
 )
+@_SHOWN(
+    "--decode",
+    type=click.Choice(("auto", "raw")),
+    help="On internal topics: what keys and values say, or their bytes. "
+    "Default: auto in a table and in JSON Lines.",
+)
 @_SHOWN("--deep", help="With --batches: open wrappers to count what is inside.")
 @_RANGES("--from-offset", type=INT64, help="First offset shown.")
 @_RANGES("--to-offset", type=INT64, help="First offset not shown any more.")
@@ -71,6 +77,7 @@ def dump(
     entries: bool,
     as_hex: bool,
     records_only: bool,
+    decode: str | None,
     engine: Engine,
     writing: Writing,
     **asked: Any,
@@ -110,6 +117,7 @@ def dump(
             raise UsageError(f"--records-only and --{mode} exclude each other")
         form = _hex_form(writing.form) if as_hex else form_of(writing)
         asked["visible"] |= asked["isolation"] == "read_committed"
+        asked["decode"] = _decodes(decode, mode, form, writing)
         options = DumpOptions(mode=mode, **asked)
         if not (engine.is_spark or _is_directory(writing.output)):
             results = Results(
@@ -119,6 +127,7 @@ def dump(
                 report=DumpReport(options),
                 records=mode == "records",
                 headers=not records_only,
+                decode=options.decode,
             )
     if results is None:
         from kdump.cli.bulk import dump_into_directory
@@ -152,6 +161,21 @@ def _mode(*, batches: bool, entries: bool, as_hex: bool) -> str:
     if len(asked) > 1:
         raise UsageError(f"--{asked[0]} and --{asked[1]} exclude each other")
     return asked[0] if asked else "records"
+
+
+def _decodes(decode: str | None, mode: str, form: str, writing: Writing) -> bool:
+    """Whether records of internal topics are to say what they hold.
+
+    Who asks for bytes in some form is not given anything else unless it is asked for, too.
+    """
+    if decode == "auto":
+        if mode != "records":
+            raise UsageError(f"--decode auto and --{mode} exclude each other")
+        if form == "kafka":
+            raise UsageError("--format kafka prints what the tool does, and takes no --decode auto")
+        return True
+    by_default = form in ("table", "jsonl") and writing.bytes_mode == "auto"
+    return decode is None and mode == "records" and by_default
 
 
 def _hex_form(form: str | None) -> str:

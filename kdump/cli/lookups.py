@@ -77,10 +77,9 @@ def run(
     **asked: Any,
 ) -> int:
     """Look up, write the rows, and return the exit status."""
-    from kdump.cli.engines import item_driver
     from kdump.cli.reports import LookupReport
     from kdump.cli.results import Results
-    from kdump.engine.find.run import FindOptions
+    from kdump.engine.find.options import FindOptions
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import LookupTally
 
@@ -89,5 +88,5 @@ def run(
         tally = LookupTally(progress)
     options = FindOptions(**asked)
     results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
-    with item_driver(engine) as driver:
+    with engine.item_driver() as driver:
         return results.take(find(paths, target, options, jobs=jobs, progress=progress, **driver))

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kdump.broker.versions import (
-    NEWEST,
-    Version,
-    is_newer_than_known,
-    read_broker_version,
-    read_version,
-    text_of,
-)
+from kdump.broker import versions
+from kdump.broker.versions import NEWEST, Version
 from kdump.cli.headings import Decorator, under
 from kdump.cli.status import FAIL_ON
 from kdump.errors import UsageError
@@ -168,8 +162,8 @@ def read_pattern(text: str) -> re.Pattern[bytes]:
 
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
-    if version is not None and is_newer_than_known(version) and not ctx.resilient_parsing:
-        given, known = text_of(version), text_of(NEWEST)
+    if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
+        given, known = versions.text_of(version), versions.text_of(NEWEST)
         click.echo(f"kdump: {given} is newer than any version known: taken as {known}", err=True)
     return version
 
@@ -212,8 +206,8 @@ SIZE = Read("size", read_size)
 INT_SIZE = Read("bytes", read_int_size)
 INT64 = Read("n", read_int64)
 TIME = Read("time", read_time)
-VERSION = Read("x.y[.z]", read_version)
-BROKER_VERSION = Read("x.y[.z]", read_broker_version)
+VERSION = Read("x.y[.z]", versions.read_version)
+BROKER_VERSION = Read("x.y[.z]", versions.read_broker_version)
 DURATION = Read("time", read_duration)
 RATE = Read("rate", read_rate)
 SLICE = Read("n/t", read_slice)

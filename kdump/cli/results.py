@@ -75,8 +75,11 @@ class Results:
         records: bool = False,
         headers: bool = True,
         elsewhere: bool = False,
+        decode: bool = False,
     ) -> None:
         """`records`: those are the rows, `headers` of batches that cannot be read among them.
+
+        `decode`: what records of internal topics say is shown, not their bytes.
 
         `elsewhere`: workers write them to files of their own. A `tally` of a plan is shown beside a
         table as well, which comes late.
@@ -84,7 +87,7 @@ class Results:
         form = form or form_of(writing)
         self._report = report or Report()
         output, quiet = writing.output, writing.quiet and not self._report.has_summary
-        self._records = records
+        self._records, self._decode = records, decode
         self._writing = writing
         self._file: OutputFile | None = None
         if output is not None and not quiet:
@@ -118,6 +121,10 @@ class Results:
         self._report.messages, self._report.quiet = self.messages, writing.quiet
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
+            if decode and form not in _BINARY_FORMS:
+                from kdump.output.decoded import Decoding
+
+                self._sink = Decoding(self._sink)
             if records and (form in _ONE_KIND or not headers):
                 self._sink = Without(self._sink, _is_header)
             elif form == "csv":
@@ -147,7 +154,7 @@ class Results:
             from kdump.output.arrow import arrow_sink
 
             assert self._file is not None
-            sink = arrow_sink(form, self._file.file, self._file.path)
+            sink = arrow_sink(form, self._file.file, self._file.path, decode=self._decode)
             self._file.before_drop = sink.abandon
             return sink
         if form == "reset-csv":

@@ -13,11 +13,12 @@ import click
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
 
 class Engine(NamedTuple):
-    """What runs the work, and how widely; `cli.engines` starts it."""
+    """What runs the work, and how widely: processes of this machine, or Spark."""
 
     name: str
     #: Workers, or tasks on Spark; each command has a default of its own.
@@ -36,6 +37,34 @@ class Engine(NamedTuple):
         """Take the engine's options out of all; not all commands have them all."""
         others = (asked.pop(name, None) for name in cls._fields[1:])
         return cls(asked.pop("engine"), *others)
+
+    @contextmanager
+    def item_driver(self) -> Iterator[dict[str, Any]]:
+        """Give what an engine call is given to run its items elsewhere; nothing: in process."""
+        if not self.is_spark:
+            yield {}
+            return
+        from kdump.spark.driver import ItemDriver
+
+        with self._session() as session:
+            yield {"driver": ItemDriver(session)}
+
+    @contextmanager
+    def split_driver(self, in_process: Callable[[int], object], jobs: int) -> Iterator[Any]:
+        """Give what does the work on splits; `jobs` are the workers where none are asked for."""
+        if not self.is_spark:
+            yield in_process(self.jobs or jobs)
+            return
+        from kdump.spark.driver import splits_on
+
+        with self._session() as session:
+            yield splits_on(session, tasks=self.jobs)
+
+    def _session(self) -> AbstractContextManager[Any]:
+        """Start a session of Spark, or join one; it lasts as long as the context."""
+        from kdump.spark.session import spark_session
+
+        return spark_session(self.master, self.remote, self.archive)
 
     def check(self) -> None:
         """Refuse options that have no meaning in process, or exclude each other."""

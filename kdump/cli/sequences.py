@@ -41,7 +41,6 @@ def sequences(
         kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
         kdump sequences --explained --format csv /var/lib/kafka/orders-7
     """
-    from kdump.cli.engines import item_driver
     from kdump.cli.results import Results
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
@@ -52,6 +51,6 @@ def sequences(
     options = SequenceOptions(explained=explained, **asked)
     progress = Progress()
     results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with item_driver(engine) as driver:
+    with engine.item_driver() as driver:
         items = follow(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
         raise SystemExit(results.take(items))

@@ -70,11 +70,11 @@ def usage(
         kdump usage --by topic,producer --top 10 /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
-    from kdump.cli.engines import split_driver
     from kdump.cli.results import Results
-    from kdump.engine.usage.run import UsageOptions, in_process
     from kdump.engine.usage.run import usage as count
+    from kdump.engine.usage.step import UsageOptions
     from kdump.engine.work.pace import Progress
+    from kdump.engine.work.pipeline import in_process
     from kdump.output.progress import PlannedTally
 
     if top is None:
@@ -82,6 +82,6 @@ def usage(
     options = UsageOptions(by=by, top=top, **asked)
     progress = Progress()
     results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
-    with split_driver(engine, in_process, 1) as driver:
+    with engine.split_driver(in_process, 1) as driver:
         items = count(paths, options, driver=driver, progress=progress)
         raise SystemExit(results.take(items))

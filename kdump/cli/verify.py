@@ -176,7 +176,6 @@ def verify(
         kdump verify --nagios --state /var/lib/kdump/state --bwlimit 50MiB /var/lib/kafka
         kdump verify --format jsonl /var/lib/kafka | jq -r 'select(.row == "finding").code'
     """
-    from kdump.cli.engines import item_driver
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.cli.verify_report import VerifyReport, read_state
@@ -215,7 +214,7 @@ def verify(
     del asked["retired"]  # everything is looked at
     limit = asked.pop("decompress_limit")
     options = VerifyOptions(limit=limit, jobs=engine.jobs or 1, **asked)
-    with item_driver(engine) as driver:
+    with engine.item_driver() as driver:
         found = verify_items(paths, options, progress=progress, state=seen, **driver)
         raise SystemExit(results.take(found))
 

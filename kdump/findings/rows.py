@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.record import control as control_records
 from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
 from kdump.record.default import headers_of
 from kdump.record.layout import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, message_format
@@ -120,10 +121,13 @@ class RecordChunk:
 
     `data` holds the bytes that the record columns point into; `batches` the headers they belong
     to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
-    control batches: what each record says, parallel to the records.
+    control batches: what each record says, parallel to the records; of those that are transaction
+    markers the records' flags say so, and the batch may stand among others.
     """
 
     __slots__ = ("batches", "controls", "data", "place", "records", "rows")
+    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
+    is_decoded = False
 
     def __init__(
         self,
@@ -166,6 +170,13 @@ class RecordChunk:
             # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
             own = message_format(flags >> c.INNER_MAGIC_SHIFT & 3) if wrapper else read
             timed = own.has_timestamps
+            control = None
+            if self.controls is not None:
+                control = self.controls[number]
+            elif flags & c.MARKER:
+                control = control_records.parse(
+                    bytes(data[key : key + key_size]), bytes(data[value : value + value_size])
+                )
             yield RecordRow(
                 place.topic,
                 place.partition,
@@ -181,7 +192,7 @@ class RecordChunk:
                 batch.producer_epoch if producing else None,
                 last_sequence(base_sequence, offset - batch.base_offset) if producing else None,
                 transactional,
-                self.controls[number] if self.controls is not None else None,
+                control,
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),

@@ -58,6 +58,10 @@ PRE08 = (
     Field("format", "dictionary", "0.6 or 0.7 in .kafka files"),
     Field("next_offset", "int64", "the offset that a consumer of 0.7 reports"),
 )
+SAID = (
+    Field("key_json", "string", "what the key says, instead of it, on internal topics"),
+    Field("value_json", "string", "what the value says, instead of it, on internal topics"),
+)
 BATCH = (
     *_PLACE,
     Field("position", "int64", "where the batch starts in the file", column="position"),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 else:
     _kernel, NAME = pick(os.environ.get("KDUMP_PURE", "0") not in ("", "0"))
 
+bounds_of = _kernel.bounds_of
 crc32 = _kernel.crc32
 crc32_joined = _kernel.crc32_joined
 crc32c = _kernel.crc32c
@@ -48,11 +49,13 @@ gather = _kernel.gather
 index_entries = _kernel.index_entries
 inner_base = _kernel.inner_base
 keep_freed_memory = _kernel.keep_freed_memory
+keep_largest = _kernel.keep_largest
 prove_entries = _kernel.prove_entries
 prove_records = _kernel.prove_records
 resync = _kernel.resync
 rising_slots = _kernel.rising_slots
 room_for = _kernel.room_for
+same_records = _kernel.same_records
 select_records = _kernel.select_records
 sum_batches = _kernel.sum_batches
 sum_keys = _kernel.sum_keys

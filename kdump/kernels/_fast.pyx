@@ -27,10 +27,10 @@ room is inlined as any other.
     sums       crc32, crc32c, crc32_joined, crc32c_joined, keep_freed_memory
     frames     walk
     proofs     tally, follow_producers, rising_slots, prove_entries, index_entries, prove_records
-    records    decode_records, decode_run, inner_base, decode_messages
+    records    decode_records, decode_run, inner_base, decode_messages, same_records
     text       format_records, format_batches, in any form
     search     resync, select_records
-    totals     sum_batches, sum_keys
+    totals     sum_batches, sum_keys, bounds_of, keep_largest
     gathering  gather, room_for
 """
 
@@ -42,7 +42,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdint cimport INT64_MIN
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.text_form import MEMBERS

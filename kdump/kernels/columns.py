@@ -74,9 +74,10 @@ RECORD_COLUMNS = (
     *("value", "value_size", "headers", "headers_count", "flags"),
 )
 
-# Bits of R_FLAGS, set for messages inside a wrapper only.
+# Bits of R_FLAGS; but for MARKER set for messages inside a wrapper only.
 INNER_CRC_BAD = 1
 INNER_MAGIC_OTHER = 2  # the message's magic is not its wrapper's (F15)
+MARKER = 4  # a transaction marker that decode_run found sound
 INNER_MAGIC_SHIFT = 8  # two bits: the message's own magic; 3 stands for any above 2 and below 0
 
 # Numbers that `sum_batches` and `sum_keys` add up. What they do not know stays as it was.

@@ -30,14 +30,18 @@ G_NAMES = 14  # header keys, which are never null; what is no UTF-8 is replaced 
 G_CONTENT_ENDS = 15
 G_CONTENT_VALID = 16
 G_CONTENTS = 17  # header values
-GATHERED_WIDTH = 18
+G_CONTROL_ENDS = 18
+G_CONTROL_VALID = 19  # bitmap: where it is a MARKER
+G_CONTROLS = 20  # what a MARKER says, as JSON
+GATHERED_WIDTH = 21
 
 #: Bits that each row takes (each header, in those for headers); 0: bytes of any number. Buffers of
 #: ends have 32 bits more.
-BITS = (32, 32, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0)
-ENDS = frozenset((G_KEY_ENDS, G_VALUE_ENDS, G_LISTS, G_NAME_ENDS, G_CONTENT_ENDS))
+BITS = (32, 32, 32, 1, 1, 1, 32, 1, 0, 32, 1, 0, 32, 32, 0, 32, 1, 0, 32, 1, 0)
+ENDS = frozenset((G_KEY_ENDS, G_VALUE_ENDS, G_LISTS, G_NAME_ENDS, G_CONTENT_ENDS, G_CONTROL_ENDS))
 OF_HEADERS = frozenset((G_NAME_ENDS, G_CONTENT_ENDS, G_CONTENT_VALID))
 MOST_COPIES = 40
+LONGEST_MARKER = len('{"type":"COMMIT","version":32767,"coordinator_epoch":-2147483648}')
 
 
 class Copy(NamedTuple):
@@ -59,7 +63,8 @@ N_VALUES_NULL = 3
 N_CONTENTS_NULL = 4
 N_OLD = 5  # rows that are not of magic 2
 N_UNTIMED = 6  # rows without a timestamp
-COUNTS = 7
+N_CONTROLS_NULL = 7
+COUNTS = 8
 
 
 class Gathered:
@@ -85,6 +90,7 @@ class Gathered:
         self.copies = copies
         self.bits = (*BITS, *(copy.bits for copy in copies))
         sizes = {G_KEYS: keys, G_VALUES: values, G_NAMES: names, G_CONTENTS: contents}
+        sizes[G_CONTROLS] = rows * LONGEST_MARKER
         for number, bits in enumerate(self.bits):
             if bits:
                 count = headers if number in OF_HEADERS else rows

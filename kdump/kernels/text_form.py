@@ -11,7 +11,8 @@ from typing import NamedTuple
 JSON, CSV, KAFKA = range(3)  # how the bytes of records are spelled
 
 #: What a cell may hold: members of a batch, then, from `offset` on, those of each record.
-#: `said`: what a control record says; `message_crc`: the sum of a message of magic 0 or 1.
+#: `said`: what a control record says, in KAFKA in place of its key and its value; `message_crc`:
+#: the sum of a message of magic 0 or 1.
 MEMBERS = (
     *("position", "size_bytes", "magic", "codec", "base_offset", "last_offset", "records_count"),
     *("crc", "crc_valid", "timestamp_type", "base_timestamp_ms", "max_timestamp_ms"),

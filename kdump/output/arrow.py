@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump.findings.schema import SAID
 from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
-from kdump.output.arrow_schema import BATCH_TYPES, RECORD_TYPES, entry_types, schema_of
+from kdump.output.arrow_schema import (
+    BATCH_TYPES,
+    DECODED_TYPES,
+    RECORD_TYPES,
+    entry_types,
+    schema_of,
+)
+from kdump.output.decoded import decoding, said_columns
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
 #: over while it is encoded.
 ROWS_A_BATCH = 32 * 1024
 BYTES_A_BATCH = 16 * 1024 * 1024
+_SAID = tuple(field.name for field in SAID)
 
 
 class ArrowMissing(KdumpError):
@@ -41,27 +50,35 @@ def need_arrow(form: str) -> None:
         raise ArrowMissing(form)
 
 
-def arrow_sink(form: str, file: BinaryIO, path: str) -> ArrowSink:
+def arrow_sink(form: str, file: BinaryIO, path: str, *, decode: bool = False) -> ArrowSink:
     """Return a sink that writes a Parquet or an Arrow file; `path` is what errors call it."""
     need_arrow(form)
-    return ArrowSink(form, file, path)
+    return ArrowSink(form, file, path, decode=decode)
 
 
 class ArrowSink(Sink):
     """Writes rows of one kind. The first row decides the kind; a file has one schema.
 
-    Columns `left_out` are known from elsewhere, as from the name of a part's directory.
+    Columns `left_out` are known from elsewhere, as from the name of a part's directory. `decode`:
+    what records of internal topics say has columns of its own, in the place of their bytes.
     """
 
     def __init__(
-        self, form: str, file: BinaryIO, path: str, *, left_out: frozenset[str] = frozenset()
+        self,
+        form: str,
+        file: BinaryIO,
+        path: str,
+        *,
+        left_out: frozenset[str] = frozenset(),
+        decode: bool = False,
     ) -> None:
         self._form = form
         self._file = file
         self._path = path
         self._left_out = left_out
         self._kind = ""
-        self._types: dict[str, str] = RECORD_TYPES
+        self._decode = decode
+        self._types = self._record_types = DECODED_TYPES if decode else RECORD_TYPES
         self._schema: Any = None
         self._writer: Any = None
         self._topics: dict[str, int] = {}
@@ -76,13 +93,18 @@ class ArrowSink(Sink):
 
     def write(self, item: Item) -> None:
         """Take one item."""
-        if isinstance(item, RecordChunk):
+        if self._decode:
+            item = decoding(item)
+        if isinstance(item, RecordChunk) and item.is_decoded:
+            for record in item.iter_records():
+                self._row("record", self._record_types, said_columns(record))
+        elif isinstance(item, RecordChunk):
             self._chunk(item)
         elif isinstance(item, BatchChunk):
             self._batches().add(item)
             self._write_if_full()
         elif isinstance(item, RecordRow):
-            self._row("record", RECORD_TYPES, item._asdict())
+            self._row("record", self._record_types, item._asdict())
         elif isinstance(item, BatchRow):
             self._row("batch", BATCH_TYPES, item._asdict())
         elif isinstance(item, Row):
@@ -119,7 +141,7 @@ class ArrowSink(Sink):
 
     def _records(self) -> GatheredRecords:
         if not isinstance(self._gathered, GatheredRecords):
-            self._begin("record", RECORD_TYPES)
+            self._begin("record", self._record_types)
             if self._columns is None:
                 self._columns = RecordColumns(ROWS_A_BATCH, BYTES_A_BATCH)
             self._gathered = GatheredRecords(self._topics, self._columns)
@@ -191,7 +213,7 @@ class ArrowSink(Sink):
         if self._form == "parquet":
             from pyarrow.parquet import ParquetWriter
 
-            plain = ("offset", "timestamp_ms", "key", "value", "headers", "control")
+            plain = ("offset", "timestamp_ms", "key", "value", "headers", "control", *_SAID)
             self._writer = ParquetWriter(
                 self._file,
                 self._schema,

@@ -238,6 +238,7 @@ class RecordColumns:
                 pa.binary(), g.G_VALUES, g.G_VALUE_ENDS, g.G_VALUE_VALID, g.N_VALUES_NULL
             ),
             "headers": self._headers(),
+            "control": self._markers(),
         }
 
     def _buffer(self, number: int, size_bytes: int) -> Array:
@@ -273,6 +274,16 @@ class RecordColumns:
             self._buffer(number, used),
         ]
         return pa.Array.from_buffers(kind, count, buffers, nulls)
+
+    def _markers(self) -> Array:
+        """Return what transaction markers say; other control records are told apart."""
+        import pyarrow as pa
+
+        if self._gathered.counts[g.N_CONTROLS_NULL] == self.count:
+            return pa.nulls(self.count, pa.string())
+        return self._bytes(
+            pa.string(), g.G_CONTROLS, g.G_CONTROL_ENDS, g.G_CONTROL_VALID, g.N_CONTROLS_NULL
+        )
 
     def _headers(self) -> Array:
         import pyarrow as pa

@@ -119,12 +119,14 @@ class GatheredRecords:
         """Return all columns but those that are null here."""
         import pyarrow as pa
 
-        told = [
-            pa.nulls(count, pa.string()) if texts is None else pa.array(texts, pa.string())
-            for count, texts in self._controls
-        ]
-        control = {"control": ac.joined(told, pa.string())}
-        return self._place.arrays() | self._columns.arrays() | control
+        arrays = self._place.arrays() | self._columns.arrays()
+        first = 0
+        told = []
+        for count, texts in self._controls:
+            markers = arrays["control"].slice(first, count)
+            told.append(markers if texts is None else pa.array(texts, pa.string()))
+            first += count
+        return arrays | {"control": ac.joined(told, pa.string())}
 
 
 def _controls(chunk: RecordChunk) -> list[object] | None:

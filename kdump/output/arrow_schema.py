@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.schema import BATCH, PRE08, RECORD, types_of
+from kdump.findings.schema import BATCH, PRE08, RECORD, SAID, types_of
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 RECORD_TYPES = types_of((*RECORD, *PRE08))
+#: Where keys and values of internal topics are said and not given as bytes.
+DECODED_TYPES = RECORD_TYPES | types_of(SAID)
 BATCH_TYPES = types_of(BATCH)
 
 #: Members of entry rows that are text; `property` and checkpoint rows have some. All else is int64.

@@ -70,6 +70,10 @@ class Delimited(Sink):
             self._line(item.row, tuple(item.fields), item.fields.values())
 
     def _chunk(self, chunk: RecordChunk) -> None:
+        if chunk.is_decoded:
+            for record in chunk.iter_records():
+                self._record(record)
+            return
         self._header_of("record", RECORD_NAMES)
         controls = chunk.controls
         said = None if controls is None else [_encoded(self._cell(each)) for each in controls]

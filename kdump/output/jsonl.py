@@ -14,7 +14,7 @@ from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
 from kdump.output.text_forms import json_form
-from kdump.output.values import bytes_json, headers_json
+from kdump.output.values import Said, bytes_json, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,6 +65,20 @@ def record_members(record: RecordRow, mode: int) -> dict[str, object]:
     return members
 
 
+def said_line(record: RecordRow, mode: int) -> bytes:
+    """Write a decoded record, whose key and value are JSON text already."""
+    members: dict[str, object] = {"row": "record", **dict(record.members())}
+    for name in ("key", "value", "headers"):
+        del members[name]
+    head = json_text(members)[:-1]
+    key, value = (
+        one.decode() if isinstance(one, Said) else json_text(bytes_json(one, mode))
+        for one in (record.key, record.value)
+    )
+    headers = json_text(headers_json(record.headers, mode))
+    return f'{head},"key":{key},"value":{value},"headers":{headers}}}\n'.encode()
+
+
 def batch_members(batch: BatchRow) -> dict[str, object]:
     """Return the members of a `batch` row in order."""
     return {"row": "batch", **batch._asdict()}
@@ -102,6 +116,10 @@ class JsonLines(Sink):
             self._record(item)
 
     def _records(self, chunk: RecordChunk) -> None:
+        if chunk.is_decoded:
+            for record in chunk.iter_records():
+                self._record(record)
+            return
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
         form = self._form_of(chunk.place)
@@ -112,6 +130,8 @@ class JsonLines(Sink):
     def _record(self, record: RecordRow) -> None:
         if is_large(record):
             write_pieces(self._write, json_pieces(record, self._mode, json_text))
+        elif isinstance(record.key or record.value, Said):
+            self._write(said_line(record, self._mode))
         else:
             self._write(json_line(record_members(record, self._mode)))
 

@@ -80,14 +80,14 @@ class KafkaText(Sink):
         batches, records = chunk
         if records is None:
             assert batches is not None
-            form = kafka_form(shown=self._shown, control=False)
+            form = kafka_form(shown=self._shown)
             kernels.format_batches(self._write, batches.batches, batches.rows, form)
             return
         controls = records.controls
         said = None
         if controls is not None:
             said = [b"" if each is None else control_text(each).encode() for each in controls]
-        form = kafka_form(shown=self._shown, control=said is not None)
+        form = kafka_form(shown=self._shown)
         kernels.format_records(
             self._write,
             records.data,

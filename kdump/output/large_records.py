@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.output.values import AUTO, BASE64, HEX, UTF8, bytes_text, headers_json
+from kdump.output.values import AUTO, BASE64, HEX, UTF8, Said, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -140,6 +140,9 @@ def _together(headers: Sequence[Header]) -> Iterator[list[Header] | Header]:
 
 
 def _bytes_json(data: bytes, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
+    if isinstance(data, Said):
+        yield data.decode()
+        return
     around = '"', '"'
     if mode == AUTO:
         mode = UTF8

@@ -49,7 +49,8 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
     The file has a name that no other attempt has. The directory is not made here: where it is
     missing, this machine does not see the one that the results go to.
     """
-    part = _Part(job.staging, f"{split.number}-{uuid.uuid4().hex}.parquet")
+    name = f"{split.number}-{uuid.uuid4().hex}.parquet"
+    part = _Part(job.staging, name, decode=job.options.decode)
     reader = SplitReader(split, job.options)
     findings: list[Finding] = []
     errors: list[KdumpError] = []
@@ -84,9 +85,10 @@ def write_part(split: Split, pace: Pace, *, job: PartJob) -> PartResult:
 class _Part:
     """A Parquet file that is there only if it has rows."""
 
-    def __init__(self, directory: str, name: str) -> None:
+    def __init__(self, directory: str, name: str, *, decode: bool) -> None:
         self._directory = directory
         self._name = name
+        self._decode = decode
         self._files: PartFiles | None = None
         self._file: Any = None
         self._sink: ArrowSink | None = None
@@ -107,7 +109,11 @@ class _Part:
             except OSError as error:
                 raise PathError.from_os(self._directory, error) from error
             self._sink = ArrowSink(
-                "parquet", self._file, self._directory, left_out=_OF_THE_DIRECTORY
+                "parquet",
+                self._file,
+                self._directory,
+                left_out=_OF_THE_DIRECTORY,
+                decode=self._decode,
             )
         self.rows += count
         self._sink.write(item)

@@ -13,7 +13,7 @@ from kdump.output.amounts import time_cell
 from kdump.output.column_widths import Column
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.row_tables import NAMED, own_columns, span_text
-from kdump.output.values import AUTO, bytes_text
+from kdump.output.values import AUTO, Said, bytes_text
 
 if TYPE_CHECKING:
     from kdump.findings.rows import BatchRow, RecordRow, Row
@@ -50,7 +50,8 @@ def cell_bytes(data: bytes | None, mode: int, width: int) -> str:
     if not data:
         return EMPTY
     start = data if len(data) <= 4 * width + 8 else data[: 4 * width + 8]
-    text = visible_bytes(start) if mode == AUTO else visible(bytes_text(start, mode))
+    as_text = mode == AUTO or isinstance(data, Said)
+    text = visible_bytes(start) if as_text else visible(bytes_text(start, mode))
     # A value that looks like one of our own marks is quoted, so that it is not taken for it.
     return f'"{text}"' if text in (NULL, EMPTY) else text
 

@@ -30,10 +30,9 @@ def csv_form(head: bytes, mode: int, *, shown: bool, safe: bool) -> TextForm:
 
 
 @cache
-def kafka_form(*, shown: bool, control: bool) -> TextForm:
-    """Return the form of kafka-dump-log; a control record says something in place of its bytes."""
-    content = _SAYS if control else _CONTENT
-    record, message = (*_START, *_RECORD, *content), (*_START, *_MESSAGE, *_CONTENT)
+def kafka_form(*, shown: bool) -> TextForm:
+    """Return the form of kafka-dump-log."""
+    record, message = (*_START, *_RECORD, *_CONTENT), (*_START, *_MESSAGE, *_CONTENT)
     return TextForm(
         KAFKA,
         0,
@@ -105,8 +104,7 @@ _MESSAGE = (
     Cell("message_crc_valid", b" isValid: "),
     Cell("message_crc", b" crc: ", b"}"),  # the brace is the tool's own
 )
-_CONTENT = (Cell("key", b" key: "), Cell("value", b" payload: "))
-_SAYS = (Cell("said", b" "),)
+_CONTENT = (Cell("said", b" "), Cell("key", b" key: "), Cell("value", b" payload: "))
 _BATCH = (
     Cell("base_offset", b"baseOffset: "),
     *_words(

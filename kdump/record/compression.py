@@ -7,6 +7,8 @@ batch first needs them: a lookup must not pay for codecs it does not meet.
 
 from __future__ import annotations
 
+import zlib
+from functools import cache
 from typing import Any, NamedTuple
 
 from kdump.kernels import reasons
@@ -16,7 +18,7 @@ from kdump.record.layout import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_HEAD_BYTES, _DEFLATE = 10, 8
-_GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT = 0x04, 0x08, 0x10
+_GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_RESERVED = 0x04, 0x08, 0x10, 0xE0
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
 _XERIAL_SIZE_BYTES = 4  # before each block
@@ -25,6 +27,7 @@ _LARGEST_STEP = 1 << 23
 _FIRST_SLICE, _NEXT_SLICE = 1 << 16, 1 << 10  # bytes of a gzip stream fed at a time
 
 _zstd_opener: Any = None
+_lz4_contexts: list[Any] = []  # not in use
 
 __all__ = ["GZIP", "LZ4", "NONE", "SNAPPY", "ZSTD", "Plain", "decompress"]
 
@@ -58,18 +61,32 @@ def decompress(
         return Plain(None, reasons.CODEC_MISSING, str(error))
 
 
-def _gzip(packed: memoryview, limit: int) -> Plain:
-    """Gzip members one after the other, as java.util.zip.GZIPInputStream reads them."""
-    inflater: Any
+@cache  # an import that fails is tried anew each time, and takes longer than a batch
+def _isal() -> Any:
     try:
         from isal import isal_zlib
-
-        inflater = isal_zlib
     except ImportError:
-        import zlib
+        return None
+    return isal_zlib
 
-        inflater = zlib
+
+def _gzip(packed: memoryview, limit: int) -> Plain:
+    """Decompress gzip: by isal where that can be had, by zlib all that isal finds fault with.
+
+    So what is wrong, and what came out before it, does not depend on what is installed.
+    """
+    isal = _isal()
+    if isal is not None:
+        plain = _members(isal, packed, limit)
+        if not plain.reason:
+            return plain
+    return _members(zlib, packed, limit)
+
+
+def _members(inflater: Any, packed: memoryview, limit: int) -> Plain:
+    """Gzip members one after the other, as java.util.zip.GZIPInputStream reads them."""
     failure: type[Exception] = inflater.error
+    is_isal = inflater is not zlib
     pieces: list[bytes | bytearray] = []
     left, step = limit + 1, _STEP
     # A decoder hands back a copy of all that it was given too much of, and members may be as small
@@ -79,6 +96,8 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
     try:
         while left > 0:
             sound, sound_bytes = position, limit + 1 - left
+            if is_isal and any(flags & _GZIP_RESERVED for flags in packed[position + 3 :][:1]):
+                return Plain(None, reasons.CODEC_FAILED)  # which isal passes over
             stream = inflater.decompressobj(31)
             while not stream.eof and left > 0:
                 rest = stream.unconsumed_tail
@@ -103,6 +122,8 @@ def _gzip(packed: memoryview, limit: int) -> Plain:
             if not _starts_member(packed, position):
                 break  # bytes behind the last member are ignored
     except failure as error:
+        if is_isal:
+            return Plain(None, reasons.CODEC_FAILED)
         plain = bytearray()
         for piece in pieces:
             plain += piece[: sound_bytes - len(plain)]
@@ -130,6 +151,13 @@ def _starts_member(packed: memoryview, position: int) -> bool:
     return position <= len(packed)
 
 
+@cache
+def _snappy_uncompress() -> Any:
+    from snappy import uncompress
+
+    return uncompress
+
+
 def _snappy(packed: memoryview, limit: int) -> Plain:
     """The xerial stream of Java clients, or one raw block as other clients write it (F32)."""
     pieces: list[bytes | bytearray] = []
@@ -155,13 +183,11 @@ def _snappy_block(
     block: memoryview, pieces: list[bytes | bytearray], left: int
 ) -> tuple[int, Plain | None]:
     """Decompress one block; return what is left of the limit, and a failure if any."""
-    from snappy import uncompress
-
     left -= _snappy_plain_size(block)
     if left < 0:
         return left, Plain(None, reasons.OVER_LIMIT)
     try:
-        _add(pieces, uncompress(block))
+        _add(pieces, _snappy_uncompress()(block))
     except Exception as error:
         told = f"snappy: {str(error) or 'corrupt block'}"
         return left, Plain(_join(pieces), reasons.CODEC_FAILED, told)
@@ -210,22 +236,30 @@ def _zstd(packed: memoryview, limit: int) -> Plain:
     return Plain(_join(pieces))
 
 
+@cache
+def _lz4_frame() -> Any:
+    from lz4 import frame
+
+    return frame
+
+
 def _lz4(packed: memoryview, limit: int, *, broken_header: bool) -> Plain:
     """LZ4 frames: the library where the frame is what it should be, else block by block."""
-    from lz4.frame import create_decompression_context, decompress_chunk
-
+    lz4 = _lz4_frame()
     if not broken_header:
         pieces: list[bytes | bytearray] = []
         # The binding allocates what it is allowed to give at once: small steps, then larger ones.
         left, step = limit + 1, _STEP
         rest = packed
         try:
-            context = create_decompression_context()
+            context = _lz4_contexts.pop() if _lz4_contexts else lz4.create_decompression_context()
             while left > 0 and len(rest):
-                piece, used, ended = decompress_chunk(context, rest, max_length=min(step, left))
+                piece, used, ended = lz4.decompress_chunk(context, rest, max_length=min(step, left))
                 _add(pieces, piece)
                 left -= len(piece)
                 if ended and left > 0:
+                    lz4.reset_decompression_context(context)
+                    _lz4_contexts.append(context)
                     return Plain(_join(pieces))
                 if not piece and not used:
                     break

@@ -6,9 +6,11 @@ record whose bytes are not what its type asks for has a member `malformed` and n
 
 from __future__ import annotations
 
+import re
 import struct
 
-from kdump.record.flexible import FlexibleReader, Malformed
+from kdump.messages.records import decode_control
+from kdump.messages.table import UNKNOWN_TAGS, Fields
 
 _KEY = struct.Struct(">hh")  # version, type
 _MARKER = struct.Struct(">hi")  # version, coordinatorEpoch
@@ -23,6 +25,7 @@ TYPE_NAMES = {
     6: "KRAFT_VOTERS",
 }
 ABORT, COMMIT = 0, 1
+_MALFORMED: dict[str, object] = {"malformed": "value"}
 
 
 def control_type(key: bytes | None) -> int | None:
@@ -44,95 +47,53 @@ def parse(key: bytes | None, value: bytes | None) -> dict[str, object]:
     }
     if number not in TYPE_NAMES:
         control["type_id"] = number
-        return control
-    try:
-        control.update(_PARSERS[number](value or b""))
-    except Malformed:
-        control["malformed"] = "value"
+    elif number in (ABORT, COMMIT):
+        control |= _marker(value or b"")
+    else:
+        control |= _of_quorum(key, value or b"")
     return control
 
 
 def _marker(value: bytes) -> dict[str, object]:
+    """Read a transaction marker, of which there may be one for every few records."""
     if len(value) < _MARKER.size:
-        raise Malformed
+        return _MALFORMED
     version, coordinator_epoch = _MARKER.unpack_from(value)
-    if version < 0:
-        raise Malformed
-    return {"coordinator_epoch": coordinator_epoch}
+    return _MALFORMED if version < 0 else {"coordinator_epoch": coordinator_epoch}
 
 
-def _leader_change(value: bytes) -> dict[str, object]:
-    reader = FlexibleReader(value)
-    version = reader.number(2)
-    leader = reader.number(4)
-    lists = []
-    for _ in range(2):
-        voters: list[dict[str, object]] = []
-        for _ in range(reader.count()):
-            voter: dict[str, object] = {"voter_id": reader.number(4)}
-            if version >= 1:
-                voter["directory_id"] = reader.uuid()
-            reader.tags()
-            voters.append(voter)
-        lists.append(voters)
+def _of_quorum(key: bytes, value: bytes) -> dict[str, object]:
+    """Read what a metadata quorum says of itself, by Kafka's specifications."""
+    said = decode_control(key, value)[1]
+    if said is None or said.data is None:
+        return _MALFORMED
+    fields = _named(said.data)
+    if said.type == "leader_change":  # these were called so before there were specifications here
+        for list_name in ("voters", "grantingVoters"):
+            fields[_snake(list_name)] = [_voter(one) for one in said.data[list_name]]
+    return {"value_version": fields.pop("version")} | fields
+
+
+def _voter(fields: Fields) -> dict[str, object]:
+    named = _named(fields)
+    if "voter_directory_id" in named:
+        named["directory_id"] = named.pop("voter_directory_id")
+    return named
+
+
+def _named(fields: Fields) -> dict[str, object]:
+    """Name the members of structures as rows do, and leave out tags that nobody knows."""
     return {
-        "value_version": version,
-        "leader_id": leader,
-        "voters": lists[0],
-        "granting_voters": lists[1],
+        _snake(name): [_named(one) for one in held]
+        if isinstance(held, list)
+        else _named(held)
+        if isinstance(held, dict)
+        else held
+        for name, held in fields.items()
+        if name != UNKNOWN_TAGS
     }
 
 
-def _snapshot_header(value: bytes) -> dict[str, object]:
-    reader = FlexibleReader(value)
-    return {"value_version": reader.number(2), "last_contained_log_timestamp": reader.number(8)}
-
-
-def _snapshot_footer(value: bytes) -> dict[str, object]:
-    return {"value_version": FlexibleReader(value).number(2)}
-
-
-def _kraft_version(value: bytes) -> dict[str, object]:
-    reader = FlexibleReader(value)
-    return {"value_version": reader.number(2), "kraft_version": reader.number(2)}
-
-
-def _kraft_voters(value: bytes) -> dict[str, object]:
-    reader = FlexibleReader(value)
-    version = reader.number(2)
-    voters: list[dict[str, object]] = []
-    for _ in range(reader.count()):
-        voter: dict[str, object] = {
-            "voter_id": reader.number(4),
-            "voter_directory_id": reader.uuid(),
-        }
-        endpoints = []
-        for _ in range(reader.count()):
-            endpoints.append(
-                {
-                    "name": reader.string(),
-                    "host": reader.string(),
-                    "port": reader.number(2) & 0xFFFF,
-                }
-            )
-            reader.tags()
-        voter["endpoints"] = endpoints
-        voter["kraft_version_feature"] = {
-            "min_supported_version": reader.number(2),
-            "max_supported_version": reader.number(2),
-        }
-        reader.tags()
-        reader.tags()
-        voters.append(voter)
-    return {"value_version": version, "voters": voters}
-
-
-_PARSERS = {
-    0: _marker,
-    1: _marker,
-    2: _leader_change,
-    3: _snapshot_header,
-    4: _snapshot_footer,
-    5: _kraft_version,
-    6: _kraft_voters,
-}
+def _snake(name: str) -> str:
+    """Return `voter_id` for `voterId`."""
+    return re.sub("(?<=[a-z])([A-Z])", r"_\1", name.replace("kRaft", "kraft")).lower()

@@ -27,8 +27,8 @@ Arrow = Any  # PyArrow has no types of its own
 class _Batches(ArrowSink):
     """Keeps record batches instead of writing them; each has memory of its own."""
 
-    def __init__(self, wanted: frozenset[str]) -> None:
-        super().__init__("arrow", None, "")  # type: ignore[arg-type]
+    def __init__(self, wanted: frozenset[str], *, decode: bool) -> None:
+        super().__init__("arrow", None, "", decode=decode)  # type: ignore[arg-type]
         self._wanted = wanted | {"offset", "last_offset"}  # so that no batch is without a column
         self.ready: list[Arrow] = []
 
@@ -56,13 +56,19 @@ class _Batches(ArrowSink):
 
 
 def of_items(
-    items: Iterable[Item | Finding | KdumpError], schema: Arrow, path: str, *, headers: bool
+    items: Iterable[Item | Finding | KdumpError],
+    schema: Arrow,
+    path: str,
+    *,
+    headers: bool,
+    decode: bool = False,
 ) -> Iterator[Arrow]:
     """Yield the rows of one file. Findings are rows of another view; an error is raised.
 
-    `headers`: rows are batch headers, not records.
+    `headers`: rows are batch headers, not records. `decode`: those of internal topics are said.
     """
-    sink = _Batches(frozenset(MADE_OF.get(name, name) for name in schema.names))
+    wanted = frozenset(MADE_OF.get(name, name) for name in schema.names)
+    sink = _Batches(wanted, decode=decode)
     for item in items:
         if isinstance(item, KdumpError):
             raise item

@@ -54,25 +54,24 @@ def run_spark(
     session: Session,
     items: Sequence[Any],
     step: Callable[[Any, Pace], Any],
+    progress: Progress,
     *,
-    sizes: Sequence[int],
-    paths: Sequence[str] = (),
-    tasks: int | None = None,
+    paths: Sequence[str],
+    tasks: int | None,
     task_bytes: int = TASK_BYTES,
     item_bytes: int = 0,
-    progress: Progress | None = None,
 ) -> Iterator[tuple[Any, Any]]:
     """Yield each item with its result, or the error that ended it, in the plan's order.
 
-    `sizes` are bytes of log, for grouping items into tasks, and `item_bytes` what an item costs
-    beside, as so many bytes; `paths` are what the executors must be able to read, with directories
-    that they must be able to write to.
+    Items are grouped into tasks by their bytes of log; `item_bytes` is what one costs beside, as so
+    many bytes. `paths` are what the executors must be able to read, with directories that they must
+    be able to write to.
     """
     if not items:
         return
-    progress = progress or Progress()
     progress.slots = [0]
     preflight(session, [places.absolute(path) for path in paths])
+    sizes = [item.size_bytes for item in items]
     groups = grouped([size + item_bytes for size in sizes], task_bytes, tasks)
     rows = [pickle.dumps([(number, items[number]) for number in group]) for group in groups]
     results: dict[int, bytes] = {}
@@ -184,15 +183,8 @@ def splits_on(session: Session, *, tasks: int | None = None) -> Callable[..., It
         splits: Sequence[Split], step: Step, progress: Progress, *, directories: Sequence[str] = ()
     ) -> Iterator[Outcome]:
         logs = [file.path for split in splits for file in split.target.files]
-        return run_spark(
-            session,
-            splits,
-            step,
-            sizes=[split.size_bytes for split in splits],
-            paths=[*logs, *(path for path in directories if not places.is_uri(path))],
-            tasks=tasks,
-            progress=progress,
-        )
+        paths = [*logs, *(path for path in directories if not places.is_uri(path))]
+        return run_spark(session, splits, step, progress, paths=paths, tasks=tasks)
 
     return driver
 
@@ -222,12 +214,11 @@ class ItemDriver:
             self._session,
             items,
             step,
-            sizes=[item.bytes for item in items],
+            progress,
             paths=[path for item in items for path in getattr(item, "paths", (item.path,))],
             tasks=jobs if jobs > 1 else None,
             task_bytes=PARTITION_TASK_BYTES,
             item_bytes=PARTITION_BYTES,
-            progress=progress,
         )
 
 

@@ -6,7 +6,7 @@ topic reads a directory. What Spark's source does not have follows, under the na
 
 from __future__ import annotations
 
-from kdump.findings.schema import BATCH, PRE08, RECORD, types_of
+from kdump.findings.schema import BATCH, PRE08, RECORD, SAID, types_of
 
 #: Types of rows -> types of Spark's SQL.
 _SQL = {
@@ -65,14 +65,22 @@ VIEWS = {
     "index-entries": " ".join(_INDEX_ENTRIES.split()),
 }
 
+#: What `records` has beside where internal topics are decoded.
+SAID_COLUMNS = "".join(f", {field.name} {_sql(field.type)}" for field in SAID)
+
 #: Columns that are made of a column of our rows.
 MADE_OF = {"timestamp": "timestamp_ms", "timestampType": "timestamp_type"}
 
 
-def columns_of(view: str) -> dict[str, str]:
+def ddl_of(view: str, *, decode: bool = False) -> str:
+    """Return the columns of a view in Spark's DDL."""
+    return VIEWS[view] + (SAID_COLUMNS if decode and view == "records" else "")
+
+
+def columns_of(view: str, *, decode: bool = False) -> dict[str, str]:
     """Return the columns of a view with their types, as Spark abbreviates them."""
     types = {}
-    for column in VIEWS[view].split(", "):
+    for column in ddl_of(view, decode=decode).split(", "):
         name, kind = column.split(" ", 1)
         types[name] = kind
     return types

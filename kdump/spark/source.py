@@ -21,7 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import UsageError
-from kdump.spark.schema import VIEWS, columns_of
+from kdump.spark.schema import VIEWS, columns_of, ddl_of
 from kdump.spark.views import planned_by, rows_of
 
 if TYPE_CHECKING:
@@ -55,13 +55,15 @@ class KdumpSource(DataSource):
 
     def schema(self) -> str:
         """All columns of the view; `.schema()` of a reader asks for fewer, and pays for fewer."""
-        return VIEWS[self._view()]
+        view = self._view()
+        return ddl_of(view, decode=self._asked(view).decode)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Check what is asked for and return what reads it."""
         view = self._view()
-        _refuse_other_columns(view, schema)
-        return Reader(self._paths(), view, self._asked(view), schema, self._pack_bytes())
+        options = self._asked(view)
+        _refuse_other_columns(view, columns_of(view, decode=options.decode), schema)
+        return Reader(self._paths(), view, options, schema, self._pack_bytes())
 
     def _view(self) -> str:
         view = self.options.get("view", "records")
@@ -122,9 +124,8 @@ class Reader(DataSourceReader):
         yield from rows_of(self._view, partition.splits, self._options, _arrow(self._schema))
 
 
-def _refuse_other_columns(view: str, schema: StructType) -> None:
+def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) -> None:
     """Say which column of a user's schema the view does not have, or not with that type."""
-    known = columns_of(view)
     for field in schema.fields:
         if field.name not in known:
             raise UsageError(f"view {view} has no column {field.name!r}, but {', '.join(known)}")
@@ -161,6 +162,12 @@ def _truth(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
+def _decode(name: str, text: str) -> bool:
+    if text not in ("auto", "raw"):
+        raise UsageError(f"option {name}: {text!r} is neither auto nor raw")
+    return text == "auto"
+
+
 def _word(name: str, text: str) -> str:
     return text
 
@@ -178,6 +185,7 @@ _ENGINE_OPTIONS: dict[str, tuple[str, Callable[[str, str], object]]] = {
     "visible": ("visible", _truth),
     "deep": ("deep", _truth),
     "control": ("control", _truth),
+    "decode": ("decode", _decode),
     "topic": ("topic", _word),
     "serverProperties": ("server_properties", _word),
     "isolation": ("isolation", _word),

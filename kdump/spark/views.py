@@ -19,8 +19,7 @@ from kdump.storage import places
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.items import Item
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
 
 Planned = TypeVar("Planned")
 
@@ -69,7 +68,9 @@ def rows_of(
             for file, size in zip(split.target.files, split.sizes, strict=True):
                 alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
                 items = SplitReader(alone, options).items()
-                yield from of_items(items, schema, file.path, headers=view == "batches")
+                yield from of_items(
+                    items, schema, file.path, headers=view == "batches", decode=options.decode
+                )
 
 
 def _sound(planned: Iterable[Planned | KdumpError]) -> Iterator[Planned]:

@@ -29,11 +29,16 @@ def facts_of(path: str) -> DirectoryFacts:
     return DirectoryFacts(path, node_id, cluster_id, locked)
 
 
-def owner_of(path: str) -> tuple[str | None, str | None]:
-    """Read the node and the cluster that a data directory is of; None where it does not say."""
+def meta_of(path: str) -> dict[str, str | None]:
+    """Read a data directory's `meta.properties`; empty where there is none that can be read."""
     try:
         data = whole(os.path.join(path, names.META_PROPERTIES), _SIZE_LIMIT)
-        values = parse_meta_properties(data).values
     except (PathError, StoreError):
-        values = {}
+        return {}
+    return parse_meta_properties(data).values
+
+
+def owner_of(path: str) -> tuple[str | None, str | None]:
+    """Read the node and the cluster that a data directory is of; None where it does not say."""
+    values = meta_of(path)
     return values.get("node.id") or values.get("broker.id"), values.get("cluster.id")

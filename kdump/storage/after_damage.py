@@ -185,7 +185,7 @@ class AfterDamage:
         if 0 <= at <= window.end:
             row, _, _ = kernels.walk(window.data, at, window.end, window.base, -1, True, 1)
             if row.count:
-                return row if position + row.size_bytes(0) <= limit else None
+                return row
         header = header_at(self._source, position)
         if header is None:
             return None

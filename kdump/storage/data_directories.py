@@ -27,7 +27,12 @@ def data_directories_below(path: str) -> list[str]:
     it may well be a file system's own, like `lost+found`.
     """
     try:
-        if not places.isdir(path) or looks_like_partition(places.listdir(path)):
+        if not places.isdir(path):
+            return []
+        entries = places.listdir(path)
+        if looks_like_partition(entries) or any(
+            not places.isdir(os.path.join(path, mark)) for mark in _MARKS.intersection(entries)
+        ):
             return []
         return [] if _is_data_directory(LogDir.open(path)) else _below(path, _LEVELS)
     except (OSError, PathError):

@@ -13,12 +13,13 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.storage.source import SMALL_FILE_LIMIT, Source
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SLOTS_A_RUN = 4096
+_HELD_BYTES = 12 << 20  # brokers make no index larger than segment.index.bytes, 10 MiB
 
 
 class Extent(NamedTuple):
@@ -60,7 +61,7 @@ class EntryFile:
     def __init__(
         self, data: bytes | Source, layout: struct.Struct, *, slotwise: bool = False
     ) -> None:
-        if isinstance(data, Source) and data.size <= SMALL_FILE_LIMIT and not slotwise:
+        if isinstance(data, Source) and data.size <= _HELD_BYTES and not slotwise:
             data = data.whole()
         self.data = data
         self.layout = layout

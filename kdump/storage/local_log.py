@@ -1,15 +1,15 @@
-"""LocalLog: one topic-partition directory, from its file names."""
+"""LocalLog: one topic-partition directory and its segments, from its file names."""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind
-from kdump.storage.segment import LogSegment
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -17,9 +17,34 @@ if TYPE_CHECKING:
 
     from kdump.storage.checkpoints import EpochStart
     from kdump.storage.names import DirectoryName, FileName
+    from kdump.storage.places import FileStatus
 
 
 _OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
+
+
+class LogSegment:
+    """One base offset: the log file, if it is there, and the files that go with it.
+
+    `base_offset` is a lower bound of the offsets inside, not the first of them (I25). `files` maps
+    each kind to a path.
+    """
+
+    __slots__ = ("base_offset", "files")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self.files: dict[Kind, str] = {}
+
+    @property
+    def log(self) -> str | None:
+        """The path of the log file; None for indexes without one."""
+        return self.files.get(Kind.LOG) or self.files.get(Kind.PRE08_LOG)
+
+    @property
+    def is_pre08(self) -> bool:
+        """Whether the log is of 0.6 or 0.7, where offsets are byte positions (F1)."""
+        return Kind.PRE08_LOG in self.files and Kind.LOG not in self.files
 
 
 class LocalLog:
@@ -27,11 +52,14 @@ class LocalLog:
 
     `segments` rise by base offset and hold the files in use; `retired` are files on their way in
     or out (`.deleted .cleaned .swap` and the like), `others` all else that has a known name.
-    `name` is None where the directory's name is no topic and partition.
+    `name` is None where the directory's name is no topic and partition. The entries may come with
+    what the file system says of each (`places.statuses`), which is then not asked for again.
     """
 
-    def __init__(self, path: str, entries: list[str]) -> None:
+    def __init__(self, path: str, entries: Sequence[str] | dict[str, FileStatus]) -> None:
         self.path = path
+        if isinstance(entries, dict):
+            self.statuses = entries
         self.name: DirectoryName | None = names.parse_directory(_base_name(path))
         self.retired: list[tuple[FileName, str]] = []
         self.others: list[tuple[FileName, str]] = []
@@ -59,6 +87,14 @@ class LocalLog:
             return cls(path, places.listdir(path, fresh=True))
         except OSError as error:
             raise PathError.from_os(path, error) from error
+
+    @cached_property
+    def statuses(self) -> dict[str, FileStatus]:
+        """What the file system says of each entry; nothing where the directory is gone."""
+        try:
+            return places.statuses(self.path)
+        except OSError:
+            return {}
 
     @property
     def topic(self) -> str | None:
@@ -110,7 +146,10 @@ def with_next_base(segments: Sequence[_Segment]) -> Iterator[tuple[_Segment, int
 
 def _base_name(path: str) -> str:
     """Name a directory that may be given as `.` or with a slash at its end."""
-    return os.path.basename(places.absolute(path))
+    name = os.path.basename(path)
+    if name in ("", ".", "..") or places.is_uri(path):
+        return os.path.basename(places.absolute(path))
+    return name
 
 
 def looks_like_partition(entries: list[str]) -> bool:

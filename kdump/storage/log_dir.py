@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import checkpoints, names, places
-from kdump.storage.checkpoints import Checkpoint, PartitionOffset
 from kdump.storage.names import DirectoryName
-from kdump.storage.source import Source
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry
@@ -45,8 +44,9 @@ class LogDir:
         self.partitions: list[tuple[DirectoryName, str]] = []
         self.files: list[str] = []
         self.unknown: list[tuple[DirectoryName | None, PathError]] = []
+        prefix = os.path.join(path, "")
         for entry in sorted(entries, key=lambda entry: entry.name):
-            at = os.path.join(path, entry.name)
+            at = prefix + entry.name
             try:
                 is_dir = entry.is_dir()
             except OSError as error:
@@ -59,6 +59,7 @@ class LogDir:
                 self.partitions.append((name, at))
         self.partitions.sort(key=lambda item: (item[0].topic, item[0].partition, item[1]))
         self._offsets: dict[str, dict[tuple[str, int], int] | None] = {}
+        self._times: dict[str, float | None] = {}
 
     @classmethod
     def open(cls, path: str) -> LogDir:
@@ -84,15 +85,16 @@ class LogDir:
             self._offsets[checkpoint] = self._read(checkpoint)
         return self._offsets[checkpoint]
 
+    def offset(self, checkpoint: str, topic: str | None, partition: int | None) -> int | None:
+        """Say what one of them has of a partition; None where it has nothing, or is not read."""
+        return (self.offsets(checkpoint) or {}).get((topic or "", partition or 0))
+
     def _read(self, checkpoint: str) -> dict[tuple[str, int], int] | None:
         path = os.path.join(self.path, checkpoint)
         if not places.lexists(path):
             return {}
         try:
-            with Source(path) as source:
-                found: Checkpoint[PartitionOffset] = checkpoints.parse_offsets(
-                    source.whole(checkpoints.SIZE_LIMIT)
-                )
+            found = checkpoints.parse_offsets(whole(path, checkpoints.SIZE_LIMIT))
         except PathError:
             return None
         if found.problems:
@@ -100,17 +102,23 @@ class LogDir:
         return {(topic, partition): offset for topic, partition, offset in found.entries}
 
     def checkpoint_time(self, checkpoint: str) -> float | None:
-        """When a checkpoint was last written, in seconds; None where it is not there."""
-        try:
-            return places.stat(os.path.join(self.path, checkpoint)).st_mtime
-        except OSError:
-            return None
+        """When a checkpoint was last written, in seconds; None where it is not there.
+
+        It is asked once.
+        """
+        if checkpoint not in self._times:
+            try:
+                written = places.stat(os.path.join(self.path, checkpoint)).st_mtime
+            except OSError:
+                written = None
+            self._times[checkpoint] = written
+        return self._times[checkpoint]
 
 
 class _Known(NamedTuple):
     directory: LogDir | None
     stamps: object
-    listed_at: float
+    seen_at: float
 
 
 class LogDirs:
@@ -124,15 +132,20 @@ class LogDirs:
     def __init__(self) -> None:
         self._known: dict[str, _Known] = {}
 
-    def around(self, partition: str) -> LogDir | None:
-        """Give the data directory that a partition's directory lies in; None: it is not listed."""
+    def around(self, partition: str, seconds: float = 0.0) -> LogDir | None:
+        """Give the data directory that a partition's directory lies in; None: it is not listed.
+
+        For so many `seconds` after it was last looked at it is not asked whether it changed.
+        """
         path = places.parent(partition)
-        stamps = None if places.is_uri(path) else _stamps(path)
+        in_store = places.is_uri(path)
         now = time.monotonic()
         known = self._known.get(path)
-        if known is not None and (
-            known.stamps == stamps if stamps is not None else now - known.listed_at < _STORE_SECONDS
-        ):
+        if known is not None and now - known.seen_at < (_STORE_SECONDS if in_store else seconds):
+            return known.directory
+        stamps = None if in_store else _stamps(path)
+        if known is not None and not in_store and known.stamps == stamps:
+            self._known[path] = known._replace(seen_at=now)
             return known.directory
         try:
             found = LogDir.open(path)

@@ -228,6 +228,7 @@ class DirectoryName(NamedTuple):
         )
 
 
+@lru_cache(maxsize=4096)  # a data directory is listed some times by a run
 def parse_directory(name: str) -> DirectoryName | None:
     """Take a directory's name apart as a broker does at load; None where that fails (R12)."""
     retirement = unique = None

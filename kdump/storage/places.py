@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from kdump.stores.store import Entry, Status
     from kdump.stores.windows import Windows
 
+    #: What is said of a file, through symbolic links, or why nothing is.
+    FileStatus = os.stat_result | Status | OSError
+
 #: Stores that a broker may have written to. Elsewhere the time of a file is that of its copying.
 _KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
 
@@ -94,6 +97,17 @@ def entries(path: str, *, fresh: bool = False) -> Sequence[os.DirEntry[str] | En
             return list(found)
     store, inside = _store(path)
     return store.entries(inside, path, fresh=fresh)
+
+
+def statuses(path: str) -> dict[str, FileStatus]:
+    """List a directory as it is now, with what is said of each entry, or the error of asking."""
+    found: dict[str, FileStatus] = {}
+    for entry in entries(path, fresh=True):
+        try:
+            found[entry.name] = entry.stat()
+        except OSError as error:
+            found[entry.name] = error
+    return found
 
 
 def is_dir(entry: os.DirEntry[str] | Entry) -> bool:

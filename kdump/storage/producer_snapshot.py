@@ -15,13 +15,14 @@ from kdump import kernels
 from kdump.errors import PathError
 from kdump.storage.layout import SNAPSHOT_CRC_START, SNAPSHOT_ENTRY, SNAPSHOT_HEADER
 from kdump.storage.problems import Problem
-from kdump.storage.source import whole
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERSION = 1
 SIZE_LIMIT = 96 << 20  # two million producers; it is read whole
+_HELD_UNSEEN = 8 << 20
 
 
 class ProducerState(NamedTuple):
@@ -41,11 +42,13 @@ class ProducerSnapshot:
     """The content of one `.snapshot` file; total on any bytes.
 
     `version`, `crc` and `declared` (the entry count) are as stored, None where the file ends
-    before them. `entries` are those that are there in full.
+    before them. `entries` are those that are there in full. `size_bytes` is that of the file, of
+    which the data may be the header alone where that cannot be right.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, size_bytes: int | None = None) -> None:
         self.data = data
+        self.size_bytes = len(data) if size_bytes is None else size_bytes
         self.version: int | None = None
         self.crc: int | None = None
         self.declared: int | None = None
@@ -74,7 +77,7 @@ class ProducerSnapshot:
 
         A broker drops such a file, but for one: bytes behind the entries under a right checksum.
         """
-        size = len(self.data)
+        size = self.size_bytes
         if self.version is None or self.declared is None:
             return [Problem("snapshot-size", 0, size, SNAPSHOT_HEADER.size, size)]
         if self.version != VERSION:
@@ -90,10 +93,20 @@ class ProducerSnapshot:
         return []
 
 
+def checked_snapshot(path: str) -> ProducerSnapshot:
+    """Read a snapshot for a check: of a large one only the header, where that cannot be right."""
+    with Source(path) as source:
+        if _HELD_UNSEEN < source.size <= SIZE_LIMIT:
+            header = ProducerSnapshot(source.read(0, SNAPSHOT_HEADER.size), source.size)
+            if any(problem.code != "snapshot-crc" for problem in header.problems()):
+                return header
+        return ProducerSnapshot(source.whole(SIZE_LIMIT))
+
+
 def sound_snapshot(path: str) -> ProducerSnapshot | None:
     """Read a snapshot; None where it cannot be read, or something is wrong with it."""
     try:
-        snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+        snapshot = checked_snapshot(path)
     except PathError:
         return None
     return None if snapshot.problems() else snapshot

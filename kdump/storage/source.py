@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 UNREADABLE_STEP = 4096  # what is read at a time around an I/O error, aligned in the file
 SMALL_FILE_LIMIT = 64 << 20
+_READ_AHEAD = 128 << 10  # what Linux reads ahead by itself
 _EXTENTS = 64  # so many pieces of data between holes are looked at
 
 # What file systems say of bytes they cannot give back: EIO, and checksum or medium errors that
@@ -137,11 +138,15 @@ class Source:
         return size
 
     def advise_sequential(self) -> None:
-        """Ask for a longer read-ahead; file systems without it are left alone."""
+        """Ask for a longer read-ahead; file systems without it are left alone.
+
+        A small file is read ahead whole anyway.
+        """
         if self._windows is not None:
             self._windows.sequential = True
             return
-        self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
+        if self.size > _READ_AHEAD:
+            self._advise(0, 0, "POSIX_FADV_SEQUENTIAL")
 
     def advise_done(self, position: int, size: int) -> None:
         """Say that a range will not be read again, so that it need not push out other pages."""

@@ -19,7 +19,8 @@ from kdump.broker.list_offsets import (
     list_offsets,
     list_offsets_v0,
 )
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.offset_index import OffsetPosition
 from kdump.storage.targets import Selection, Target, resolve

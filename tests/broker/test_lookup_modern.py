@@ -16,7 +16,8 @@ import pytest
 from corpus import expected, names
 from lookups import answered, modern, partitions
 
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 
 STATES = [name.rpartition("/")[2] for name in names("modern/data")] or ["none"]
 ISOLATIONS = ("read_uncommitted", "read_committed")

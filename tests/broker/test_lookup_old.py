@@ -18,7 +18,9 @@ from corpus import expected, names
 from lookups import answered, copy_of, partitions
 
 from kdump.broker.list_offsets import list_offsets_v0
-from kdump.broker.partition import BrokerError, Found, PartitionView, Version
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import Found, PartitionView
+from kdump.broker.versions import Version
 
 SETS = [
     name.rpartition("/")[2]

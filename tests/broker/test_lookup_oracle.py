@@ -16,7 +16,8 @@ import pytest
 from oracle import PROFILES, Oracle, oracle
 
 from kdump.broker.list_offsets import TimeAnswer, list_offsets
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.settings import Settings
 from kdump.storage.targets import Selection, Target, resolve
 

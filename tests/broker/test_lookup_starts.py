@@ -17,7 +17,8 @@ from oracle import oracle
 from recoveries import BROKER, INTERVAL, Case
 
 from kdump.broker.list_offsets import list_offsets
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.settings import Settings
 from kdump.errors import PathError
 from kdump.storage.targets import Selection, Target, resolve

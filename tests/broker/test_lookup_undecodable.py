@@ -10,7 +10,8 @@ import pytest
 from oracle import Oracle, oracle
 
 from kdump.broker.list_offsets import list_offsets
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.record.layout import CODEC_NAMES
 from kdump.storage.targets import Selection, Target, resolve
 

@@ -11,15 +11,8 @@ from producing import ABORT, COMMIT, NONE, TIME, data, marker
 from kdump import kernels
 from kdump.broker import producer_state
 from kdump.broker.control_batch import Control, read_control
-from kdump.broker.producer_state import (
-    Ended,
-    Event,
-    Mixed,
-    Opened,
-    ProducerStates,
-    Unjoined,
-    Unreadable,
-)
+from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_state import ProducerStates
 from kdump.kernels import columns as c
 from kdump.record.frames import Oversize, Run
 from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState

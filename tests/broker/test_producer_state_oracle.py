@@ -13,10 +13,8 @@ import pytest
 import transactional
 from oracle import oracle
 
-from kdump.broker.producer_state import (
-    Ended,
-    ProducerStates,
-)
+from kdump.broker.producer_events import Ended
+from kdump.broker.producer_state import ProducerStates
 from kdump.storage.file_records import FileRecords
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.local_log import LocalLog

@@ -43,6 +43,7 @@ from kdump.output.messages import Messages
 from kdump.output.progress import Tally
 from kdump.output.report import pour
 from kdump.output.sink import Sink
+from kdump.output.values import BYTES_MODES
 from kdump.record import compression
 from kdump.record.frames import Gap
 from kdump.record.frames import Run as WalkRun
@@ -205,7 +206,22 @@ class _Opened:
 
 
 def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> tuple[Sink, Any]:
-    """Make the sink of a run as the command does, and the file it writes to, if any."""
+    """Make the sink of a run as the command does, and the file it writes to, if any.
+
+    Records of internal topics are decoded where that is the default, and in half of the files.
+    """
+    decode = run.mode == "records" and BYTES_MODES[run.bytes_mode] in ("auto", "base64")
+    sink, file = _sink_of(run, output, messages, directory, decode=decode)
+    if decode and run.form in ("jsonl", "csv", "table"):
+        from kdump.output.decoded import Decoding
+
+        return Decoding(sink), file
+    return sink, file
+
+
+def _sink_of(
+    run: Run, output: _Output, messages: Messages, directory: Path, *, decode: bool
+) -> tuple[Sink, Any]:
     if run.form == "jsonl":
         from kdump.output.jsonl import JsonLines
 
@@ -226,7 +242,7 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
     from kdump.output.arrow import arrow_sink
 
     file = (directory / "out").open("wb")
-    return arrow_sink(run.form, file, "output"), file
+    return arrow_sink(run.form, file, "output", decode=decode), file
 
 
 def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Output, list[str]]:

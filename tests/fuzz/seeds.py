@@ -24,6 +24,9 @@ import lz4.frame
 import snappy
 import zstandard
 
+from kdump.messages.records import TOPICS
+from kdump.messages.table import message, tables
+
 SAMPLES = Path(__file__).parents[2] / "sample-data"
 LARGEST_FILE = 48 << 10
 LARGEST_DIRECTORY = 160 << 10
@@ -268,6 +271,27 @@ def pre08_by_hand() -> Iterator[tuple[str, bytes]]:
         yield f"pre08-nested-{codec}", once + plain[5]
 
 
+def internal_by_hand() -> Iterator[tuple[str, bytes]]:
+    """Write logs of internal topics, with a record of every kind and version: (topic, bytes)."""
+    for topic, area in TOPICS.items():
+        made = []
+        for name in tables():
+            known = message(name)
+            if known.area != area or known.kind not in ("record", "value"):
+                continue
+            assert known.id is not None
+            number = struct.pack(">h", known.id)
+            for version in range(known.versions.first, known.versions.last + 1):
+                body = known.write(version, {})
+                if known.kind == "record":
+                    pair = None, bytes([1, known.id, version]) + body
+                else:
+                    key = message(f"{name.removesuffix('Value')}Key").write(0, {})
+                    pair = number + key, struct.pack(">h", version) + body
+                made.append(builders.record(len(made), 0, *pair))
+        yield topic, builders.batch(made)
+
+
 # Bombs -------------------------------------------------------------------------------------------
 
 
@@ -395,6 +419,8 @@ def all_seeds(*, with_corpora: bool) -> Seeds:
         files.append(Seed(name, {f"t-0/{LOG}": data}, f"t-0/{LOG}"))
     for name, data in pre08_by_hand():
         files.append(Seed(name, {f"t-0/{PRE08}": data}, f"t-0/{PRE08}"))
+    for topic, data in internal_by_hand():
+        files.append(Seed(topic, {f"{topic}-0/{LOG}": data}, f"{topic}-0/{LOG}"))
     if with_corpora and corpus.shared() is not None:
         for name in (*corpus.names("old"), *corpus.names("modern/data")):
             more, whole = _real(corpus.corpus(name))

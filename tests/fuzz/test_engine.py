@@ -23,7 +23,8 @@ from kdump.engine.find import run as find
 from kdump.engine.reindex.options import ReindexOptions
 from kdump.engine.reindex.run import reindex
 from kdump.engine.sequences.run import SequenceOptions, sequences
-from kdump.engine.usage.run import UsageOptions, usage
+from kdump.engine.usage.run import usage
+from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 

@@ -1,11 +1,15 @@
 """Records gathered into buffers for Arrow, in either kernel."""
 
+import struct
 from array import array
 from types import ModuleType
 
 import pytest
 from builders import (
+    CONTROL,
     batch,
+    control_record,
+    marker,
     message,
     record,
 )
@@ -89,6 +93,20 @@ def test_gather_headers(kernel: ModuleType) -> None:
     assert items(into, g.G_CONTENT_VALID, 3) == [1, 0, 1]
 
 
+def test_gather_markers(kernel: ModuleType) -> None:
+    longest = control_record(1, struct.pack(">hi", 0, -(1 << 31)), version=0x7FFF)
+    data = batch() + marker(0, base_offset=1, coordinator_epoch=7)
+    data += batch([longest], base_offset=2, attributes=CONTROL)
+    taken, into = gathered(kernel, data)
+    assert (taken, into.counts[g.N_CONTROLS_NULL]) == (3, 1)
+    assert items(into, g.G_CONTROL_VALID, 3) == [0, 1, 1]
+    start, middle, end = items(into, g.G_CONTROL_ENDS, 4)[1:]
+    assert start == 0
+    assert end - middle == g.LONGEST_MARKER
+    abort = b'{"type":"ABORT","version":0,"coordinator_epoch":7}'
+    assert into.buffers[g.G_CONTROLS][:middle] == abort
+
+
 def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
     first = batch([record(0, value=None, headers=[(b"a", None)]), record(1)], attributes=0x10)
     batches, records = decode(kernel, first)
@@ -98,7 +116,7 @@ def test_gather_again_over_what_was_there(kernel: ModuleType) -> None:
     second = batch([record(0, headers=[(b"b", b"x")]), record(1, value=None)])
     batches, records = decode(kernel, second)
     assert kernel.gather(into, second, batches, records, None, 0) == 2
-    assert list(into.counts) == [2, 1, 0, 1, 0, 0, 0]
+    assert list(into.counts) == [2, 1, 0, 1, 0, 0, 0, 2]
     assert items(into, g.G_VALUE_VALID, 2) == [1, 0]
     assert items(into, g.G_TRANSACTIONAL, 2) == [0, 0]
     assert items(into, g.G_CONTENT_VALID, 1) == [1]

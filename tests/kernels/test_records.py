@@ -1,13 +1,16 @@
 """Records and messages decoded, in either kernel."""
 
+import random
 import struct
 from types import ModuleType
 
 import pytest
 from builders import (
+    CONTROL,
     GZIP,
     LOG_APPEND_TIME,
     batch,
+    control_record,
     marker,
     message,
     record,
@@ -17,8 +20,11 @@ from builders import (
 from damage import cut, flip
 from kernel_calls import BATCH_4_1, LAST, MANY, decode, decode_payload, walk
 
+from kdump.kernels import _pure, reasons
 from kdump.kernels import columns as c
-from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords
+
+MARKER = control_record(1, bytes(6))
 
 
 def test_decode_record_of_a_broker(kernel: ModuleType) -> None:
@@ -53,7 +59,21 @@ def test_decode_run_takes_what_is_plain(kernel: ModuleType) -> None:
     "other",
     [
         batch(attributes=GZIP, base_offset=1),
-        marker(1, base_offset=1),
+        # Control batches that are no sound transaction marker.
+        batch([control_record(2, bytes(20))], base_offset=1, attributes=CONTROL),
+        batch([control_record(-1, bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, bytes(6), version=-1)], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, b"\xff" * 6)], base_offset=1, attributes=CONTROL),
+        batch([control_record(1, bytes(5))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=b"\0\0\0", value=bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=None, value=bytes(6))], base_offset=1, attributes=CONTROL),
+        batch([record(0, key=bytes(4), value=None)], base_offset=1, attributes=CONTROL),
+        batch([MARKER, MARKER], base_offset=1, attributes=CONTROL, last_offset_delta=1),
+        batch([MARKER, MARKER], base_offset=1, attributes=CONTROL, records_count=1),
+        batch([MARKER], base_offset=1, attributes=CONTROL, records_count=2),
+        batch([], base_offset=1, attributes=CONTROL),
+        batch([MARKER], base_offset=1, attributes=CONTROL | GZIP),
+        flip(marker(1, base_offset=1), 65),
         flip(batch(base_offset=1), 65),
         batch(records_count=-1, base_offset=1),
         wrapper([message(0)], 1),
@@ -68,6 +88,22 @@ def test_decode_run_stops_at_what_is_not_plain(kernel: ModuleType, other: bytes)
     assert (records.count, behind, stop, reason) == (1, 1, len(first), reasons.NOT_PLAIN)
     records, behind, stop, reason = kernel.decode_run(data, 0, batches, 2, MANY)
     assert (records.count, behind, stop, reason) == (1, 3, len(data), reasons.END)
+
+
+def test_decode_run_takes_markers(kernel: ModuleType) -> None:
+    longer = batch(
+        [record(0, key=bytes(5), value=bytes(9), headers=[(b"h", None)])],
+        base_offset=3,
+        attributes=CONTROL,
+    )
+    data = batch() + marker(0, base_offset=1) + marker(1, base_offset=2) + longer
+    batches = walk(kernel, data)
+    records, behind, stop, reason = kernel.decode_run(data, 0, batches, 0, MANY)
+    assert (behind, stop, reason) == (4, len(data), reasons.END)
+    assert list(records.row_flags) == [0, c.MARKER, c.MARKER, c.MARKER]
+    assert records.flags == c.MARKER
+    assert list(records.offsets) == [0, 1, 2, 3]
+    assert kernel.decode_run(data, 0, batches, 0, 1)[0].flags == 0
 
 
 def test_decode_run_of_bytes_that_are_not_there(kernel: ModuleType) -> None:
@@ -358,3 +394,79 @@ def test_decode_messages_in_pieces(kernel: ModuleType) -> None:
     assert (records.count, reason) == (4, reasons.FULL)
     records, stop, reason = kernel.decode_messages(inner, stop, len(inner), batches, 0, 0, 4)
     assert (records.count, stop, reason) == (1, len(inner), reasons.END)
+
+
+Side = tuple[bytes, DecodedRecords]
+
+
+def decoded(kernel: ModuleType, *records: bytes, base_offset: int = 5) -> Side:
+    data = batch(list(records), base_offset=base_offset)
+    batches, _, _ = kernel.walk(data, 0, len(data), 0, -1, True, 9)
+    found, _, _, _ = kernel.decode_run(data, 0, batches, 0, 99)
+    assert isinstance(found, DecodedRecords)
+    return data, found
+
+
+def one(delta: int, key: bytes | None = b"k", value: bytes | None = b"v", **rest: object) -> bytes:
+    headers = rest.get("headers", [(b"h", b"12"), (b"", None)])
+    return record(delta, int(str(rest.get("time", 3))), key, value, headers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        one(1, b"K"),
+        one(1, b""),
+        one(1, None),
+        one(1, value=b"V"),
+        one(1, value=b""),
+        one(1, value=None),
+        one(1, time=4),
+        one(2),
+        one(1, headers=[]),
+        one(1, headers=[(b"h", b"12"), (b"", b"")]),
+        one(1, headers=[(b"h", b"13"), (b"", None)]),
+        one(1, headers=[(b"h", b"12")]),
+    ],
+)
+def test_the_first_record_that_differs_ends_it(kernel: ModuleType, other: bytes) -> None:
+    left = decoded(kernel, one(0), one(1), one(5))
+    right = decoded(kernel, one(0), other, one(5))
+    assert kernel.same_records(*left, 0, *right, 0) == 1
+    assert kernel.same_records(*left, 1, *right, 1) == 0
+    assert kernel.same_records(*left, 2, *right, 2) == 1
+    assert kernel.same_records(*left, 0, *left, 0) == 3
+
+
+def test_a_null_key_is_the_same_wherever_it_lies(kernel: ModuleType) -> None:
+    left = decoded(kernel, one(0, None, None, headers=[]), one(1))
+    right = decoded(kernel, one(0, None, None, headers=[]))
+    assert kernel.same_records(*left, 0, *right, 0) == 1
+    assert kernel.same_records(*left, 3, *right, 0) == 0
+    assert kernel.same_records(*left, -1, *right, -1) == 1
+
+
+def test_offsets_that_do_not_rise_end_the_same_records(kernel: ModuleType) -> None:
+    left = decoded(kernel, one(0), one(2), one(2))
+    assert kernel.same_records(*left, 0, *left, 0) == 2
+    below = decoded(kernel, one(0), one(1), base_offset=-4)
+    assert kernel.same_records(*below, 0, *below, 0) == 0
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_twins_agree_on_same_records_of_columns_that_do_not_fit(seed: int) -> None:
+    fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
+    draw = random.Random(seed)
+    data, records = decoded(_pure, *(one(delta) for delta in range(6)))
+    sides = []
+    for _ in range(2):
+        block = records.block[:]
+        for _ in range(draw.randrange(3)):
+            column, row = draw.randrange(1, c.RECORD_WIDTH), draw.randrange(6)
+            block[column * records.stride + row] = draw.choice(
+                [-1, 0, 1, len(data), 1 << 40, (1 << 63) - 1, -(1 << 63)]
+            )
+        sides.append((data, DecodedRecords(block, records.stride, records.count)))
+    row, other = draw.randrange(7), draw.randrange(7)
+    counts = {kernel.same_records(*sides[0], row, *sides[1], other) for kernel in (_pure, fast)}
+    assert len(counts) == 1

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import struct
 from array import array
 from types import ModuleType
 
@@ -13,6 +14,8 @@ from builders import (
     TRANSACTIONAL,
     ZSTD,
     batch,
+    control_record,
+    marker,
     message,
     record,
     wrapper,
@@ -47,6 +50,25 @@ def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
         b'"control":null,"key":"k","value":"v",'
         b'"headers":[{"key":"h","value":"1"},{"key":"","value":null}]}\n'
     )
+
+
+def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:
+    last = batch([control_record(1, struct.pack(">hi", 0, -2), version=9)], attributes=CONTROL)
+    data = marker(0, coordinator_epoch=7) + batch(base_offset=1) + last
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    assert (
+        kernel.format_records(out.append, data, batches, records, None, json_form(b"", c.BYTES_HEX))
+        == 3
+    )
+    abort, other, commit = b"".join(out).splitlines()
+    assert abort.endswith(
+        b'"transactional":true,"control":{"type":"ABORT","version":0,"coordinator_epoch":7},'
+        b'"key":"00000000","value":"000000000007","headers":[]}'
+    )
+    assert b'"control":null,' in other
+    told = b'"control":{"type":"COMMIT","version":9,"coordinator_epoch":-2},"key":'
+    assert told in commit
 
 
 def test_format_record_of_older_versions(kernel: ModuleType) -> None:
@@ -332,7 +354,7 @@ MARK = "\ufffd"
     ],
 )
 def test_malformed_sequences_as_java_has_them(kernel: ModuleType, data: bytes, text: str) -> None:
-    form = kafka_form(shown=False, control=False)
+    form = kafka_form(shown=False)
     line = written(kernel, batch([record(0, 0, data, data)]), form)
     assert line.endswith(f" key: {text} payload: {text}\n")
 
@@ -372,7 +394,7 @@ def test_batches_before_their_records(kernel: ModuleType) -> None:
     batches, records = decode(kernel, data)
     out: list[bytes] = []
     rows = array("q", [0, 3, 4])
-    form = kafka_form(shown=False, control=False)
+    form = kafka_form(shown=False)
     heads = array("q", [0, 1, 2])
     count = kernel.format_records(out.append, data, batches, records, rows, form, None, heads)
     words = [line.split()[:3] for line in b"".join(out).decode().splitlines()]
@@ -386,10 +408,22 @@ def test_what_a_control_record_says(kernel: ModuleType) -> None:
     data = batch([record(0, 0, b"k", b"v"), record(1)])
     batches, records = decode(kernel, data)
     out: list[bytes] = []
-    form = kafka_form(shown=False, control=True)
+    form = kafka_form(shown=False)
     said = [b"one", b"two"]
     kernel.format_records(out.append, data, batches, records, None, form, said)
     ends = [line.partition("headerKeys: [] ")[2] for line in b"".join(out).decode().splitlines()]
     assert ends == ["one", "two"]
     with pytest.raises(ValueError, match="one"):
         kernel.format_records(out.append, data, batches, records, None, form, said[:1])
+
+
+def test_markers_in_csv_and_as_the_dump_tool_has_them(kernel: ModuleType) -> None:
+    data = marker(0, coordinator_epoch=7) + batch([record(0, 0, b"k", b"v")], base_offset=1)
+    csv = written(kernel, data, csv_form(b"t,0,0", c.BYTES_HEX, shown=False, safe=True))
+    said = '"{""type"":""ABORT"",""version"":0,""coordinator_epoch"":7}"'
+    abort, plain = csv.splitlines()
+    assert abort.endswith(f",true,{said},00000000,000000000007,[]")
+    assert plain.endswith(",false,,6b,76,[]")
+    abort, plain = written(kernel, data, kafka_form(shown=False)).splitlines()
+    assert abort.endswith(" headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: 7")
+    assert plain.endswith(" headerKeys: [] key: k payload: v")

@@ -11,6 +11,7 @@ import pytest
 from kdump.kernels import _pure
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns
+from kdump.kernels.layout import int64
 
 TWINS: list[ModuleType] = [_pure]
 try:
@@ -120,6 +121,13 @@ def test_twins_agree_on_keys(seed: int, most: int, longest: int) -> None:
 
 
 @each_twin
+def test_markers_have_no_key(kernel: ModuleType) -> None:
+    log = builders.marker(0) + builders.batch(base_offset=1) + builders.marker(1, base_offset=2)
+    slots, sums, stops = keys_counted(kernel, log, 9, 9)
+    assert (list(slots), sums[c.T_RECORDS], stops) == ([b"key"], 1, [3])
+
+
+@each_twin
 def test_a_key_s_bytes_are_those_of_key_value_and_headers(kernel: ModuleType) -> None:
     log = builders.batch(
         [
@@ -145,3 +153,40 @@ def test_slots_outside_are_refused(kernel: ModuleType) -> None:
     for slot in (-1, 1):
         with pytest.raises(IndexError):
             kernel.sum_batches(batches, 0, False, False, array("q", [0] * c.TOTALS_WIDTH), slot)
+
+
+@each_twin
+@pytest.mark.parametrize("seed", range(60))
+def test_the_largest_groups_are_kept_in_their_order(kernel: ModuleType, seed: int) -> None:
+    draw = random.Random(seed)
+    width, count = c.TOTALS_WIDTH, draw.randrange(12)
+    groups = [[draw.randrange(5) for _ in range(width)] for _ in range(count)]
+    if draw.random() < 0.2:
+        groups += [[(1 << 63) - 1] * width]
+        count += 1
+    numbers = [number for group in groups for number in group]
+    sums = array("q", [*numbers, *range(draw.randrange(3) * width)])
+    bounds = [int64(group[c.T_BYTES] + group[c.T_ERROR]) for group in groups]
+    assert list(kernel.bounds_of(sums, count)) == bounds
+    threshold, ties = draw.randrange(-1, 9), draw.randrange(4)
+    kept, floor, dropped = kernel.keep_largest(sums, count, threshold, ties)
+    tied = [group for group, bound in enumerate(bounds) if bound == threshold][:ties]
+    wanted = [bound > threshold or group in tied for group, bound in enumerate(bounds)]
+    assert list(map(bool, kept)) == wanted
+    staying = [group for group, stays in zip(groups, wanted, strict=True) if stays]
+    going = [group for group, stays in zip(groups, wanted, strict=True) if not stays]
+    assert list(sums[: width * len(staying)]) == [number for group in staying for number in group]
+    lost = [bound for bound, stays in zip(bounds, wanted, strict=True) if not stays]
+    assert floor == max([0, *lost])
+    assert list(dropped) == [int64(sum(group[k] for group in going)) for k in range(width)]
+
+
+@each_twin
+def test_more_groups_than_there_are_numbers(kernel: ModuleType) -> None:
+    sums = array("q", [0] * (2 * c.TOTALS_WIDTH - 1))
+    assert list(kernel.bounds_of(array("q"), 0)) == []
+    for count in (2, -1, 1 << 62):
+        with pytest.raises(IndexError):
+            kernel.bounds_of(sums, count)
+        with pytest.raises(IndexError):
+            kernel.keep_largest(sums, count, 0, 0)

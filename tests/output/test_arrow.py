@@ -14,6 +14,7 @@ from kdump.findings.rows import BatchChunk, Place, RecordChunk, RecordRow, Row
 from kdump.output import arrow, arrow_columns
 from kdump.output.arrow import ArrowMissing, arrow_sink
 from kdump.output.arrow_columns import RecordColumns
+from kdump.output.jsonl import json_text
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -66,6 +67,8 @@ def plain(chunk: RecordChunk | BatchChunk) -> list[dict[str, object]]:
     rows = []
     for record in chunk.iter_records():
         row = record._asdict() | {"format": None, "next_offset": None}
+        if record.control is not None:
+            row["control"] = json_text(record.control)
         row["headers"] = [
             {"key": key.decode("utf-8", "replace"), "value": value} for key, value in record.headers
         ]
@@ -113,6 +116,17 @@ def test_control_is_json(tmp_path: Path, form: str) -> None:
     chunk.controls = [{"type": "COMMIT", "version": 0}]
     rows = written(tmp_path, form, one(), chunk).to_pylist()
     assert [row["control"] for row in rows] == [None, '{"type":"COMMIT","version":0}']
+
+
+def test_control_of_markers_among_other_records(tmp_path: Path, form: str) -> None:
+    data = MIXED + builders.marker(1, base_offset=90, coordinator_epoch=5)
+    data += builders.batch(base_offset=91) + builders.marker(0, base_offset=92)
+    chunk, told = record_chunk(data), one()
+    told.controls = [{"type": "UNKNOWN"}]
+    rows = written(tmp_path, form, one(), chunk, told, chunk).to_pylist()
+    assert rows[1:] == [*plain(chunk), *plain(told), *plain(chunk)]
+    commit = '{"type":"COMMIT","version":0,"coordinator_epoch":5}'
+    assert [row["control"] for row in rows[-3:-1]] == [commit, None]
 
 
 def test_batches(tmp_path: Path, form: str) -> None:

@@ -3,6 +3,7 @@
 import gzip
 import random
 import struct
+import sys
 import tracemalloc
 import zlib
 from collections.abc import Callable
@@ -183,6 +184,47 @@ def test_gzip_streams_read_the_same_in_slices_of_any_size(monkeypatch: pytest.Mo
             patch.setattr(compression, "_NEXT_SLICE", rng.randrange(1, 40))
             sliced = unpacked(GZIP, bytes(packed), limit)
         assert (sliced.data, sliced.reason) == (whole.data, whole.reason)
+
+
+def test_isal_and_zlib_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("isal")
+    rng = random.Random(8)
+    for _ in range(1000):
+        plain = b"".join(rng.choice((b"a", TEXT[:40], NOISE[:9])) for _ in range(rng.randrange(40)))
+        packed = bytearray()
+        for _ in range(rng.choice((1, 1, 2))):
+            packer = zlib.compressobj(rng.choice((0, 1, 9)), wbits=31, strategy=rng.randrange(5))
+            packed += packer.compress(plain) + packer.flush()
+        for _ in range(rng.randrange(3)):
+            place = rng.choice(
+                (rng.randrange(len(packed)), rng.randrange(10), -rng.randrange(1, 9))
+            )
+            packed[place] ^= 1 << rng.randrange(8)
+        del packed[len(packed) - rng.choice((0, 0, 0, 1, 9)) :]
+        limit = rng.choice((LIMIT, len(plain), len(plain) // 2))
+        both = unpacked(GZIP, bytes(packed), limit)
+        with monkeypatch.context() as patch:
+            patch.setattr(compression, "_isal", lambda: None)
+            assert unpacked(GZIP, bytes(packed), limit) == both
+
+
+@pytest.mark.parametrize("member", [0, 1])
+def test_reserved_bits_of_a_gzip_header_are_refused(member: int) -> None:
+    one = gzip.compress(b"one")
+    packed = put(one * 2, member * len(one) + 3, b"\x20")
+    plain = unpacked(GZIP, packed)
+    assert (plain.data, plain.reason) == (b"one" * member, reasons.CODEC_FAILED)
+
+
+def test_isal_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "isal", None)  # so that the import fails
+    compression._isal.cache_clear()
+    try:
+        assert unpacked(GZIP, gzip.compress(TEXT)) == Plain(TEXT)
+        monkeypatch.undo()
+        assert compression._isal() is None
+    finally:
+        compression._isal.cache_clear()
 
 
 @pytest.mark.parametrize("size", [0, 1, 511, 512, 2000])

@@ -56,7 +56,7 @@ SOUND = {
     ),
     "leader change 1": (
         2,
-        struct.pack(">hi", 1, 2) + voters(True) + b"\x00\x00",
+        struct.pack(">hi", 1, 2) + voters(True) + b"\x01\x00",
         {
             "type": "LEADER_CHANGE",
             "value_version": 1,
@@ -122,6 +122,25 @@ def test_a_value_cut_at_every_byte_is_malformed_and_no_more(name: str) -> None:
         told = control.parse(key(number), value[:size])
         assert told == {"type": expected["type"], "version": 0, "malformed": "value"}, size
     assert control.parse(key(number), None).get("malformed") == "value"
+
+
+def test_a_list_that_is_null_is_malformed() -> None:
+    """As to the broker's own class, which has no null there."""
+    value = struct.pack(">hi", 1, 2) + voters(True) + b"\x00\x00"
+    assert control.parse(key(2), value).get("malformed") == "value"
+
+
+def test_a_later_version_of_a_quorum_s_record_is_read_as_the_newest() -> None:
+    value = struct.pack(">hi", 7, 2) + voters(True) + b"\x01\x00" + b"more"
+    told = control.parse(key(2), value)
+    assert (told["value_version"], told["leader_id"]) == (7, 2)
+    tagged = struct.pack(">hh", 0, 1) + b"\x01\x09\x00"
+    assert control.parse(key(5), tagged) == {
+        "type": "KRAFT_VERSION",
+        "version": 0,
+        "value_version": 0,
+        "kraft_version": 1,
+    }
 
 
 @pytest.mark.parametrize("broken", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 1)])

@@ -22,7 +22,8 @@ from bulk import bulk_dumped, left_in
 from reusing import PUSHDOWN, refusal, uses
 
 from kdump.engine.dump.run import dump
-from kdump.engine.find.run import FindOptions, Item, find_offset, look_up
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import Item, find_offset, look_up
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify

@@ -10,7 +10,8 @@ import builders
 import pytest
 from corpus import corpus, names
 
-from kdump.engine.find.run import FindOptions, Item, find_offset, find_time, look_up
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import Item, find_offset, find_time, look_up
 from kdump.engine.work.pace import Pace, Progress
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row

@@ -7,7 +7,8 @@ import pytest
 from corpus import corpus
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
-from kdump.engine.usage.run import UsageOptions, usage
+from kdump.engine.usage.run import usage
+from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.rows import Row

@@ -15,6 +15,7 @@ from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding
+from kdump.messages.table import message
 from kdump.spark.schema import VIEWS, columns_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
@@ -118,6 +119,28 @@ def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: P
     ]
     for view in VIEWS:
         assert dict(read(spark, directory, view=view).dtypes) == columns_of(view)
+
+
+def test_internal_topics_are_decoded_where_it_is_asked_for(spark: Any, tmp_path: Path) -> None:
+    key = b"\0\1" + message("OffsetCommitKey").write(0, {"group": "billing"})
+    value = b"\0\3" + message("OffsetCommitValue").write(3, {"offset": 5})
+    for name in ("__consumer_offsets-0", "orders-0"):
+        (tmp_path / name).mkdir()
+        log = builders.batch([builders.record(0, 0, key, value), builders.record(1, 0, key, None)])
+        (tmp_path / name / f"{0:020}.log").write_bytes(log)
+    table = read(spark, tmp_path, decode="auto")
+    assert dict(table.dtypes) == columns_of("records", decode=True)
+    rows = table.orderBy("topic", "offset").collect()
+    said = [None if row.value_json is None else json.loads(row.value_json) for row in rows]
+    assert [one and one["data"]["offset"] for one in said] == [5, None, None, None]
+    assert [row.key is None for row in rows] == [True, True, False, False]
+    assert [bool(row.key_json) for row in rows] == [True, True, False, False]
+    assert read(spark, tmp_path, decode="auto").select("value_json").distinct().count() == 2
+    raw = read(spark, tmp_path, decode="raw")
+    assert dict(raw.dtypes) == columns_of("records")
+    assert raw.where("key is null").count() == 0
+    with pytest.raises(Exception, match="neither auto nor raw"):
+        read(spark, tmp_path, decode="yes").collect()
 
 
 def test_schema_prunes(spark: Any, directory: Path) -> None:

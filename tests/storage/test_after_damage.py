@@ -272,6 +272,22 @@ def test_offsets_beyond_what_a_segment_can_name_count_where_no_others_follow(
     assert len(walked(mirrored)[0]) == 2
 
 
+def test_what_was_not_believed_is_searched_for_once_more_is_believed(tmp_path: Path) -> None:
+    """An offset out of all bounds stands where no other follows, as far as was known then.
+
+    It casts doubt on those before it, so that what lies below them may follow: the next such one
+    does not stand where that does.
+    """
+    far = 1 << 40
+    path = tmp_path / name_of(0)
+    sound = b"".join(entry(offset) for offset in (127, 128, 129))
+    parts = [sound, b"x" * 70, entry(far), b"x" * 70, entry(far + 5), b"x" * 70, entry(115)]
+    path.write_bytes(b"".join(parts))
+    starts = [len(b"".join(parts[:number])) for number in (0, 2, 6)]
+    size = len(entry(0))
+    assert list(walked(path)[0]) == [0, size, 2 * size, *starts[1:]]
+
+
 def test_the_last_offset_of_a_batch_counts_as_well_as_its_first(tmp_path: Path) -> None:
     record = builders.record()
     wild = builders.batch([record], base_offset=5, last_offset_delta=(1 << 31) - 1)
@@ -299,6 +315,169 @@ def test_a_log_inside_a_value_is_no_part_of_a_broken_entry_that_leads_on(tmp_pat
     found, gaps = walked(path)
     assert len(found) == 3
     assert [gap.size_bytes for gap in gaps] == [len(outer)]
+
+
+def framed(size: int, offset: int) -> bytes:
+    """Give the header of an entry of that size, with a wrong checksum."""
+    header = builders.batch([], base_offset=offset, records_count=1, size=size - 12, crc=1)
+    assert len(header) == 61
+    return header
+
+
+def relength(data: bytes, size: int) -> bytes:
+    """Write another size into an entry: the checksum does not cover it."""
+    return data[:8] + struct.pack(">i", size - 12) + data[12:]
+
+
+def test_a_header_with_a_wrong_checksum_is_no_proof_of_where_an_entry_ends(
+    tmp_path: Path,
+) -> None:
+    """A broken length leads to it, inside the value of a sound entry; nothing follows it."""
+    trap = framed(61 + 20, 2)
+    sound = entry(2, b"v" * 50 + trap + b"w" * 200)
+    one = entry(1)
+    broken = relength(one, len(one) + sound.index(trap))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + broken + sound + entry(3))
+    found, gaps = walked(path)
+    starts = [0, len(entry(0)) + len(one), len(entry(0)) + len(one) + len(sound)]
+    assert list(found) == starts
+    assert [(gap.position, gap.size_bytes) for gap in gaps] == [(len(entry(0)), len(one))]
+
+
+@pytest.mark.parametrize("behind", [b"", entry(9)])
+def test_broken_entries_in_a_row_are_gaps_of_their_own(tmp_path: Path, behind: bytes) -> None:
+    """Their headers lead from one to the next, to a sound entry or the end of the file."""
+    parts = [entry(n, b"v" * n) for n in range(9)]
+    broken = [part[:-1] + b"x" for part in parts[1:]]
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join([parts[0], *broken, behind]))
+    found, gaps = walked(path)
+    assert len(found) == (2 if behind else 1)
+    assert [gap.size_bytes for gap in gaps] == [len(part) for part in broken]
+    assert [gap.to_end for gap in gaps] == [False] * 7 + [not behind]
+    assert [gap.data for gap in gaps] == broken
+    assert {gap.reason for gap in gaps} == {"crc-mismatch"}
+
+
+def test_many_headers_that_lead_on_are_proof_enough(tmp_path: Path) -> None:
+    """Even where the last of them leads astray."""
+    parts = [entry(n) for n in range(80)]
+    broken = [part[:-1] + b"x" for part in parts[1:]]
+    broken[-1] = relength(broken[-1], 1 << 20)
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join([parts[0], *broken]))
+    found, gaps = walked(path)
+    assert list(found) == [0]
+    assert [gap.size_bytes for gap in gaps[:15]] == [len(parts[0])] * 15
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_an_entry_that_a_broken_length_covers(tmp_path: Path, lower: bool) -> None:
+    """The claimed end is that of a sound entry further on; offsets between have to fit."""
+    one, two, three = entry(4), entry(3 if lower else 5), entry(6)
+    broken = relength(one, len(one) + len(two))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(3) + broken + two + three)
+    found, gaps = walked(path)
+    start = len(entry(3))
+    covered = len(one) + (len(two) if lower else 0)
+    assert [(gap.position, gap.size_bytes) for gap in gaps] == [(start, covered)]
+    assert len(found) == (2 if lower else 3)
+
+
+@pytest.mark.parametrize("behind", [b"", entry(0), entry(1 << 40)])
+def test_an_entry_that_a_broken_length_covers_to_what_says_nothing_of_its_offset(
+    tmp_path: Path, behind: bytes
+) -> None:
+    """The end of the file, or an entry that cannot be where it is."""
+    one, two = entry(4), entry(5)
+    path = tmp_path / name_of(0)
+    before = entry(1) + entry(2) + entry(3)
+    path.write_bytes(before + relength(one, len(one) + len(two)) + two + behind)
+    found, gaps = walked(path)
+    assert [(gap.position, gap.size_bytes) for gap in gaps] == [(len(before), len(one))]
+    assert len(found) == (5 if behind else 4)
+
+
+@pytest.mark.parametrize("broken", [entry(2)[:-1] + b"x", b"x" * 100])
+def test_a_block_that_belongs_before_damage_is_believed_behind_it(
+    tmp_path: Path, broken: bytes
+) -> None:
+    """Its offsets are those that the damage left out; others as low are not believed."""
+    path = tmp_path / name_of(0)
+    before = entry(0) + entry(1) + broken + entry(50) + entry(51) + entry(52)
+    path.write_bytes(before + b"x" * 50 + entry(10) + b"x" * 50 + entry(60))
+    found, _ = walked(path)
+    assert list(found)[-2:] == [len(before) + 50, len(before) + 100 + len(entry(10))]
+    path.write_bytes(before + b"x" * 50 + entry(1) + b"x" * 50 + entry(60))
+    found, _ = walked(path)
+    assert len(found) == 6
+
+
+def test_entries_too_small_to_be_any(tmp_path: Path) -> None:
+    small = relength(entry(1), 30)[:30]
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + small + entry(2))
+    found, gaps = walked(path)
+    assert list(found) == [0, len(entry(0)) + 30]
+    assert [(gap.reason, gap.size_bytes, gap.data) for gap in gaps] == [
+        ("batch-too-small", 30, small)
+    ]
+
+
+def test_a_gap_says_what_was_read_of_it(tmp_path: Path) -> None:
+    broken = entry(1)[:-1] + b"x"
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + broken + b"\0\0" + entry(2) + bytes(100))
+    found, gaps = walked(path)
+    assert list(found) == [0, len(entry(0)) + len(broken) + 2]
+    first, last = gaps
+    assert first[:3] == (len(entry(0)), len(broken) + 2, "crc-mismatch")
+    assert first.header is not None
+    assert (first.header.known_offset(0), first.header.size_bytes(0)) == (1, len(broken))
+    assert (first.data, first.to_end) == (broken, False)
+    zeros = len(entry(0)) + len(broken) + 2 + len(entry(2))
+    assert last == Gap(zeros, 100, "zeros", None, b"", True)
+
+
+def test_only_so_many_broken_entries_are_kept_in_memory(tmp_path: Path) -> None:
+    path = tmp_path / name_of(0)
+    path.write_bytes(b"".join(entry(n)[:-1] + b"x" for n in range(1002)))
+    _, gaps = walked(path)
+    assert [bool(gap.data) for gap in gaps] == [True] * 1000 + [False] * 2
+
+
+@pytest.mark.parametrize("between", [b"", entry(1)])
+@pytest.mark.parametrize(
+    "before",
+    [
+        entry(1)[:-1] + b"x",
+        b"\0" * 8 + b"\xff" * 20,
+        relength(entry(1), 1 << 26),
+        relength(entry(1), 30)[:30],
+    ],
+)
+def test_behind_damage_no_entry_is_held_before_its_checksum_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: bytes, between: bytes
+) -> None:
+    """A file that is broken once may claim any size, many times over."""
+    large = entry(2, bytes(2 << 20))
+    path = tmp_path / name_of(0)
+    path.write_bytes(entry(0) + before + between + large[:-1] + b"x" + entry(3))
+    most = 0
+    read_into = Source.read_into
+
+    def reading(source: Source, buffer: bytearray | memoryview, position: int, size: int) -> int:
+        nonlocal most
+        most = max(most, len(buffer))
+        return read_into(source, buffer, position, size)
+
+    monkeypatch.setattr(Source, "read_into", reading)
+    found, gaps = walked(path)
+    assert len(found) == (3 if between else 2)
+    assert sum(gap.size_bytes for gap in gaps) == len(before) + len(large)
+    assert most <= 1 << 18
 
 
 @pytest.mark.fuzz

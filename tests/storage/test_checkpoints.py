@@ -1,9 +1,13 @@
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kdump.storage import checkpoints
 from kdump.storage.checkpoints import EpochStart, PartitionOffset
+from kdump.storage.log_dir import LogDir
+from kdump.storage.problems import Problem
 
 CODE = "checkpoint-malformed"
 
@@ -85,6 +89,37 @@ def test_loading_drops_epochs_that_a_later_one_overtakes() -> None:
     assert checkpoints.loaded(entries[:3]) == [EpochStart(1, 0), EpochStart(4, 50)]
     assert checkpoints.loaded(entries) == [EpochStart(1, 0), EpochStart(3, 70)]
     assert checkpoints.loaded([EpochStart(1, 9), EpochStart(2, 3)]) == [EpochStart(2, 3)]
+
+
+def test_numbers_of_java() -> None:
+    assert checkpoints.java_int("007") == 7
+    assert checkpoints.java_int("-9223372036854775808") == -(2**63)
+    assert checkpoints.java_int("2147483647", 1 << 31) == 2147483647
+    assert checkpoints.java_int("-2147483648", 1 << 31) == -(2**31)
+    for text in ("", "+", "1.0", "0x1", "1 ", " 1", "1_0", "\u0661", "9223372036854775808"):
+        assert checkpoints.java_int(text) is None
+    assert checkpoints.java_int("-2147483649", 1 << 31) is None
+
+
+def test_a_line_of_any_length_is_shown_by_its_start() -> None:
+    (problem,) = checkpoints.parse_offsets(b"0\n1\n" + b"x" * 1000 + b"\n").problems
+    assert problem == Problem(CODE, 4, 1000, "topic partition offset", "x" * 200)
+
+
+def test_what_is_written_can_be_read() -> None:
+    data = checkpoints.text_of([("orders", 0, 5), ("users", 3, 7)])
+    assert data == b"0\n2\norders 0 5\nusers 3 7\n"
+    assert checkpoints.text_of([]) == b"0\n0\n"
+
+
+@pytest.mark.parametrize(("more", "found"), [(0, {("orders", 0): 5}), (1, None)])
+def test_a_checkpoint_of_over_eight_mebibytes_is_not_read(
+    tmp_path: Path, more: int, found: object
+) -> None:
+    text = b"0\n1\norders 0 5"
+    path = tmp_path / "replication-offset-checkpoint"
+    path.write_bytes(text.ljust((8 << 20) + more))
+    assert LogDir.open(str(tmp_path)).offsets(path.name) == found
 
 
 LINES = st.lists(

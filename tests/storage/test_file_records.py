@@ -15,7 +15,13 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.frames import GAP_REASONS, Gap, Oversize, Run
 from kdump.storage import after_damage
-from kdump.storage.file_records import BLOCK_BYTES, HEADER_BLOCK_BYTES, FileRecords
+from kdump.storage.file_records import (
+    BATCHES_A_RUN,
+    BLOCK_BYTES,
+    HEADER_BLOCK_BYTES,
+    FileRecords,
+    walk,
+)
 from kdump.storage.source import Source
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -75,6 +81,62 @@ def test_entries_of_a_sound_file(tmp_path: Path) -> None:
     assert [size for _, _, size in found] == [len(one) for one in data]
     assert {word for word, _, _ in found} == {"entry"}
     assert_covers(found, 0, sum(map(len, data)))
+
+
+@pytest.mark.parametrize("count", [7, 8, 9, 40, 41, 170, BATCHES_A_RUN, 2 * BATCHES_A_RUN + 1])
+@pytest.mark.parametrize("broken", [False, True])
+def test_each_entry_comes_once_however_many_there_are(
+    tmp_path: Path, count: int, broken: bool
+) -> None:
+    """In runs that are short behind damage, and bounded elsewhere."""
+    one = entry(0, 1)
+    first = damage.flip(one, len(one) - 1) if broken else one
+    data = first + b"".join(one[:7] + b"\1" + one[8:] for _ in range(count - 1))
+    with opened(tmp_path / "a.log", data) as source:
+        found = parts(FileRecords(source))
+        assert_covers(found, 0, len(data))
+        assert len(found) == count
+        assert [word for word, _, _ in found[1:]] == ["entry"] * (count - 1)
+        runs = [item.batches.count for item in FileRecords(source).walk() if isinstance(item, Run)]
+        assert max(runs) <= BATCHES_A_RUN
+        if not broken:  # each holds all that is whole in a block
+            assert len(runs) <= len(data) // BLOCK_BYTES + 2
+
+
+def test_offsets_that_do_not_rise_are_flagged_across_runs_and_blocks(tmp_path: Path) -> None:
+    large = entry(5, BLOCK_BYTES)
+    for data, rising in (
+        ([large, entry(6), entry(6)], [True, True, False]),
+        ([large, entry(5), entry(6)], [True, False, True]),
+        ([large, entry(6, BLOCK_BYTES), entry(6, BLOCK_BYTES)], [True, True, False]),
+        ([entry(1), damage.flip(entry(2), 70), entry(1), entry(3)], [True, False, True]),
+    ):
+        with opened(tmp_path / f"{0:020}.log", b"".join(data)) as source:
+            flags = [
+                flags
+                for item in FileRecords(source).walk()
+                if isinstance(item, Run)
+                for flags in item.batches.row_flags
+            ]
+            assert [not each & c.OFFSET_NOT_RISING for each in flags] == rising
+        with opened(tmp_path / f"{0:020}.log", b"".join(data)) as source:
+            first = next(FileRecords(source).walk(last_offset=5))
+            assert isinstance(first, Run)
+            assert first.batches.row_flags[0] & c.OFFSET_NOT_RISING
+
+
+def test_a_torn_entry_at_the_end_is_one_gap(tmp_path: Path) -> None:
+    for size in (40, BLOCK_BYTES, 9 << 20):
+        sound = entry(1, size)
+        for cut in (1, size // 2, len(sound) - 13, len(sound) - 12, len(sound) - 1):
+            data = entry(0) + sound[: len(sound) - cut]
+            with opened(tmp_path / "a.log", data) as source:
+                (_, gap) = FileRecords(source).walk()
+                assert isinstance(gap, Gap)
+                left = len(sound) - cut
+                reason = "cut-short" if left > 16 else "short-tail"
+                assert gap[:3] == (len(entry(0)), left, reason)
+                assert gap.to_end
 
 
 def test_a_part_of_a_file(tmp_path: Path) -> None:
@@ -236,12 +298,99 @@ def test_reading_as_a_broker_does(tmp_path: Path) -> None:
         assert records.stopped_by == reasons.END
 
 
+def test_a_lookup_reads_no_checksums(tmp_path: Path) -> None:
+    with opened(tmp_path / "a.log", entry(0)[:-1] + b"x" + entry(1)) as source:
+        records = FileRecords(source)
+        (batches,) = records.headers(0)
+        assert (batches.count, batches.flags & c.CRC_BAD) == (2, 0)
+        (run,) = records.runs_as_is(0)
+        assert (run.batches.count, run.batches.flags & c.CRC_BAD) == (2, 0)
+
+
+def test_a_file_is_walked_from_end_to_end(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020}.log"
+    data = entry(0) + b"x" * 100 + entry(9) + entry(5) + entry(6, 2 * BLOCK_BYTES)
+    path.write_bytes(data)
+    kinds = [type(item) for item in walk(str(path), limit=1, next_base=8)]
+    assert kinds == [Run, Gap, Run, Oversize]
+    starts = [
+        item.position if isinstance(item, Gap) else item.batches.position(0)
+        for item in walk(str(path), next_base=8)
+    ]
+    small, gap = len(entry(0)), 100 + len(entry(9))
+    assert starts == [0, small, small + gap, 2 * small + gap]
+    (later, *_) = walk(str(path), last_offset=5)
+    assert isinstance(later, Run)
+    assert later.batches.flags & c.OFFSET_NOT_RISING
+
+
+def headers(path: Path, data: bytes, end: int | None = None) -> tuple[list[int], int]:
+    """Walk as a lookup does: give the offset of each header, and why the walk ended."""
+    with opened(path, data) as source:
+        records = FileRecords(source)
+        found = [
+            batches.known_offset(row)
+            for batches in records.headers(0, end)
+            for row in range(batches.count)
+        ]
+        return found, records.stopped_by
+
+
+def test_a_lookup_walks_over_entries_of_any_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    large = entry(1, 3 * HEADER_BLOCK_BYTES)
+    data = entry(0) + damage.flip(large, len(large) - 1) + entry(2)
+    assert headers(path, data) == ([0, 1, 2], reasons.END)
+    assert headers(path, data, len(data) - 1) == ([0, 1], reasons.CUT_SHORT)
+    many = b"".join(entries(2 * HEADER_BLOCK_BYTES // len(entry(0))))
+    assert headers(path, many) == ([*range(len(many) // len(entry(0)))], reasons.END)
+    assert headers(path, data, len(entry(0) + large)) == ([0, 1], reasons.END)
+    assert headers(path, data, len(entry(0) + large) - 1) == ([0], reasons.CUT_SHORT)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (entry(1)[:-1], reasons.CUT_SHORT),
+        (entry(1, 2 * HEADER_BLOCK_BYTES)[:-1], reasons.CUT_SHORT),
+        (entry(1)[:11], reasons.SHORT_TAIL),
+        (entry(1)[:16], reasons.SHORT_TAIL),
+        (bytes(40), reasons.LENGTH_TOO_SMALL),
+    ],
+)
+def test_what_ends_a_walk_of_headers(tmp_path: Path, tail: bytes, reason: int) -> None:
+    assert headers(tmp_path / "a.log", entry(0) + tail) == ([0], reason)
+    with opened(tmp_path / "a.log", entry(0) + tail) as source:
+        records = FileRecords(source)
+        assert [run.batches.count for run in records.runs_as_is(0)] == [1]
+        assert records.stopped_by == reason
+
+
+def test_an_entry_over_the_limit_ends_a_read_as_brokers_do_it(tmp_path: Path) -> None:
+    data = entry(0) + entry(1, 2 * BLOCK_BYTES) + entry(2)
+    with opened(tmp_path / "a.log", data) as source:
+        for limit, count in ((BLOCK_BYTES, 1), (3 * BLOCK_BYTES, 3)):
+            records = FileRecords(source, limit=limit)
+            assert sum(run.batches.count for run in records.runs_as_is(0)) == count
+
+
 def test_valid_at_asks_for_a_rising_offset(tmp_path: Path) -> None:
     with opened(tmp_path / "a.log", entry(7)) as source:
         records = FileRecords(source)
         assert records.valid_at(0, source.size, 6) is not None
         assert records.valid_at(0, source.size, 7) is None
         assert FileRecords(source, next_base=7).valid_at(0, source.size, -1) is None
+
+
+@pytest.mark.parametrize("size", [40, 2 * BLOCK_BYTES])
+def test_valid_at_asks_for_a_right_checksum_up_to_a_limit(tmp_path: Path, size: int) -> None:
+    sound = entry(7, size)
+    with opened(tmp_path / "a.log", sound + entry(8)) as source:
+        records = FileRecords(source)
+        assert records.valid_at(0, len(sound), 6) is not None
+        assert records.valid_at(0, len(sound) - 1, 6) is None
+    with opened(tmp_path / "a.log", damage.flip(sound, len(sound) - 1) + entry(8)) as source:
+        assert FileRecords(source).valid_at(0, source.size, 6) is None
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:

@@ -94,6 +94,56 @@ class TestOffsetIndex:
         slots[bad] = slots[bad - 1]
         assert OffsetIndex(offsets(*slots), 0).logical_end() == bad
 
+    @pytest.mark.parametrize("first", [(4096, 4096), (4000, 5000), (5000, 4000), (1, 5000)])
+    def test_end_at_the_start_of_a_run(self, first: tuple[int, int]) -> None:
+        """What a run of slots begins with is held against the last of the run before."""
+        slots = [(n, n) for n in range(1, 4097)]
+        behind = [(first[0] + n, first[1] + n) for n in range(10)]
+        assert OffsetIndex(offsets(*slots, *behind), 0).logical_end() == 4096
+
+    @pytest.mark.parametrize("limit", [4097, 4098, 5000, 9999, 10_000, 10_001])
+    def test_positions_inside_the_log_across_runs(self, limit: int) -> None:
+        slots = [(n, n) for n in range(1, 10_001)]
+        assert OffsetIndex(offsets(*slots), 0).logical_end(limit) == min(limit - 1, 10_000)
+
+    def test_slots_behind_the_end(self) -> None:
+        """Those that rise are counted apart, each from the last that did."""
+        data = offsets((29, 4216), (5, 12000), (41, 8400), (41, 9000), (50, 8400), (60, 9000))
+        assert OffsetIndex(data, 0).extent() == Extent(1, 6, 6, 3, 2)
+        assert OffsetIndex(offsets((-1, 5), (7, 5)), 0).extent() == Extent(0, 2, 2, 1, 1)
+
+    @pytest.mark.parametrize("zeros", [0, 1, 4095, 4096, 4097, 8192])
+    def test_slots_in_use_before_zeros(self, zeros: int) -> None:
+        for last in (1, 256, 1 << 24):
+            data = offsets((29, 4216), (5, last)) + bytes(8 * zeros)
+            assert OffsetIndex(data, 0).used() == 2
+
+    def test_offset_0_ends_what_the_tool_prints(self) -> None:
+        slots = [(n, n) for n in range(1, 5001)]
+        for zero in (1, 4096, 4097, 4999):
+            data = offsets(*slots[:zero], (0, 7), *slots[zero + 1 :])
+            assert OffsetIndex(data, 0).tool_end() == zero
+        assert OffsetIndex(offsets(*slots), 0).tool_end() == 5000
+
+    def test_offsets_wrap_as_in_java(self) -> None:
+        index = OffsetIndex(offsets((29, 4216)), 2**63 - 1)
+        assert index.entry(0).offset == next(index.slots())[1].offset == -(2**63) + 28
+        assert index.last_offset == -(2**63) + 28
+
+    @pytest.mark.parametrize(
+        ("entry", "may_end_at_base", "words"),
+        [
+            ((-1, 4216), True, "last offset 6 is below the base offset 7"),
+            ((0, 4216), False, "last offset 7 is not above the base offset 7"),
+            ((-1, 4216), False, "last offset 6 is not above the base offset 7"),
+        ],
+    )
+    def test_words_of_sanity(
+        self, entry: tuple[int, int], may_end_at_base: bool, words: str
+    ) -> None:
+        index = OffsetIndex(offsets(entry), 7)
+        assert index.sanity(may_end_at_base=may_end_at_base) == words
+
     @pytest.mark.parametrize(
         ("data", "may_end_at_base", "is_sane"),
         [
@@ -151,6 +201,27 @@ class TestTimeIndex:
         assert TimeIndex(times((-1, 4)), 0).logical_end() == 0
         assert TimeIndex(times((0, 4)), 0).logical_end() == 1
 
+    def test_an_empty_index(self) -> None:
+        index = TimeIndex(b"", self.BASE)
+        assert index.last == TimestampOffset(-1, self.BASE)
+        assert index.logical_end() == index.logical_end(zero_is_entry=True) == index.tool_end() == 0
+
+    @pytest.mark.parametrize(
+        ("second", "end"),
+        [((7, 3), 2), ((7, 0), 2), ((0, 3), 0), ((-7, 3), 0), ((7, -3), 0), ((1, 0), 2)],
+    )
+    def test_a_zero_slot_counts_where_the_one_behind_it_is_written(
+        self, second: tuple[int, int], end: int
+    ) -> None:
+        assert TimeIndex(times((0, 0), second), 0).logical_end() == end
+
+    def test_extent(self, index: TimeIndex) -> None:
+        assert index.extent() == Extent(3, 3, 3, 0, 0)
+        assert TimeIndex(bytes(24), 0).extent() == Extent(0, 0, 2, 0, 0)
+        assert TimeIndex(bytes(24), 0).extent(zero_is_entry=True) == Extent(1, 1, 2, 0, 0)
+        stale = TimeIndex(times((7, 3), (9, 1), (8, 4), (9, 4)) + bytes(12), 0).extent()
+        assert stale == Extent(1, 4, 5, 1, 2)
+
     def test_sanity(self, index: TimeIndex) -> None:
         assert index.sanity() is None
         assert TimeIndex(times((5, -1)), 9).sanity() == "last offset 8 is below the base offset 9"
@@ -171,7 +242,7 @@ class TestLargeFile:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(data)
         whole = OffsetIndex(data, 0)
-        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        monkeypatch.setattr(index_module, "_HELD_BYTES", 1000)
         with Source(path) as source:
             pieces = OffsetIndex(source, 0)
             assert isinstance(pieces.data, Source)
@@ -179,10 +250,21 @@ class TestLargeFile:
             assert pieces.extent() == whole.extent() == Extent(7000, 9000, 18000, 1, 1999)
             assert pieces.trailing_bytes == 3
 
+    def test_which_files_are_held(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "00000000000000000000.index"
+        path.write_bytes(offsets((1, 1), (2, 2)))
+        for limit, slotwise, held in ((16, False, True), (15, False, False), (16, True, False)):
+            monkeypatch.setattr(index_module, "_HELD_BYTES", limit)
+            with Source(path) as source:
+                for made in (OffsetIndex, TimeIndex):
+                    index = made(source, 0, slotwise=slotwise)
+                    assert isinstance(index.data, bytes) == held
+                assert OffsetIndex(source, 0).entry(1) == OffsetPosition(2, 2)
+
     def test_file_that_shrinks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "00000000000000000000.index"
         path.write_bytes(offsets(*((n, n) for n in range(1, 9001))))
-        monkeypatch.setattr(index_module, "SMALL_FILE_LIMIT", 1000)
+        monkeypatch.setattr(index_module, "_HELD_BYTES", 1000)
         with Source(path) as source:
             index = OffsetIndex(source, 0)
             path.write_bytes(offsets((1, 1)) + b"ab")

@@ -9,7 +9,6 @@ import pytest
 from holding import holding
 
 from kdump.storage import lock
-from kdump.storage.about import facts_of
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="locks are asked for on Linux")
 
@@ -51,11 +50,34 @@ def test_a_lock_around_a_partition(held: Path) -> None:
     assert lock.is_held_around(str(held / "one" / "orders-0")) is False
 
 
-def test_facts_of_a_directory(tmp_path: Path) -> None:
-    (tmp_path / "meta.properties").write_text("version=1\nnode.id=3\ncluster.id=abc\n")
-    facts = facts_of(str(tmp_path))
-    assert (facts.node_id, facts.cluster_id, facts.locked) == ("3", "abc", False)
+def test_nobody_holds_a_lock_in_a_store() -> None:
+    assert lock.is_held("s3://bucket/data") is False
+    assert lock.is_held_around("s3://bucket/data/orders-0") is False
 
 
-def test_facts_of_a_directory_that_says_nothing(tmp_path: Path) -> None:
-    assert facts_of(str(tmp_path / "gone"))[1:3] == (None, None)
+def test_a_directory_that_is_gone_has_no_lock(tmp_path: Path) -> None:
+    assert lock.is_held(str(tmp_path / "gone")) is False
+
+
+def test_what_cannot_be_asked_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".lock").symlink_to(".lock")
+    assert lock.is_held(str(tmp_path)) is None
+    assert lock.is_held_around(str(tmp_path / "orders-0")) is None
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert lock.is_held(str(tmp_path)) is None
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def refused(*_: object) -> bytes:
+        raise OSError
+
+    (tmp_path / ".lock").touch()
+    closed: list[int] = []
+    close = os.close
+    monkeypatch.setattr(os, "close", lambda fd: (closed.append(fd), close(fd)))
+    assert lock.is_held(str(tmp_path)) is False
+    monkeypatch.setattr(fcntl, "fcntl", refused)
+    assert lock.is_held(str(tmp_path)) is None
+    assert len(closed) == 2

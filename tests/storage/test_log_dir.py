@@ -14,7 +14,7 @@ from directories import DataDirectory
 from kdump.cli import cli
 from kdump.errors import KdumpError, PathError
 from kdump.storage import log_dir, places
-from kdump.storage.log_dir import LogDirs
+from kdump.storage.log_dir import LogDir, LogDirs
 from kdump.storage.targets import Selection, Target, resolve
 
 EVERYTHING = Selection()
@@ -83,6 +83,57 @@ def under(path: Path, selection: Selection = EVERYTHING) -> Iterator[str | PathE
         else:
             assert isinstance(item, PathError), item
             yield item
+
+
+def test_what_lies_in_a_data_directory(data: Path) -> None:
+    for name in ("orders-10", "orders-9", "a-0", f"b-0.{'0' * 32}-delete", "lost+found"):
+        (data / name).mkdir()
+    found = LogDir.open(str(data))
+    assert [(name.topic, name.partition, path) for name, path in found.partitions] == [
+        (topic, number, f"{data}/{name}")
+        for topic, number, name in (
+            ("a", 0, "a-0"),
+            ("b", 0, f"b-0.{'0' * 32}-delete"),
+            ("orders", 0, "orders-0"),
+            ("orders", 9, "orders-9"),
+            ("orders", 10, "orders-10"),
+            ("users", 3, "users-3"),
+        )
+    ]
+    assert found.files == sorted(str(path) for path in data.iterdir() if path.is_file())
+    assert (found.path, found.unknown) == (str(data), [])
+
+
+def test_the_node_of_a_data_directory(data: Path) -> None:
+    assert LogDir.open(str(data)).node_id == "1"
+    (data / "meta.properties").unlink()
+    assert LogDir.open(str(data)).node_id is None
+
+
+def test_offsets_of_a_checkpoint(data: Path) -> None:
+    found = LogDir.open(str(data))
+    name = "replication-offset-checkpoint"
+    assert found.offsets(name) == {("orders", 0): 20, ("users", 3): 20}
+    (data / name).write_text("0\n1\n")
+    assert found.offsets(name) == {("orders", 0): 20, ("users", 3): 20}  # it is read once
+    assert LogDir.open(str(data)).offsets(name) is None  # a broker could not read it
+    assert found.offsets("log-start-offset-checkpoint") == {}
+    (data / "cleaner-offset-checkpoint").unlink()
+    (data / "cleaner-offset-checkpoint").mkdir()
+    assert found.offsets("cleaner-offset-checkpoint") is None
+
+
+def test_the_time_of_a_checkpoint(data: Path) -> None:
+    os.utime(data / "replication-offset-checkpoint", (5, 7))
+    found = LogDir.open(str(data))
+    assert found.checkpoint_time("replication-offset-checkpoint") == 7
+    assert found.checkpoint_time("log-start-offset-checkpoint") is None
+
+
+def test_a_data_directory_that_cannot_be_listed(tmp_path: Path) -> None:
+    with pytest.raises(PathError, match="No such file") as raised:
+        LogDir.open(str(tmp_path / "gone"))
+    assert raised.value.path == str(tmp_path / "gone")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -189,6 +240,31 @@ def test_a_data_directory_is_listed_anew_when_it_changed(data: Path, name: str) 
     if name.endswith("checkpoint"):  # written over where it lies
         path.write_bytes(b"0\n1\norders 0 5\n")
         assert dirs.around(str(data / "orders-0")) is not after
+
+
+def test_for_a_moment_nothing_is_asked(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(log_dir.time, "monotonic", lambda: now[0])
+    dirs = LogDirs()
+    before = dirs.around(str(data / "orders-0"), 0.05)
+    (data / "recovery-point-offset-checkpoint").write_bytes(b"0\n0\n")
+    now[0] = 0.04
+    assert dirs.around(str(data / "users-3"), 0.05) is before
+    assert dirs.around(str(data / "users-3")) is not before
+
+
+def test_the_directories_that_are_remembered_are_bounded(tmp_path: Path) -> None:
+    dirs = LogDirs()
+    first = dirs.around(str(tmp_path / "0" / "orders-0"))
+    for number in range(64):
+        (tmp_path / str(number)).mkdir()
+        assert dirs.around(str(tmp_path / str(number) / "orders-0")) is not first
+    assert len(dirs._known) == 64
+    last = dirs.around(str(tmp_path / "63" / "orders-0"))
+    (tmp_path / "64").mkdir()
+    dirs.around(str(tmp_path / "64" / "orders-0"))
+    assert len(dirs._known) == 1
+    assert dirs.around(str(tmp_path / "63" / "orders-0")) is not last
 
 
 def test_around_nothing_there_is_no_data_directory(tmp_path: Path) -> None:

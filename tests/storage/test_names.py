@@ -88,6 +88,22 @@ def test_metadata_snapshot_being_written() -> None:
     assert (found.kind, found.base_offset, found.epoch) == (Kind.METADATA_SNAPSHOT, 616, 3)
 
 
+@pytest.mark.parametrize(
+    "numbers", [f"{2**63}-3", f"616-{2**31}", "616", "616-3-", "a-3", "-616-3"]
+)
+def test_numbers_that_no_metadata_snapshot_has(numbers: str) -> None:
+    name = f"{numbers}.checkpoint"
+    assert names.parse(name) == FileName(name, Kind.UNKNOWN)
+
+
+def test_metadata_snapshot_spelled_as_no_broker_does() -> None:
+    largest = names.parse(f"{2**63 - 1}-{2**31 - 1}.checkpoint")
+    assert (largest.base_offset, largest.epoch) == (2**63 - 1, 2**31 - 1)
+    assert not largest.canonical
+    assert not names.parse(f"{616:020}-3.checkpoint").canonical
+    assert not names.parse(f"616-{3:010}.checkpoint").canonical
+
+
 def test_remote_index() -> None:
     name = "617_Lq8pIYk-0JLg5Cnoy6C1zQ.timeindex.deleted"
     found = names.parse(name)
@@ -167,6 +183,36 @@ def test_illegal_topic(topic: str) -> None:
     found = names.parse_directory(f"{topic}-0")
     assert found is not None
     assert not found.legal
+
+
+@pytest.mark.parametrize("name", ["x.log", "x.index.swap", "x.snapshot.cleaned", f"{2**63}.log"])
+def test_files_that_stop_the_start_of_a_broker(name: str) -> None:
+    assert names.stops_start(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "7.log",
+        "-7.log",
+        "7x",
+        "log",
+        "x.kafka",
+        "x.txt",
+        "x.log.deleted",
+        "x.log.tmp",
+        f"{0:020}.log",
+    ],
+)
+def test_files_that_do_not_stop_it(name: str) -> None:
+    assert not names.stops_start(name)
+
+
+def test_legal_topics() -> None:
+    for topic in ("t" * 249, "a.b_c-d", "...", "7"):
+        found = names.parse_directory(f"{topic}-0")
+        assert found is not None
+        assert found.legal
 
 
 @given(st.text())

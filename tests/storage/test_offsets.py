@@ -134,6 +134,40 @@ def test_a_wrapper_names_its_last_offset() -> None:
     assert next_offset(lambda row: 13) == next_offset(lambda row: -1) == next_offset(None) == 12
 
 
+def test_what_may_follow() -> None:
+    offsets = Offsets(9, 100)
+    assert offsets.believes(10, 10)
+    assert offsets.believes(50, 99)
+    assert not offsets.believes(9, 20)
+    assert not offsets.believes(50, 100)
+    assert not offsets.believes(51, 50)
+    assert (offsets.last, offsets.end) == (9, 100)
+
+
+def test_two_gaps_that_wait_for_the_same_batch() -> None:
+    """The records between them are none."""
+    assert told((0, 3), GAP, GAP, (10, 12)) == [(3, 10, 0), (3, 10, 0)]
+    assert told((0, 3), GAP, (900, 902), GAP, (10, 12), (13, 13)) == [(3, 10, 3), (3, 10, 3)]
+    assert told((0, 3), GAP, (1, 2), GAP, (10, 12)) == [(3, 10, 2), (3, 10, 2)]
+
+
+def test_what_is_let_go_where_too_many_wait_is_the_first() -> None:
+    offsets = Offsets(3, END)
+    gaps = [GAP._replace(position=number) for number in range(17)]
+    released = [one.gap.position for gap in gaps for one in offsets.hold(gap)]
+    assert released == [0]
+    assert [one.gap.position for one in offsets.release(None)] == [*range(1, 17)]
+
+
+def test_jumps_are_found_out_from_the_latest_that_explains() -> None:
+    """Of three that jump only those that lie above what follows are taken back."""
+    assert told((0, 3), (50, 50), (900, 900), GAP, (60, 60), (61, 61)) == [(50, 60, 1)]
+    assert told((0, 3), (50, 50), (900, 900), GAP, (60, 60)) == [(50, 60, 1)]
+    assert told((0, 3), (50, 50), (900, 900), (990, 990), (999, 999), GAP, (60, 60)) == [
+        (999, None, 1)
+    ]
+
+
 def test_many_that_rise_are_believed_at_once() -> None:
     """But for the last few, which what follows may give the lie."""
     spans = [(n * 2, n * 2 + 1) for n in range(20)]

@@ -8,6 +8,7 @@ import pytest
 from builders import pre08_message, pre08_wrapper
 from damage import flip_bit, put
 
+from kdump import kernels
 from kdump.storage import pre08_records
 from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
 from kdump.storage.source import Source
@@ -97,6 +98,19 @@ def test_tails(path: Path) -> None:
     assert torn == [(STARTS[-2], len(ENTRIES[-1]) - 3, "cut-short")]
 
 
+@pytest.mark.parametrize("behind", [b"", b"\0", ENTRIES[3]])
+@pytest.mark.parametrize("size", [1, 3, 4, 5, 40, 60, 400])
+def test_an_entry_behind_garbage_is_found_at_the_end_of_the_file(
+    path: Path, size: int, behind: bytes
+) -> None:
+    """A payload shorter than its checksum may be there by chance, unless the file ends with it."""
+    entry = pre08_message(b"x" * size)
+    told = seen(path, ENTRIES[0] + b"\xff" * 20 + entry + behind)
+    start = len(ENTRIES[0]) + 20
+    found = (start, len(entry), "") in told
+    assert found == (size >= 4 or len(behind) != 1)
+
+
 def test_lost_bytes_cost_the_entry_they_belonged_to(path: Path) -> None:
     broken = WHOLE[: STARTS[5] + 7] + WHOLE[STARTS[5] + 9 :]
     told = seen(path, broken)
@@ -157,6 +171,23 @@ def test_a_file_that_shrinks_ends_early(path: Path) -> None:
     assert [item.position for item in items] == STARTS[:8]
 
 
+def test_a_file_that_shrinks_to_the_end_of_an_entry(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing lies behind it, not even a gap."""
+    monkeypatch.setattr(pre08_records, "BLOCK_BYTES", STARTS[3])
+    path.write_bytes(WHOLE)
+    positions = []
+    with Source(path) as source:
+        for item in Pre08Records(source, limit=1).walk():
+            assert isinstance(item, Found)
+            positions.append(item.position)
+            if len(positions) == 3:
+                path.write_bytes(WHOLE[: STARTS[3]])
+        assert source.shrank
+    assert positions == STARTS[:3]
+
+
 HOSTILE = {
     "random": random.Random(2).randbytes(MIB),
     "zeros but the last": bytes(MIB - 1) + b"x",
@@ -176,6 +207,69 @@ def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
     told = seen(path, HOSTILE[name])
     assert time.monotonic() - start < 10  # 2 s on an idle machine
     assert told
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_bytes_are_summed_a_bounded_number_of_times(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Eight times for what is believed to lead on, four times for what is not, and a little."""
+    summed = 0
+    crc32, sum_of = kernels.crc32, pre08_records.sum_of
+
+    def small(data: bytes, start: int, end: int, running: int = 0) -> int:
+        nonlocal summed
+        summed += end - start
+        return crc32(data, start, end, running)
+
+    def large(source: Source, crc: object, start: int, end: int) -> int:
+        nonlocal summed
+        summed += end - start
+        return sum_of(source, crc32, start, end)
+
+    monkeypatch.setattr(pre08_records.kernels, "crc32", small)
+    monkeypatch.setattr(pre08_records, "sum_of", large)
+    data = HOSTILE[name][: MIB // 2]
+    assert seen(path, data)
+    assert summed <= 13 * len(data) + 2 * MIB
+
+
+@pytest.mark.parametrize(
+    ("allowance", "told_of"), [(MIB, ["length-too-small", ""]), (1000, ["search-given-up"])]
+)
+def test_a_search_that_costs_too_much_is_given_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch, allowance: int, told_of: list[str]
+) -> None:
+    """And that is said of all that is left."""
+    monkeypatch.setattr(Pre08Records, "_allowance", lambda _: allowance)
+    claims = b"\0\0\0\x04" + b"\0\0\0\x20\0\xff\xff" * 100
+    told = seen(path, ENTRIES[0] + claims + ENTRIES[1])
+    assert [reason for _, _, reason in told] == ["", *told_of]
+    assert told[1][0] == len(ENTRIES[0])
+
+
+def test_what_the_bytes_of_a_gap_are(path: Path) -> None:
+    broken = flip_bit(WHOLE, STARTS[4] - 1, 2)
+    path.write_bytes(broken)
+    with Source(path) as source:
+        items = [*Pre08Records(source, limit=MIB).walk()]
+    gap = items[3]
+    assert isinstance(gap, Pre08Gap)
+    assert gap.entry is not None
+    assert gap.data is not None
+    assert not gap.entry.crc_valid
+    start = gap.entry.position
+    held = bytes(gap.data[start : start + gap.entry.size_bytes])
+    assert held == broken[STARTS[3] : STARTS[4]]
+
+
+def test_a_walk_from_an_entry_on(path: Path) -> None:
+    path.write_bytes(WHOLE)
+    with Source(path) as source:
+        records = Pre08Records(source, limit=MIB)
+        assert [item.position for item in records.walk(STARTS[5])] == STARTS[5:-1]
+        assert [item.position for item in records.walk(STARTS[3])] == STARTS[3:-1]
+        assert [*records.walk(STARTS[-1])] == []
 
 
 def test_entries_behind_many_gaps_are_still_found(path: Path) -> None:

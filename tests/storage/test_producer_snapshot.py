@@ -1,11 +1,18 @@
 import struct
+from pathlib import Path
 
 import crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.storage.producer_snapshot import ProducerSnapshot, ProducerState
+from kdump.storage.problems import Problem
+from kdump.storage.producer_snapshot import (
+    ProducerSnapshot,
+    ProducerState,
+    checked_snapshot,
+    sound_snapshot,
+)
 
 ONE = ProducerState(21, 0, 48, 210, 1, 1700040361911, -1, -1)
 TWO = ProducerState(1026, 3, 0, 500, 0, 1700040361000, 4, 490)
@@ -43,6 +50,33 @@ def test_cut_inside_the_header(size: int) -> None:
     (problem,) = found.problems()
     assert problem.code == "snapshot-size"
     assert (problem.expected, problem.actual) == (10, size)
+
+
+def test_what_is_wrong_and_where() -> None:
+    def problem(data: bytes) -> Problem:
+        (found,) = ProducerSnapshot(data).problems()
+        return found
+
+    sound = snapshot(ONE, TWO)
+    assert problem(sound[:9]) == Problem("snapshot-size", 0, 9, 10, 9)
+    assert problem(snapshot(version=3)) == Problem("snapshot-version", 0, 2, 1, 3)
+    assert problem(snapshot(count=-2)) == Problem("snapshot-size", 6, 4, 0, -2)
+    assert problem(sound[:100]) == Problem("snapshot-size", 100, 2, 102, 100)
+    assert problem(sound + b"abc") == Problem("snapshot-size", 102, 3, 102, 105)
+    crc = struct.unpack_from(">I", sound, 2)[0]
+    broken = sound[:2] + struct.pack(">I", crc ^ 1) + sound[6:]
+    assert problem(broken) == Problem("snapshot-crc", 2, 4, crc, crc ^ 1)
+
+
+def test_a_snapshot_that_is_sound(tmp_path: Path) -> None:
+    path = tmp_path / f"{7:020}.snapshot"
+    assert sound_snapshot(str(path)) is None
+    path.write_bytes(snapshot(ONE))
+    found = sound_snapshot(str(path))
+    assert found is not None
+    assert list(found) == [ONE]
+    path.write_bytes(snapshot(ONE) + b"x")
+    assert sound_snapshot(str(path)) is None
 
 
 def test_cut_keeps_whole_entries() -> None:
@@ -93,3 +127,23 @@ def test_any_bytes(data: bytes, headed: bool) -> None:
     found = ProducerSnapshot(b"\0\1" + data if headed else data)
     assert len(list(found)) == len(found)
     assert len(found.problems()) <= 1
+
+
+def test_of_a_large_file_of_noise_only_the_header_is_held(tmp_path: Path) -> None:
+    path = tmp_path / f"{5:020}.snapshot"
+    path.write_bytes(b"\x00\x02" + bytes(9 << 20))
+    found = checked_snapshot(str(path))
+    assert len(found.data) == 10
+    assert found.problems() == ProducerSnapshot(path.read_bytes()).problems()
+    assert sound_snapshot(str(path)) is None
+
+
+def test_a_large_snapshot_that_may_be_sound_is_read(tmp_path: Path) -> None:
+    path = tmp_path / f"{5:020}.snapshot"
+    path.write_bytes(snapshot(*[ONE] * 200_000))
+    assert path.stat().st_size > 8 << 20
+    assert len(checked_snapshot(str(path))) == 200_000
+    with path.open("r+b") as file:
+        file.seek(5 << 20)
+        file.write(b"\xff" * 4)
+    assert [problem.code for problem in checked_snapshot(str(path)).problems()] == ["snapshot-crc"]

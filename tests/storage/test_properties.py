@@ -129,6 +129,54 @@ def test_quorum_state_malformed(data: bytes) -> None:
     assert problem.code == "properties-malformed"
 
 
+def test_what_is_shown_of_a_file_that_is_malformed() -> None:
+    def problem(found: properties.Properties) -> tuple[object, object]:
+        (one,) = found.problems
+        assert one[:3] == ("properties-malformed", None, None)
+        assert one.places == 1
+        return one.expected, one.actual
+
+    long = "x" * 201
+    meta, topic, quorum = (
+        properties.parse_meta_properties,
+        properties.parse_partition_metadata,
+        properties.parse_quorum_state,
+    )
+    assert problem(meta(f"version={long}".encode())) == ("version=0 or version=1", long[:200])
+    assert problem(meta(b"directory.id=x")) == ("directory.id of 22 characters", "x")
+    assert problem(meta(b"version=-1")) == ("version=0 or version=1", "-1")
+    assert problem(topic(b"version: x\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")) == ("version: 0", "x")
+    assert problem(topic(b"version: 1\n")) == ("topic_id of 22 characters, not zero", None)
+    assert problem(quorum(b'{"data_version":3}')) == ("data_version 0 or 1", "3")
+    assert problem(quorum(b"[1]")) == ("a JSON object", "[1]")
+    assert problem(quorum(long.encode())) == ("a JSON object", long[:200])
+    assert problem(properties.parse_clean_shutdown(b"\xff")) == ("a JSON object", "\ufffd")
+
+
+def test_meta_properties_of_each_version() -> None:
+    for data in (
+        b"version=1\nnode.id=1\ncluster.id=a\n",
+        b"version=0\n",  # it takes its id from its settings
+        b"version=0\nnode.id=x\n",
+        b"version=0\nbroker.id=-1\ndirectory.id=AAAAAAAAAAAAAAAAAAAAAQ==\n",
+    ):
+        assert properties.parse_meta_properties(data).problems == [], data
+    for data, count in ((b"version=1\n", 2), (b"version=1\nbroker.id=1\ncluster.id=\n", 2)):
+        assert len(properties.parse_meta_properties(data).problems) == count
+
+
+def test_partition_metadata_as_brokers_take_it() -> None:
+    found = properties.parse_partition_metadata(
+        b" version :  2 \n\nno colon\ntopic_id:AAAAAAAAAAAAAAAAAAAAAQ==\nother: a:b\n"
+    )
+    assert found.values == {
+        "version": "2",
+        "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ==",
+        "other": "a:b",
+    }
+    assert found.problems == []
+
+
 def test_clean_shutdown_mark() -> None:
     assert properties.parse_clean_shutdown(b"") == properties.Properties({}, [])
     found = properties.parse_clean_shutdown(b'{"version":0,"brokerEpoch":745}')

@@ -1,5 +1,6 @@
 import errno
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,22 @@ def test_shrinking_is_noticed(path: Path) -> None:
         assert source.shrank
 
 
+def test_a_file_that_was_longer_or_shorter_later(path: Path) -> None:
+    path.write_bytes(b"0123")
+    with Source(path) as source:
+        assert source.refresh() == 4
+        assert (source.grew, source.shrank) == (False, False)
+        path.write_bytes(b"012345")
+        assert source.refresh() == 6
+        assert (source.grew, source.shrank) == (True, False)
+        path.write_bytes(b"0")
+        assert source.refresh() == source.size == 1
+        assert (source.grew, source.shrank) == (True, True)
+        source.refresh()
+        assert (source.grew, source.shrank) == (True, True)
+        assert not source.is_growing()
+
+
 def test_unreadable_pages_are_zeros_with_their_ranges(path: Path) -> None:
     data = pages(8, extra=100)
     path.write_bytes(data)
@@ -92,6 +109,15 @@ def test_unreadable_pages_are_zeros_with_their_ranges(path: Path) -> None:
         source.read(0, len(data))
         assert source.unreadable == [(2 * PAGE, 4 * PAGE), (8 * PAGE, 8 * PAGE + 100)]
         assert not source.shrank
+
+
+def test_unreadable_bytes_are_zeros_in_a_buffer_that_was_used_before(path: Path) -> None:
+    path.write_bytes(pages(3))
+    buffer = bytearray(b"x" * 4 * PAGE)
+    with BadPages(path) as source:
+        source.bad = frozenset({1})
+        assert source.read_into(buffer, 0, 3 * PAGE) == 3 * PAGE
+    assert buffer == b"A" * PAGE + bytes(PAGE) + b"C" * PAGE + b"x" * PAGE
 
 
 def test_unreadable_ranges_join_in_any_order(path: Path) -> None:
@@ -113,6 +139,57 @@ def test_unreadable_piece_of_a_page(path: Path) -> None:
         assert source.unreadable == [(4000, 4096)]
 
 
+def test_unreadable_ranges_that_do_not_touch_stay_apart(path: Path) -> None:
+    path.write_bytes(pages(9))
+    with BadPages(path) as source:
+        source.bad = frozenset(range(9))
+        for page in (7, 1, 4):
+            source.read(page * PAGE, PAGE)
+        parts = [(page * PAGE, (page + 1) * PAGE) for page in (1, 4, 7)]
+        assert source.unreadable == parts
+        source.read(4 * PAGE + 10, 20)
+        assert source.unreadable == parts
+        source.read(3 * PAGE, PAGE)
+        assert source.unreadable == [(PAGE, 2 * PAGE), (3 * PAGE, 5 * PAGE), (7 * PAGE, 8 * PAGE)]
+
+
+def test_unreadable_page_behind_which_the_file_ends_early(path: Path) -> None:
+    path.write_bytes(pages(4))
+    with BadPages(path) as source:
+        source.bad = frozenset({1})
+        os.truncate(path, 2 * PAGE + 5)
+        assert source.read(0, 4 * PAGE) == b"A" * PAGE + bytes(PAGE) + b"C" * 5
+        assert source.shrank
+        assert source.unreadable == [(PAGE, 2 * PAGE)]
+
+
+def test_another_error_behind_an_unreadable_page(path: Path) -> None:
+    path.write_bytes(pages(4))
+
+    class Worse(BadPages):
+        def _pread(self, view: memoryview, position: int) -> int:
+            if position >= 2 * PAGE:
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+            return super()._pread(view, position)
+
+    with Worse(path) as source:
+        source.bad = frozenset({1})
+        with pytest.raises(PathError) as caught:
+            source.read(0, 4 * PAGE)
+    assert (caught.value.path, caught.value.reason) == (str(path), os.strerror(errno.ESTALE))
+
+
+def test_short_reads_of_the_system_are_gone_on_with(path: Path) -> None:
+    path.write_bytes(pages(3, extra=7))
+
+    class Slow(Source):
+        def _pread(self, view: memoryview, position: int) -> int:
+            return super()._pread(view[:1000], position)
+
+    with Slow(path) as source:
+        assert source.read(3, 3 * PAGE) == pages(3, extra=7)[3 : 3 * PAGE + 3]
+
+
 def test_other_errors_name_the_path(path: Path) -> None:
     path.write_bytes(b"0123")
 
@@ -129,23 +206,50 @@ def test_other_errors_name_the_path(path: Path) -> None:
 def test_missing_file(path: Path) -> None:
     with pytest.raises(PathError, match="No such file") as caught:
         Source(path)
-    assert caught.value.status == 1
+    assert (caught.value.status, caught.value.path) == (1, str(path))
 
 
 def test_null_character_in_the_path() -> None:
-    with pytest.raises(PathError, match="null"):
+    with pytest.raises(PathError, match="null") as caught:
         Source("a\0b")
+    assert caught.value.path == "a\0b"
 
 
 def test_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PathError, match="is a directory"):
+    with pytest.raises(PathError, match="is a directory") as caught:
         Source(tmp_path)
+    assert caught.value.path == str(tmp_path)
 
 
 def test_fifo_is_refused_and_cannot_hang(path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(PathError, match="is a FIFO"):
         Source(path)
+
+
+def test_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind("some.sock")
+        with pytest.raises(PathError, match="is a socket") as caught:
+            Source("some.sock")
+    assert caught.value.path == "some.sock"
+
+
+def test_file_that_became_a_fifo_just_now(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looked at once more when it is open."""
+    path.write_bytes(b"0123")
+    before = path.stat()
+    path.unlink()
+    os.mkfifo(path)
+    closed: list[int] = []
+    close = os.close
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "stat", lambda _: before)
+        patched.setattr(os, "close", lambda fd: (closed.append(fd), close(fd)))
+        with pytest.raises(PathError, match="is a FIFO"):
+            Source(path)
+    assert len(closed) == 1
 
 
 def test_device_is_refused() -> None:
@@ -179,8 +283,9 @@ def test_access_time_flag_not_permitted(path: Path, monkeypatch: pytest.MonkeyPa
 def test_small_file_over_its_limit(path: Path) -> None:
     path.write_bytes(b"0123")
     assert whole(path, limit=4) == b"0123"
-    with pytest.raises(PathError, match="4 bytes long"):
+    with pytest.raises(PathError, match="4 bytes long") as caught:
         whole(path, limit=3)
+    assert caught.value.path == str(path)
 
 
 def test_advice_is_harmless(path: Path) -> None:
@@ -194,5 +299,101 @@ def test_advice_is_harmless(path: Path) -> None:
 def test_closed_twice(path: Path) -> None:
     path.write_bytes(b"0123")
     source = Source(path)
+    assert not source.is_closed
     source.close()
+    assert source.is_closed
     source.close()
+    with pytest.raises(PathError, match="Bad file descriptor"):
+        source.status()
+
+
+def test_zeros_up_to_a_position(path: Path) -> None:
+    size = 3 << 18
+    for other in (0, 5, 1023, 1024, 5000, (1 << 18) + 1024, size - 1):
+        data = bytearray(size)
+        data[other] = 1
+        path.write_bytes(data)
+        with Source(path) as source:
+            assert source.only_zeros(other + 1, size)
+            assert source.only_zeros(0, other)
+            assert not source.only_zeros(0, other + 1)
+            assert not source.only_zeros(other, size)
+    with Source(path) as source:
+        assert source.only_zeros(size, size)
+
+
+def told(monkeypatch: pytest.MonkeyPatch, extents: list[tuple[int, int]]) -> None:
+    """Let the file system say where data lies, as SEEK_DATA and SEEK_HOLE do."""
+
+    def lseek(_: int, position: int, what: int) -> int:
+        for start, end in extents:
+            if what == os.SEEK_DATA and position < end:
+                return max(start, position)
+            if what == os.SEEK_HOLE and start <= position < end:
+                return end
+        if what == os.SEEK_HOLE:
+            return position
+        raise OSError(errno.ENXIO, "behind all data")
+
+    monkeypatch.setattr(os, "lseek", lseek)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
+def test_holes_are_not_looked_at(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(bytes(100_000))
+    told(monkeypatch, [(4096, 8192), (40_960, 45_056)])
+    with Source(path) as source:
+        found = [source.next_data(at) for at in (0, 4096, 5000, 8192, 45_055, 45_056, 99_999)]
+        assert found == [4096, 4096, 5000, 40_960, 45_055, 100_000, 100_000]
+        # An entry has its size, which is no zero, in its first twelve bytes.
+        assert [source.next_entry(at) for at in (0, 4090, 5000, 8192, 50_000)] == [
+            4085, 4090, 5000, 40_949, 99_989,
+        ]  # fmt: skip
+        assert source.data_end() == 45_056
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
+def test_where_data_ends(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(bytes(1000))
+    for extents, end in (
+        ([], 0),
+        ([(0, 1000)], 1000),
+        ([(0, 500)], 500),
+        ([(0, 4096)], 1000),
+        ([(n, n + 1) for n in range(0, 126, 2)], 125),
+        ([(n, n + 1) for n in range(0, 400, 2)], 1000),  # too many to look at
+    ):
+        told(monkeypatch, extents)
+        with Source(path) as source:
+            assert source.data_end() == end
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system knows no holes")
+def test_a_file_system_that_knows_no_holes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(bytes(1000))
+
+    def refused(*_: int) -> int:
+        raise OSError(errno.EINVAL, "no such thing")
+
+    monkeypatch.setattr(os, "lseek", refused)
+    with Source(path) as source:
+        assert source.data_end() == 1000
+        assert source.next_data(7) == 7
+        assert source.next_entry(7) == 7
+
+
+def test_whether_a_read_would_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes(b"0123")
+    with Source(path) as source:
+        for error, cached in ((BlockingIOError(), False), (OSError(errno.EOPNOTSUPP, ""), True)):
+
+            def answer(*_: object, error: OSError = error) -> int:
+                raise error
+
+            monkeypatch.setattr(os, "RWF_NOWAIT", 8, raising=False)
+            monkeypatch.setattr(os, "preadv", answer)
+            assert source.is_cached(0) is cached
+            monkeypatch.delattr(os, "RWF_NOWAIT")
+            assert source.is_cached(0)
+        monkeypatch.undo()
+        assert source.is_cached(0)

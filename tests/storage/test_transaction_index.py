@@ -3,6 +3,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kdump.storage.problems import Problem
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 
@@ -29,6 +30,23 @@ def test_entries() -> None:
 
 def test_empty_is_no_damage() -> None:
     assert codes(b"") == []
+
+
+def test_the_problem_of_an_entry_is_where_it_stands() -> None:
+    data = entry(last=5) + entry(last=4, version=9) + entry(last=3, version=8) + b"abc"
+    assert TransactionIndex(data, 0).problems() == [
+        Problem("transaction-index-version", 34, 34, 0, 9, 2),
+        Problem("transaction-index-order", 34, 34, 6, 4, 2),
+        Problem("transaction-index-size", 102, 3, 102, 105),
+    ]
+
+
+def test_the_first_entry_may_end_at_the_base() -> None:
+    assert codes(entry(last=5), base_offset=5) == []
+    assert TransactionIndex(entry(last=5), 5).sanity() is None
+    # Of what lies behind a version that it does not know a broker asks nothing.
+    unknown = entry(last=9) + entry(last=1, version=0x0100)
+    assert TransactionIndex(unknown, 5).sanity() is None
 
 
 def test_torn_tail_is_passed_over() -> None:

@@ -13,10 +13,10 @@ from counting_store import CountingStore, counting_store, no_answer
 from kdump.broker.settings import read_settings
 from kdump.engine.dump.run import dump
 from kdump.engine.dump.split_reader import SplitReader
-from kdump.engine.find.run import FindOptions, find_offset
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.run import find_offset
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.verify.items import Item
-from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import plan as plan_items
 from kdump.engine.verify.run import verify, verify_item
 from kdump.engine.work.pace import Pace

@@ -13,7 +13,8 @@ from typing import Any
 from corpus import expected, shared
 
 from kdump.broker.list_offsets import list_offsets
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.storage.targets import Selection, Target, resolve
 
 

@@ -16,7 +16,8 @@ from itertools import islice
 from operator import lt
 from typing import TYPE_CHECKING
 
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.segment import Segment
 from kdump.broker.versions import NEWEST, Version, text_of
 from kdump.engine.advice.landings import Landings, Way

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,8 +83,10 @@ def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Fin
 
 def owner_of(entries: Iterable[FileStatus]) -> int | None:
     """The user to whom most entries belong; of two, the one who owns the first of them."""
-    most = Counter(entry.uid for entry in entries).most_common(1)
-    return most[0][0] if most else None
+    counts: dict[int, int] = {}
+    for entry in entries:
+        counts[entry.uid] = counts.get(entry.uid, 0) + 1
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def _octal(entry: FileStatus) -> str:

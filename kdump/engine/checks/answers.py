@@ -8,16 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.index_search import find_time
-from kdump.broker.list_offsets import first_at_time
-from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.lookup_records import BrokerError
-from kdump.broker.segment import Segment
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
+    from kdump.broker.segment import Segment
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
 NOTHING = "none"
@@ -43,24 +39,39 @@ HARMLESS = "No lookup that was tried goes wrong by it."
 
 
 class Answers:
-    """The answers of one segment; a context manager. `None` where the files cannot tell."""
+    """The answers of one segment; a context manager. `None` where the files cannot tell.
+
+    Nothing is opened, and nothing of the broker's search loaded, before one is asked for.
+    """
 
     def __init__(self, partition: PartitionScan, segment: SegmentScan) -> None:
         assert segment.source is not None
-        self._segment = Segment(
-            segment.base_offset,
-            segment.segment.files,
-            partition.broker,
-            partition.settings,
-            limit=partition.limit,
-            part=(0, segment.source.size),
-        )
+        self._partition = partition
+        self._scanned = segment
+        self._size = segment.source.size
+        self._opened: Segment | None = None
 
     def __enter__(self) -> Answers:
         return self
 
     def __exit__(self, *details: object) -> None:
-        self._segment.close()
+        if self._opened is not None:
+            self._opened.close()
+
+    @property
+    def _segment(self) -> Segment:
+        if self._opened is None:
+            from kdump.broker.segment import Segment
+
+            self._opened = Segment(
+                self._scanned.base_offset,
+                self._scanned.segment.files,
+                self._partition.broker,
+                self._partition.settings,
+                limit=self._partition.limit,
+                part=(0, self._size),
+            )
+        return self._opened
 
     def wrong_offset(self, target: int, start: int) -> Wrong | None:
         """Compare both answers for an offset; no batch before `start` holds it."""
@@ -77,6 +88,8 @@ class Answers:
         """Compare both answers for a time, within this segment (L12)."""
         if target_ms < 0:
             return None
+        from kdump.broker.index_search import find_time
+
         segment = self._segment
         try:
             entry = find_time(segment.time_index(), target_ms, segment.broker)
@@ -92,6 +105,8 @@ class Answers:
 
     def _offset(self, target: int, position: int) -> Answer:
         """The first offset handed out: of the batch that a search from a position ends at."""
+        from kdump.broker.log_reader import RefusalError, UnknowableError
+
         try:
             with self._segment.entries() as entries:
                 found = entries.search(position, target)
@@ -106,6 +121,9 @@ class Answers:
 
     def _time(self, target_ms: int, position: int) -> Answer:
         """The first record at or after a time in batches that reach it."""
+        from kdump.broker.list_offsets import first_at_time
+        from kdump.broker.lookup_records import BrokerError
+
         try:
             found, _ = first_at_time(self._segment, position, target_ms)
         except BrokerError:

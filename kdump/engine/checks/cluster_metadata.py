@@ -14,16 +14,6 @@ from kdump.kernels import reasons
 from kdump.record import control, metadata_records
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
-from kdump.record.metadata_records import (
-    BrokerRecord,
-    MetadataRecord,
-    PartitionChangeRecord,
-    PartitionRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    TransactionRecord,
-    UnregisterBrokerRecord,
-)
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
@@ -55,14 +45,14 @@ class ClusterMetadata:
         self.last_ms = -1
         self.next_offset = 0
         self.complete = True
-        self._pending: list[tuple[MetadataRecord, int]] | None = None
+        self._pending: list[tuple[metadata_records.MetadataRecord, int]] | None = None
 
-    def add(self, record: MetadataRecord | None, time_ms: int) -> None:
+    def add(self, record: metadata_records.MetadataRecord | None, time_ms: int) -> None:
         """Take up one record; those of a transaction take effect at its end."""
         self.last_ms = max(self.last_ms, time_ms)
         if record is None:
             self.complete = False
-        elif isinstance(record, TransactionRecord):
+        elif isinstance(record, metadata_records.TransactionRecord):
             pending, self._pending = self._pending or [], None
             if record.type_id == metadata_records.BEGIN:
                 self._pending = []
@@ -74,28 +64,28 @@ class ClusterMetadata:
         else:
             self._apply(record, time_ms)
 
-    def _apply(self, record: MetadataRecord, time_ms: int) -> None:
-        if isinstance(record, TopicRecord):
+    def _apply(self, record: metadata_records.MetadataRecord, time_ms: int) -> None:
+        if isinstance(record, metadata_records.TopicRecord):
             self.topics[record.topic_id] = record.name
             self.ids[record.name] = record.topic_id
-        elif isinstance(record, RemoveTopicRecord):
+        elif isinstance(record, metadata_records.RemoveTopicRecord):
             name = self.topics.pop(record.topic_id, None)
             if name is not None and self.ids.get(name) == record.topic_id:
                 del self.ids[name]
             self.partitions.pop(record.topic_id, None)
             self.removed[record.topic_id] = time_ms
-        elif isinstance(record, PartitionRecord):
+        elif isinstance(record, metadata_records.PartitionRecord):
             of_topic = self.partitions.setdefault(record.topic_id, {})
             of_topic[record.partition] = Replicas(record.replicas, record.directories, time_ms)
-        elif isinstance(record, PartitionChangeRecord):
+        elif isinstance(record, metadata_records.PartitionChangeRecord):
             self._change(record, time_ms)
-        elif isinstance(record, BrokerRecord):
+        elif isinstance(record, metadata_records.BrokerRecord):
             if record.log_dirs is not None:
                 self.log_dirs[record.broker_id] = record.log_dirs
-        elif isinstance(record, UnregisterBrokerRecord):
+        elif isinstance(record, metadata_records.UnregisterBrokerRecord):
             self.log_dirs.pop(record.broker_id, None)
 
-    def _change(self, record: PartitionChangeRecord, time_ms: int) -> None:
+    def _change(self, record: metadata_records.PartitionChangeRecord, time_ms: int) -> None:
         of_topic = self.partitions.get(record.topic_id, {})
         before = of_topic.get(record.partition)
         if before is None:

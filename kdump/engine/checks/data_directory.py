@@ -10,6 +10,7 @@ from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
 from kdump.engine.checks.files import first_and_more, unknown_files
 from kdump.engine.checks.survey import PartitionFacts, read_properties
+from kdump.engine.checks.surveyed import Surveyed, is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
@@ -33,14 +34,6 @@ _EXPECTED = frozenset(
 _NO_PARTITIONS = frozenset({names.REMOTE_LOG_INDEX_CACHE})
 
 
-class Surveyed(NamedTuple):
-    """A data directory and what was found of its partitions; `whole`: of all of them."""
-
-    directory: LogDir
-    facts: Sequence[PartitionFacts]
-    whole: bool = True
-
-
 class Member(NamedTuple):
     """A data directory among those of its broker, with what its `meta.properties` say."""
 
@@ -56,12 +49,6 @@ class Member(NamedTuple):
     def node_id(self) -> str | None:
         """The broker, as the directory knows it."""
         return self.meta.get("node.id", self.meta.get("broker.id"))
-
-
-def is_data_directory(directory: LogDir) -> bool:
-    """Whether a broker kept its data here, rather than that someone put partitions together."""
-    kinds = {names.parse(os.path.basename(path)).kind for path in directory.files}
-    return bool(kinds & {Kind.META_PROPERTIES, Kind.OFFSET_CHECKPOINT})
 
 
 def check_data_directory(

@@ -10,6 +10,7 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
@@ -23,6 +24,7 @@ from kdump.storage.names import FileName, Kind
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place
+    from kdump.storage.local_log import LocalLog
 
 _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LEADER_EPOCHS,
@@ -118,7 +120,7 @@ class Files(Check):
 
     def _listing(self) -> Iterator[Finding]:
         """Tell of what only a look at the directory itself shows."""
-        statuses, unknown = listing(self.partition.log.path)
+        statuses, unknown = listing(self.partition.log)
         rest = []
         for path in unknown:
             # Brokers pass over directories, whatever their names.
@@ -145,30 +147,28 @@ def first_and_more(paths: Sequence[str]) -> str:
     return f"{shown} and {more:,} more are" if more else f"{shown} is"
 
 
-def listing(directory: str) -> tuple[list[FileStatus], list[str]]:
-    """List a partition's directory: who may open what, the directory first, and unknown names."""
+def listing(log: LocalLog) -> tuple[list[FileStatus], list[str]]:
+    """Go through a partition's directory: who may open what, itself first, and unknown names."""
     statuses: list[FileStatus] = []
     unknown: list[str] = []
-    try:
-        own = status_of(directory)
-        if own is not None:
-            statuses.append(own)
-        for entry in sorted(places.entries(directory), key=lambda entry: entry.name):
-            name = names.parse(entry.name)
-            try:
-                found = entry.stat()
-            except FileNotFoundError:
-                continue  # it vanished, or points nowhere
-            except OSError:  # of a file that is read, reading it says why
-                if not _is_expected(name):
-                    unknown.append(entry.path)
-                continue
-            if not stat.S_ISREG(found.st_mode) or not _is_expected(name):
-                unknown.append(entry.path)
-            elif isinstance(found, os.stat_result):
-                statuses.append(FileStatus(entry.path, found.st_uid, found.st_gid, found.st_mode))
-    except OSError:
-        pass  # the directory vanished; the scan has said so
+    own = status_of(log.path)
+    if own is not None:
+        statuses.append(own)
+    prefix = os.path.join(log.path, "")
+    for entry, found in sorted(log.statuses.items(), key=itemgetter(0)):
+        if isinstance(found, FileNotFoundError):
+            continue  # it vanished, or points nowhere
+        path = prefix + entry
+        # Of a file that is read and cannot be asked for, reading it says why.
+        if not _is_expected(names.parse(entry)):
+            unknown.append(path)
+        elif isinstance(found, os.stat_result):
+            if stat.S_ISREG(found.st_mode):
+                statuses.append(FileStatus(path, found.st_uid, found.st_gid, found.st_mode))
+            else:
+                unknown.append(path)
+        elif not isinstance(found, OSError) and not found.is_file:
+            unknown.append(path)
     return statuses, unknown
 
 

@@ -12,17 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
+from kdump.engine.reading import damage
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
-from kdump.engine.reading.damage import (
-    at_place,
-    counted_gap,
-    first_offset,
-    flag_findings,
-    gap_code,
-    gap_finding,
-    past_code,
-)
-from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.kernels import columns as c
 from kdump.storage.offsets import Offsets, Released
 
@@ -65,7 +56,7 @@ class Framing(Check):
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Finding]:
         """Let go of a gap: what is inside a wrapper says where its offsets begin."""
         limit = self.partition.limit
-        released = self._offsets.take(run.batches, lambda row: first_offset(run, row, limit))
+        released = self._offsets.take(run.batches, lambda row: damage.first_offset(run, row, limit))
         yield from self._told(segment, released)
         yield from self._rows(segment, run.batches)
 
@@ -89,7 +80,7 @@ class Framing(Check):
             if astray is None or told.position != astray.position:
                 yield told
         if self._reserved is not None:
-            yield reserved_finding(*self._reserved, segment.place, self._reserved_count)
+            yield damage.reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
     def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
         directory = self.partition.directory
@@ -99,22 +90,22 @@ class Framing(Check):
             # Only at its end does it matter whether a log is written.
             at_end = segment.active and one.gap.to_end
             active = at_end and not (directory and was_stopped_cleanly(directory))
-            code = gap_code(one.gap, segment.source, active=active)
+            code = damage.gap_code(one.gap, segment.source, active=active)
             self._gaps[code] += 1
             if self._gaps[code] > FINDINGS_A_CODE:
-                yield counted_gap(code, one, segment.place)
+                yield damage.counted_gap(code, one, segment.place)
             else:
-                yield gap_finding(one, segment.place, segment.source, active=active)
+                yield damage.gap_finding(one, segment.place, segment.source, active=active)
 
     def _rows(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         """Look at the flags, which a sound run has none of, and at the last offset."""
         self._end.run(batches, self._offsets.last)
-        if rows := reserved_rows(batches):
+        if rows := damage.reserved_rows(batches):
             self._reserved_count += len(rows)
             if self._reserved is None:
                 self._reserved = batches.slice(rows[0], rows[0] + 1), 0
         if batches.flags & (c.WRONG & ~c.OFFSET_NOT_RISING):
-            for told in flag_findings(
+            for told in damage.flag_findings(
                 batches, segment.place, segment.last_offset, segment.next_base
             ):
                 if not told.entry.offsets_lie:
@@ -226,12 +217,12 @@ class _Order:
         else:
             where = f"lie above {end - 1:,}, the highest that the segment can hold"
         message = f"Offsets {entry.first:,}-{entry.last:,} {where}. {fits:,} would fit."
-        return self._at(past_code(segment.next_base), entry, fits, message)
+        return self._at(damage.past_code(segment.next_base), entry, fits, message)
 
     def _at(self, code: str, entry: _Entry, expected: int, message: str) -> Finding:
         segment = self._segment
         possible = segment.floor_offset < entry.first < segment.end_offset
-        return at_place(
+        return damage.at_place(
             code,
             segment.place,
             position=entry.position,

@@ -36,8 +36,10 @@ class IndexFile:
         self.layout = _LAYOUTS[kind]
         self.slot_bytes = self.layout.size
         self.entries, self.trailing_bytes = divmod(source.size, self.slot_bytes)
-        data = _written(source)
-        self.unread = max(0, source.data_end() - PROVED_BYTES) // self.slot_bytes
+        # A small one is read as it is: where its holes are costs as much to ask.
+        end = source.size if source.size <= _BLOCK_BYTES else source.data_end()
+        data = _written(source, min(end, PROVED_BYTES))
+        self.unread = max(0, end - PROVED_BYTES) // self.slot_bytes
         self.unreadable = list(source.unreadable)
         self.used = min(-(-len(data) // self.slot_bytes), self.entries)
         if not self.used and self.entries == 1 and kind is Kind.TIME_INDEX:
@@ -126,13 +128,12 @@ class IndexFile:
         return bytes(kept)
 
 
-def _written(source: Source) -> bytes:
-    """Read what was written of a file: up to its last byte that is no zero."""
-    end = min(source.data_end(), PROVED_BYTES)
+def _written(source: Source, end: int) -> bytes:
+    """Read what was written of a file before `end`: up to its last byte that is no zero."""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
         left = source.read(start, end - start).rstrip(b"\0")
         if left:
-            return source.read(0, start + len(left))
+            return source.read(0, start + len(left)) if start else left
         end = start
     return b""

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT, runs_of_epochs
-from kdump.engine.checks.log_start import log_start
 from kdump.engine.checks.ordering import in_order
+from kdump.engine.checks.survey import problem_finding
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.epoch_spans import Span, lies_apart, odd_finding
+from kdump.engine.reading.epoch_watch import Span, lies_apart, odd_finding
 from kdump.errors import PathError
-from kdump.findings.finding import Finding, finding
+from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind, Retirement
-from kdump.storage.source import Source
+from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
@@ -123,7 +123,7 @@ class LeaderEpochs(Check):
 
         What lies below the log start is trimmed away, or truncated to nothing (X2).
         """
-        start, _ = log_start(self.partition)
+        start, _ = self.partition.log_start()
         spans = [span for span in spans if span.last_offset >= start]
         if not spans:
             return
@@ -146,13 +146,11 @@ class LeaderEpochs(Check):
 
     def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Conditional:
         span = wrong.span
-        target = self.partition.target
         name = names.LEADER_EPOCH_CHECKPOINT
-        told = finding(
+        told = at_place(
             wrong.code,
+            self.partition.place,
             path=checkpoint.path or os.path.join(self.partition.log.path, name),
-            topic=target.topic,
-            partition=target.partition,
             offset=wrong.offset,
             expected=f"epoch {span.epoch} at offset {wrong.offset}",
             actual=wrong.actual,
@@ -183,39 +181,23 @@ class _Checkpoint:
         self.epochs = {entry.epoch for entry in self.entries}
 
     def _read(self, partition: PartitionScan, path: str) -> None:
-        target = partition.target
         try:
-            with Source(path) as source:
-                read = checkpoints.parse_leader_epochs(source.whole(checkpoints.SIZE_LIMIT))
+            read = checkpoints.parse_leader_epochs(whole(path, checkpoints.SIZE_LIMIT))
         except PathError as error:
             self.readable = False
             if places.lexists(path):
                 partition.errors.append(error)
             return
+        place = partition.place._replace(path=path)
         self.entries = checkpoints.loaded(read.entries)
-        for problem in read.problems:
-            self.readable = False
-            self.findings.append(
-                finding(
-                    problem.code,
-                    path=path,
-                    topic=target.topic,
-                    partition=target.partition,
-                    position=problem.position,
-                    size_bytes=problem.size_bytes,
-                    expected=problem.expected,
-                    actual=problem.actual,
-                )
-            )
-        if self.readable and self.entries != read.entries:
+        self.findings = [problem_finding(problem, place) for problem in read.problems]
+        self.readable = not read.problems and self.entries == read.entries
+        if not read.problems and not self.readable:
             kept = f"{len(self.entries)} of {len(read.entries)} entries"
-            self.readable = False
             self.findings.append(
-                finding(
+                at_place(
                     "leader-epochs-order",
-                    path=path,
-                    topic=target.topic,
-                    partition=target.partition,
+                    place,
                     expected=f"{len(read.entries)} entries",
                     actual=f"{len(self.entries)} entries",
                     message=f"Epochs or start offsets do not rise: a broker keeps {kept}.",

@@ -36,6 +36,8 @@ class Covered(NamedTuple):
 
 def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
     """Yield a finding for each hole that compaction cannot have made."""
+    if len(partition.segments) < 2:
+        return
     compacted = _is_compacted(partition)
     contiguous = set(map(_is_contiguous, partition.segments))
     if compacted or False in contiguous:

@@ -4,53 +4,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from kdump.engine.checks.data_directory import (
-    Member,
-    Surveyed,
-    check_data_directory,
-    is_data_directory,
-    meta_properties,
-)
+from kdump.engine.checks.data_directory import Member, check_data_directory, meta_properties
 from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
+from kdump.engine.checks.surveyed import is_data_directory
 from kdump.engine.reading.damage import at_place
-from kdump.errors import PathError, StoreError
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts
-
-
-def surveyed_under(
-    paths: Iterable[str], facts: Iterable[PartitionFacts], *, whole: bool
-) -> list[Surveyed]:
-    """Find the data directories among paths, each once, with the facts of what lies in them."""
-    by_parent: dict[str, list[PartitionFacts]] = {}
-    for one in facts:
-        by_parent.setdefault(places.parent(one.path), []).append(one)
-    by_directory: dict[str, list[PartitionFacts]] = {}
-    for parent, in_it in by_parent.items():
-        by_directory.setdefault(places.real(parent), []).extend(in_it)
-    found: dict[str, Surveyed] = {}
-    for path in paths:
-        try:
-            real = places.real(path)
-            if real in found or not places.isdir(path):
-                continue
-            directory = LogDir.open(path)
-        except (PathError, StoreError):
-            continue  # whoever listed it before has said so
-        if is_data_directory(directory):
-            of_it = by_directory.get(real, [])
-            complete = {one.path for one in of_it} >= {at for _, at in directory.partitions}
-            found[real] = Surveyed(directory, of_it, whole and complete)
-    return list(found.values())
+    from kdump.engine.checks.surveyed import Surveyed
 
 
 def check_directories(

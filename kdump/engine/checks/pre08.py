@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from kdump.engine.dump.pre08 import pre08_gap_finding, pre08_rows
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.storage import places
-from kdump.storage.pre08_records import Found, Pre08Records
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LogSegment
 
 
 class Pre08Counts:
@@ -72,6 +70,10 @@ def _place(partition: PartitionScan, segment: LogSegment) -> Place:
 
 
 def _read(partition: PartitionScan, segment: LogSegment, counts: Pre08Counts) -> Iterator[Finding]:
+    # Few directories have such files.
+    from kdump.engine.dump.pre08 import pre08_gap_finding, pre08_rows
+    from kdump.storage.pre08_records import Found, Pre08Records
+
     place = _place(partition, segment)
     with partition.open(str(segment.log)) as source:
         counts.segments += 1

@@ -17,12 +17,11 @@ from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.names import Retirement
 from kdump.storage.producer_snapshot import (
-    SIZE_LIMIT,
     ProducerSnapshot,
     ProducerState,
+    checked_snapshot,
     sound_snapshot,
 )
-from kdump.storage.source import whole
 
 if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
@@ -76,7 +75,7 @@ class SnapshotCheck:
 
     def _look(self, offset: int, path: str, *, comparable: bool) -> Iterator[Finding | Conditional]:
         try:
-            snapshot = ProducerSnapshot(whole(path, SIZE_LIMIT))
+            snapshot = checked_snapshot(path)
         except PathError as error:
             self._partition.unread(error)
             return

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Unpack
 
-from kdump.broker.producer_state import (
-    Ended,
-    Event,
-    Mixed,
-    Opened,
-    ProducerStates,
-    Unjoined,
-    Unreadable,
-)
-from kdump.engine.checks.log_start import log_start, trimmed_to
-from kdump.engine.checks.open_transactions import open_transactions
+from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks.ordering import in_order, in_parts
 from kdump.engine.checks.producer_snapshots import SnapshotCheck
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
@@ -41,9 +32,9 @@ class Producers(Check):
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
-        start, known = log_start(partition)
+        start, known = partition.log_start()
         if not known:
-            start = max(start, trimmed_to(partition))
+            start = max(start, partition.trimmed_to())
         doubt = "" if known else _DOUBT
         self._states = ProducerStates()
         self._index = TransactionIndexCheck(partition, self._states, start, doubt)
@@ -141,7 +132,9 @@ class Producers(Check):
             return
         if self._states.overflowed:
             yield at_place("producers-not-checked", newest.place)
-        else:
+        elif self._states.open:
+            from kdump.engine.checks.open_transactions import open_transactions
+
             yield from open_transactions(self.partition, newest, self._states)
 
 

@@ -97,8 +97,8 @@ class Rolling(Check):
         self.rolled: list[Rolled] = []
         self.settings = partition.settings.for_topic(partition.target.topic)
         directory, target = partition.directory, partition.target
-        cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
-        self._cleaned = (cleaned or {}).get((target.topic or "", target.partition or 0), 0)
+        place = (names.CLEANER_CHECKPOINT, target.topic, target.partition)
+        self._cleaned = (directory.offset(*place) if directory else None) or 0
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""

@@ -107,9 +107,10 @@ class Survey(Check):
 
     def end(self) -> Iterator[Finding]:
         """Read what says which topic this is."""
-        path = os.path.join(self.partition.log.path, names.PARTITION_METADATA)
-        if not self.partition.target.whole or not places.lexists(path):
+        log = self.partition.log
+        if not self.partition.target.whole or names.PARTITION_METADATA not in log.statuses:
             return
+        path = os.path.join(log.path, names.PARTITION_METADATA)
         self._has_metadata = True
         place = self.partition.place._replace(path=path)
         found, told = read_properties(place, properties.parse_partition_metadata)

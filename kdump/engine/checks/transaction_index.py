@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump.engine.reading.check import Conditional, RestsOn
@@ -25,7 +26,8 @@ from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Ended, ProducerStates
+    from kdump.broker.producer_events import Ended
+    from kdump.broker.producer_state import ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
 _WINDOW = 64  # entries looked ahead for a marker's: so many in a row may be wrong
@@ -238,7 +240,7 @@ class TransactionIndexCheck:
         if _was_replaced(segment):  # by a compaction, and the index with it
             self.close()
             return
-        for slot in (*self._waiting, *self._slots):
+        for slot in chain(self._waiting, self._slots):
             self._put_aside(slot)
         self._leave_out_written(segment)
         for slot, ended in self._later:
@@ -267,7 +269,8 @@ class TransactionIndexCheck:
         try:
             with Source(self._path_of(segment)) as source:
                 slots = TransactionIndex(source, segment.base_offset).slots()
-                written = {entry.last_offset for _, entry in slots} & wanted
+                offsets = (entry.last_offset for _, entry in slots)
+                written = {offset for offset in offsets if offset in wanted}
         except PathError:
             return
         self._odd = [slot for slot in self._odd if slot.entry.last_offset not in written]

@@ -132,6 +132,14 @@ class Collected:
     _open: dict[tuple[object, ...], Difference] = field(default_factory=dict)
     _held: Counter[Severity] = field(default_factory=Counter)
 
+    def skip(self, count: int) -> None:
+        """Note that so many records are the same in all."""
+        self.step += count
+
+    def has_room_for(self, kind: str) -> bool:
+        """Whether a difference of this kind that begins now is held, and may be shown."""
+        return self._held[kinds.KINDS[kind][0]] < self.limit
+
     def extend(
         self, key: tuple[object, ...], first: int, last: int, records: int, since: int
     ) -> Difference | None:

@@ -57,7 +57,8 @@ class Listener(Report):
         extended = sum(collected.records.values())
         lacked = sum(cleaning.count for cleaning in self.cleaning.values())
         streams = [Stream(cursor, entries) for cursor, entries in present]
-        for offset, records in side_by_side(streams):
+        everywhere = len(streams) == len(self.cursors)
+        for offset, records in side_by_side(streams, collected.skip if everywhere else None):
             collected.step += 1
             self._offset(offset, streams, records, absences)
         for stream in streams:

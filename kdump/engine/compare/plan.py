@@ -33,7 +33,7 @@ class Item(NamedTuple):
     paths: tuple[str, ...]
     topic: str | None
     partition: int | None
-    bytes: int
+    size_bytes: int
 
 
 class Plan(NamedTuple):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump import kernels
 from kdump.engine.compare.cursor import HOLE, INSIDE, Absence, Cursor, Entry
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
@@ -88,6 +89,15 @@ def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
 
 
 def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
+    """Decode a batch, record by record; what cannot be decoded ends it."""
+    for piece in pieces_of(entry, replica):
+        if isinstance(piece, Unopened):
+            yield piece
+        else:
+            yield from map(piece.record, range(piece.records.count))
+
+
+def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
     """Decode a batch, read again from its file; what cannot be decoded ends it."""
     batches = entry.batches.slice(entry.row, entry.row + 1)
     size = batches.size_bytes(0)
@@ -100,11 +110,13 @@ def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
         yield Unopened(entry, "file-vanished", damaged=False)
         return
     for piece in read_batch(data, position, batches, 0, limit=replica.limit):
-        for record in _piece(entry, batches, piece):
-            if record.offset < 0:
-                yield Unopened(entry, "offset-unknown", damaged=True)
-                return
-            yield record
+        offsets = piece.records.offsets.tolist()
+        if min(offsets, default=0) < 0:
+            known = next(row for row, offset in enumerate(offsets) if offset < 0)
+            yield Piece(entry, batches, piece._replace(records=piece.records.slice(0, known)))
+            yield Unopened(entry, "offset-unknown", damaged=True)
+            return
+        yield Piece(entry, batches, piece)
         if piece.reason not in (reasons.END, reasons.FULL):
             word = reasons.NAMES.get(piece.reason, str(piece.reason))
             # A wrapper that ends early is read so by every broker (F17).
@@ -113,58 +125,110 @@ def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
             return
 
 
-def _piece(entry: Entry, batches: RecordBatches, piece: Decoded) -> Iterator[Record]:
-    modern = not batches.is_legacy(0)
-    data = memoryview(piece.data)
-    base, sequence = batches.base_offset(0), batches.base_sequence(0)
-    producer = batches.producer_id(0), batches.producer_epoch(0)
-    control = batches.flags_of(0) & _OF_TRANSACTIONS
-    epoch = batches.leader_epoch(0)
-    magic = batches.magic(0)
-    for (
-        _, start, size, offset, timestamp, key, key_size, value, value_size, headers, count, _,
-    ) in piece.records.rows():  # fmt: skip
-        common = (
+class Piece:
+    """Some records of a batch; `common` is what they are compared by beside their own fields."""
+
+    def __init__(self, entry: Entry, batches: RecordBatches, piece: Decoded) -> None:
+        self.data = piece.data
+        self.records = piece.records
+        self._entry = entry
+        self._view = memoryview(piece.data)
+        self._modern = not batches.is_legacy(0)
+        self._base, self._sequence = batches.base_offset(0), batches.base_sequence(0)
+        self._producer = batches.producer_id(0), batches.producer_epoch(0)
+        self._control = batches.flags_of(0) & _OF_TRANSACTIONS
+        self._epoch = batches.leader_epoch(0)
+        self._magic = batches.magic(0)
+        self.common: tuple[object, ...] = (
+            *(self._magic, self._modern, self._producer, self._control, self._epoch),
+            *(self._base, self._sequence),
+        )
+        if not self._modern:
+            self.common = self.common[:2]
+
+    def record(self, row: int) -> Record:
+        """Return one of them."""
+        data = self._view
+        (
+            _, start, size, offset, timestamp, key, key_size, value, value_size, headers, count, _,
+        ) = self.records.row(row)  # fmt: skip
+        own = (
             bytes(data[key : key + key_size]) if key_size >= 0 else None,
             bytes(data[value : value + value_size]) if value_size >= 0 else None,
             timestamp,
         )
-        if modern:
-            found = tuple(headers_of(data, headers, count, start + size)) if count else ()
-            number = last_sequence(sequence, offset - base)
-            yield Record(offset, entry, magic, (*common, found, *producer, number, control, epoch))
-        else:
-            yield Record(offset, entry, magic, (*common, *_OLD))
+        if not self._modern:
+            return Record(offset, self._entry, self._magic, (*own, *_OLD))
+        found = tuple(headers_of(data, headers, count, start + size)) if count else ()
+        number = last_sequence(self._sequence, offset - self._base)
+        of_batch = (*self._producer, number, self._control, self._epoch)
+        return Record(offset, self._entry, self._magic, (*own, found, *of_batch))
 
 
 _OLD = ((), -1, -1, -1, 0, -1)
 
 
 class Stream:
-    """The records of one replica in a cluster, in order; `at` is the one at hand."""
+    """The records of one replica in a cluster, in order; `at` is the one at hand.
+
+    `offset` is its offset, which says whether it is worth making.
+    """
 
     def __init__(self, cursor: Cursor, entries: Sequence[Entry]) -> None:
         self.cursor = cursor
         self.entries = entries
-        self.at: Record | None = None
+        self.offset: int | None = None
         self.unopened: list[Unopened] = []
         self.told: set[int] = set()
-        self._records = self._all()
+        self._pieces = self._all()
+        self._piece: Piece | None = next(self._pieces, None)
+        self._row = -1
+        self._last = -1
         self.advance()
 
     def advance(self) -> None:
         """Go on to the next record."""
-        self.at = next(self._records, None)
+        self._row += 1
+        start = self.cursor.replica.start
+        while self._piece is not None:
+            records = self._piece.records
+            while self._row < records.count:
+                offset = records.offset(self._row)
+                if offset > self._last and offset >= start:
+                    self.offset = self._last = offset
+                    return
+                self._row += 1
+            self._piece, self._row = next(self._pieces, None), 0
+        self.offset = None
 
-    def _all(self) -> Iterator[Record]:
-        last = -1
+    @property
+    def at(self) -> Record | None:
+        """The record at hand, None behind the last."""
+        return None if self._piece is None else self._piece.record(self._row)
+
+    def same_ahead(self, other: Stream) -> int:
+        """Count the records from the one at hand on that are the same there, within a batch."""
+        mine, theirs = self._piece, other._piece
+        if mine is None or theirs is None or mine.common != theirs.common:
+            return 0
+        return kernels.same_records(
+            mine.data, mine.records, self._row, theirs.data, theirs.records, other._row
+        )
+
+    def skip(self, count: int) -> None:
+        """Go past so many records, whose offsets rise."""
+        assert self._piece is not None
+        self._row += count - 1
+        self._last = self._piece.records.offset(self._row)
+        self.advance()
+
+    def _all(self) -> Iterator[Piece]:
         for entry in self.entries:
-            for record in records_of(entry, self.cursor.replica):
-                if isinstance(record, Unopened):
-                    self.unopened.append(record)
-                elif record.offset > last and record.offset >= self.cursor.replica.start:
-                    last = record.offset
-                    yield record
+            for piece in pieces_of(entry, self.cursor.replica):
+                if isinstance(piece, Unopened):
+                    self.unopened.append(piece)
+                else:
+                    yield piece
 
     def knows(self, offset: int) -> bool:
         """Whether what this replica has at an offset can be told."""
@@ -197,18 +261,24 @@ class Stream:
                     yield entry, hole
 
 
-def side_by_side(streams: Sequence[Stream]) -> Iterator[tuple[int, list[Record | None]]]:
-    """Yield each offset that any of the streams has, with the record of each."""
+def side_by_side(
+    streams: Sequence[Stream], skipped: Callable[[int], None] | None = None
+) -> Iterator[tuple[int, list[Record | None]]]:
+    """Yield each offset that any of the streams has, with the record of each.
+
+    With `skipped`, records that are the same in all are not yielded but counted to it.
+    """
+    first, *others = streams
     while True:
-        heads = [stream.at for stream in streams if stream.at is not None]
+        while skipped is not None and (same := min(map(first.same_ahead, others), default=0)):
+            for stream in streams:
+                stream.skip(same)
+            skipped(same)
+        heads = [stream.offset for stream in streams if stream.offset is not None]
         if not heads:
             return
-        offset = min(head.offset for head in heads)
-        found = []
+        offset = min(heads)
+        yield offset, [stream.at if stream.offset == offset else None for stream in streams]
         for stream in streams:
-            here = stream.at is not None and stream.at.offset == offset
-            found.append(stream.at if here else None)
-        yield offset, found
-        for stream in streams:
-            if stream.at is not None and stream.at.offset == offset:
+            if stream.offset == offset:
                 stream.advance()

@@ -73,7 +73,6 @@ class Replica:
         self.node_id = owner_of(around)[0] if directory is None else directory.node_id
         self._target = target
         self._pace = pace
-        self._key = (target.topic or "", target.partition or 0)
         bases = [segment.base_offset for segment in self.segments]
         first = bases[0] if bases else 0
         self.start = log_start(first, directory, target.topic, target.partition)
@@ -181,14 +180,15 @@ class Replica:
         self.epochs.add(batches, before)
 
     def _offset(self, directory: LogDir | None, checkpoint: str) -> int | None:
-        offsets = directory.offsets(checkpoint) if directory is not None else None
-        return (offsets or {}).get(self._key)
+        if directory is None:
+            return None
+        return directory.offset(checkpoint, self._target.topic, self._target.partition)
 
     def _cleaned_to(self, directory: LogDir | None) -> int | None:
-        if directory is None or directory.checkpoint_time(names.CLEANER_CHECKPOINT) is None:
+        name = names.CLEANER_CHECKPOINT
+        if directory is None or directory.checkpoint_time(name) is None:
             return None
-        offsets = directory.offsets(names.CLEANER_CHECKPOINT)
-        return None if offsets is None else offsets.get(self._key, 0)
+        return None if directory.offsets(name) is None else self._offset(directory, name) or 0
 
     def _claims(self, directory: LogDir | None) -> dict[str, int]:
         """Collect offsets up to which there were records once, as other files say (X3, X9)."""

@@ -52,10 +52,12 @@ class Report:
         known = collected.extend(name, *span, collected.step if since is None else since)
         if known is not None:
             return known
-        sides = [
-            side(cursor.replica, entry, hole, [each.replica for each in others])
-            for (cursor, entry, hole), others in zip((left, right), also, strict=True)
-        ]
+        sides: list[dict[str, object]] = [{}, {}]
+        if collected.has_room_for(kind):
+            sides = [
+                side(cursor.replica, entry, hole, [each.replica for each in others])
+                for (cursor, entry, hole), others in zip((left, right), also, strict=True)
+            ]
         new = Difference(kind, *span, sides[0], sides[1], key=key)
         collected.add(name, new)
         return new

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
@@ -49,12 +49,10 @@ def compare(
     progress = progress or Progress()
     LOG_DIRS.forget()
     planned = plan(list(paths), options)
-    yield from planned.errors
-    items = planned.items
+    items: list[Item] = []
+    yield from take_up((*planned.errors, *planned.items), items, progress)
     if not items and not planned.errors:
         yield NothingToDo("no partition lies under two of the paths: there is nothing to compare")
-    progress.planned_bytes = sum(item.bytes for item in items)
-    progress.planned_items = len(items)
     verdicts: Counter[str] = Counter()
     batches = records = size_bytes = 0
     errors = len(planned.errors)

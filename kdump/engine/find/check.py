@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, has
 from kdump.broker.visibility import AbortFilter
-from kdump.findings.finding import Finding, finding
+from kdump.engine.reading.damage import at_place
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.batch import read_batch
 from kdump.storage.file_records import FileRecords
@@ -19,7 +21,8 @@ from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
-    from kdump.broker.partition import PartitionView, Segment
+    from kdump.broker.partition import PartitionView
+    from kdump.broker.segment import Segment
     from kdump.record.frames import Run
 
 _LATEST, _MAX_TIMESTAMP = -1, -3
@@ -94,12 +97,10 @@ def _differs(
     answered: int | None,
     message: str,
 ) -> Finding:
-    return finding(
+    target = view.target
+    return at_place(
         code,
-        path=view.target.path,
-        topic=view.target.topic,
-        partition=view.target.partition,
-        segment=hit.segment if hit else None,
+        Place(target.topic, target.partition, hit.segment if hit else None, target.path),
         offset=scanned,
         expected=scanned,
         actual=answered,
@@ -112,12 +113,10 @@ def _unreachable(
 ) -> Finding:
     """Say that it is no index that hides a record, but the offset of the wrapper it is in."""
     position, last = wrapper
-    return finding(
+    path = view.segment_at(hit.segment).path
+    return at_place(
         "wrapper-offset",
-        path=next(one.path for one in view.segments if one.base_offset == hit.segment),
-        topic=view.target.topic,
-        partition=view.target.partition,
-        segment=hit.segment,
+        Place(view.target.topic, view.target.partition, hit.segment, path),
         position=position,
         offset=last,
         expected=hit.offset,
@@ -133,7 +132,7 @@ def _end(view: PartitionView) -> int:
 
 
 def _runs(view: PartitionView, segment: Segment) -> Iterator[Run]:
-    yield from FileRecords(segment.log(), limit=view.limit).runs_as_is(segment.start, segment.end)
+    return FileRecords(segment.log(), limit=view.limit).runs_as_is(segment.start, segment.end)
 
 
 def _records(view: PartitionView, run: Run, row: int) -> Iterator[tuple[int, int]]:

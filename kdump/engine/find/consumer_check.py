@@ -15,7 +15,8 @@ from kdump.storage.offsets import Released
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
-    from kdump.broker.partition import Found, PartitionView, Segment
+    from kdump.broker.partition import Found, PartitionView
+    from kdump.broker.segment import Segment
     from kdump.findings.finding import Finding
 
 #: Lookups go by these as a broker does; that offsets fall is for verify to say.

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
-from kdump.broker.partition import BrokerError, PartitionView
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
 from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
 from kdump.engine.find.options import FindOptions

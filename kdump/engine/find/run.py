@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 class Item(NamedTuple):
     """One partition to be asked for.
 
-    `log` is its listing where one was made a moment ago; it is never sent anywhere. `bytes` is what
-    is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
+    `log` is its listing where one was made a moment ago; it is never sent anywhere. `size_bytes` is
+    what is sure to be read, in bytes of logs: all of them under `--check`, else next to nothing.
     """
 
     path: str
     topic: str | None
     partition: int | None
-    bytes: int = 0
+    size_bytes: int = 0
     log: LocalLog | None = None
 
 
@@ -166,12 +166,12 @@ def _run_many(
 ) -> Iterator[Told]:
     """Yield what comes of a plan in its order, errors of the plan in their places."""
     from kdump.engine.work.pace import Progress
-    from kdump.engine.work.pipeline import run
+    from kdump.engine.work.pipeline import run, take_up
 
-    items = [one for one in planned if not isinstance(one, KdumpError)]
     progress = progress or Progress()
-    progress.planned_items = len(items)
-    progress.planned_bytes = sum(item.bytes for item in items)
+    items: list[Item] = []
+    for _ in take_up(planned, items, progress):
+        pass  # errors come in their places
     results = (driver or run)(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
     for one in planned:
         if isinstance(one, KdumpError):
@@ -182,6 +182,3 @@ def _run_many(
             yield result
         else:
             yield from result
-
-
-__all__ = ["FindOptions", "Item", "find_offset", "find_time", "look_up", "plan"]

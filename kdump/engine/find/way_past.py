@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kdump.broker.partition import Found, PartitionView
     from kdump.engine.advice.landings import Way
     from kdump.engine.find.options import FindOptions
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LogSegment
 
 FIELDS = ("next_offset", "served_from", "skipped_by_seek")
 

@@ -15,16 +15,8 @@ from kdump.engine.hex.records import records
 from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record import bitflip, compression
+from kdump.record import bitflip, compression, layout
 from kdump.record.batch import codec_name, last_sequence
-from kdump.record.layout import (
-    BATCH_OVERHEAD_V2,
-    CODEC_MASK,
-    CONTROL_BIT,
-    DELETE_HORIZON_BIT,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-)
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader, RecordBatches
@@ -48,7 +40,7 @@ _HEADER_V2 = (
     ("baseSequence", 4),
     ("recordsCount", 4),
 )
-assert sum(size for _, size in _HEADER_V2) == BATCH_OVERHEAD_V2
+assert sum(size for _, size in _HEADER_V2) == layout.BATCH_OVERHEAD_V2
 
 
 def hex_lines(
@@ -128,7 +120,7 @@ def _batch(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> None
         if name == "crc":
             _flipped(lines, row)
         at += size
-    codec = values["attributes"] & CODEC_MASK
+    codec = values["attributes"] & layout.CODEC_MASK
     if not codec:
         records(lines, view, at, len(view), values)
     elif not values["recordsCount"]:
@@ -159,7 +151,7 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHea
     if name == "lastOffsetDelta":
         return f"last offset {values['baseOffset'] + value:,}"
     if name == "baseTimestamp":
-        kind = "delete horizon " if attributes & DELETE_HORIZON_BIT else ""
+        kind = "delete horizon " if attributes & layout.DELETE_HORIZON_BIT else ""
         return kind + time_text(value)
     if name == "maxTimestamp":
         return time_text(value)
@@ -175,11 +167,11 @@ def _attributes_words(attributes: int, row: BatchHeader) -> str:
     words = [codec_name(attributes)]
     if row.flags & c.CODEC_UNKNOWN:
         words = [f"✗ {words[0]}"]
-    words.append("LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime")
+    words.append("LogAppendTime" if attributes & layout.TIMESTAMP_TYPE_BIT else "CreateTime")
     for bit, word in (
-        (TRANSACTIONAL_BIT, "transactional"),
-        (CONTROL_BIT, "control"),
-        (DELETE_HORIZON_BIT, "delete horizon"),
+        (layout.TRANSACTIONAL_BIT, "transactional"),
+        (layout.CONTROL_BIT, "control"),
+        (layout.DELETE_HORIZON_BIT, "delete horizon"),
     ):
         if attributes & bit:
             words.append(word)
@@ -225,7 +217,7 @@ def _legacy(lines: Lines, view: memoryview, row: BatchHeader, limit: int) -> Non
     _flipped(lines, row)
     if value is None or not row.flags & c.WRAPPER:
         return
-    codec = row.attributes & CODEC_MASK
+    codec = row.attributes & layout.CODEC_MASK
     if codec == compression.ZSTD:
         lines.stop(value[0], reasons.NAMES[reasons.ZSTD_IN_LEGACY], view[slice(*value)])
         return

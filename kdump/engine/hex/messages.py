@@ -9,16 +9,8 @@ from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.records import MAX_RECORDS, Stopped
 from kdump.findings.moments import time_text
 from kdump.kernels import reasons
-from kdump.record import compression, pre08
+from kdump.record import compression, layout, pre08
 from kdump.record.batch import codec_name
-from kdump.record.layout import (
-    CODEC_MASK,
-    LOG_OVERHEAD,
-    SMALLEST_MESSAGE,
-    TIMESTAMP_TYPE_BIT,
-    Format,
-    message_format,
-)
 
 _CRC_SIZE = 4
 _PACKED_BYTES = 64
@@ -72,7 +64,7 @@ def message(
     start: int,
     end: int,
     *,
-    read: Format,
+    read: layout.Format,
     offset_remark: str,
     crc_remark: str,
     magic_remark: str,
@@ -108,7 +100,7 @@ def message(
             lines.field(at, raw, name, shown, remark)
             at += size
         _, at = _sized(lines, view, at, end, "key", reasons.KEY_LENGTH)
-        packed = attributes & CODEC_MASK != 0
+        packed = attributes & layout.CODEC_MASK != 0
         found, at = _sized(lines, view, at, end, "value", reasons.VALUE_LENGTH, hidden=packed)
     except Stopped as stopped:
         at = stopped.position
@@ -147,10 +139,10 @@ def _sized(
     return (at, at + size), at + size
 
 
-def _attributes_words(attributes: int, read: Format) -> str:
+def _attributes_words(attributes: int, read: layout.Format) -> str:
     words = [codec_name(attributes)]
     if read.has_timestamps:
-        words.append("LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime")
+        words.append("LogAppendTime" if attributes & layout.TIMESTAMP_TYPE_BIT else "CreateTime")
     return ", ".join(words)
 
 
@@ -169,16 +161,16 @@ def messages(lines: Lines, view: memoryview, wrapper_offset: int, wrapper_layout
         left = end - at
         size = int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
         reason = reasons.END
-        if left < LOG_OVERHEAD:
+        if left < layout.LOG_OVERHEAD:
             reason = reasons.INNER_CUT_SHORT
-        elif size < SMALLEST_MESSAGE:
+        elif size < layout.SMALLEST_MESSAGE:
             reason = reasons.INNER_SIZE
-        elif size > left - LOG_OVERHEAD:
+        elif size > left - layout.LOG_OVERHEAD:
             reason = reasons.INNER_CUT_SHORT
         if reason:
             lines.stop(at, reasons.NAMES[reason], view[at:end])
             return
-        behind = at + LOG_OVERHEAD + size
+        behind = at + layout.LOG_OVERHEAD + size
         lines.text(f"message {number:,} of {count:,}")
         _inner(lines, view, at, behind, base)
         at = behind
@@ -188,7 +180,7 @@ def _inner(lines: Lines, view: memoryview, at: int, behind: int, base: int) -> N
     stored = int.from_bytes(view[at + 12 : at + 16], "big")
     computed = kernels.crc32(view, at + 16, behind)
     offset = base + int.from_bytes(view[at : at + 8], "big", signed=True)
-    read = message_format(view[at + 16])
+    read = layout.message_format(view[at + 16])
     found = message(
         lines,
         view,

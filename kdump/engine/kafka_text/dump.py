@@ -6,16 +6,7 @@ from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.kafka_text.indexes import (
-    EmptyIndex,
-    Mismatches,
-    ToolComplaint,
-    ToolDeath,
-    offset_index,
-    producer_snapshot,
-    time_index,
-    transaction_index,
-)
+from kdump.engine.kafka_text import indexes
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
 from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import KdumpError, PathError, StoreError, UsageError
@@ -48,7 +39,7 @@ class FileStart(NamedTuple):
 class Reports(NamedTuple):
     """What was found wrong, file by file in the order of the run; printed at its end."""
 
-    mismatches: tuple[tuple[str, Mismatches], ...]
+    mismatches: tuple[tuple[str, indexes.Mismatches], ...]
     gaps: tuple[tuple[str, Pairs], ...]
 
 
@@ -58,9 +49,9 @@ KafkaItem = (
     | InvalidTail
     | BrokenMessage
     | Row
-    | EmptyIndex
-    | ToolDeath
-    | ToolComplaint
+    | indexes.EmptyIndex
+    | indexes.ToolDeath
+    | indexes.ToolComplaint
     | Reports
 )
 
@@ -74,7 +65,7 @@ class KafkaDump:
     def __init__(self, options: DumpOptions) -> None:
         self._options = options
         self._left = options.limit
-        self._mismatches: dict[str, Mismatches] = {}
+        self._mismatches: dict[str, indexes.Mismatches] = {}
         self._gaps: dict[str, Pairs] = {}
         self._room = Room(options.decompress_limit)
 
@@ -106,7 +97,7 @@ class KafkaDump:
         absolute = str(Path.cwd() / path)
         if name.kind not in LOG_KINDS or name.suffix:
             yield FileStart(path, "")
-            found = self._mismatches.setdefault(absolute, Mismatches(self._room))
+            found = self._mismatches.setdefault(absolute, indexes.Mismatches(self._room))
             yield from _entries(path, name, self._options.decompress_limit, found)
             return
         gaps = Pairs(self._room)
@@ -178,15 +169,15 @@ def _heading(name: FileName) -> str:
 
 
 def _entries(
-    path: str, name: FileName, limit: int, mismatches: Mismatches
-) -> Iterator[Row | EmptyIndex | ToolDeath | ToolComplaint]:
+    path: str, name: FileName, limit: int, mismatches: indexes.Mismatches
+) -> Iterator[Row | indexes.EmptyIndex | indexes.ToolDeath | indexes.ToolComplaint]:
     if name.kind is Kind.OFFSET_INDEX and not name.suffix:
-        yield from offset_index(path, name, limit, mismatches)
+        yield from indexes.offset_index(path, name, limit, mismatches)
     elif name.kind is Kind.TIME_INDEX and not name.suffix:
-        yield from time_index(path, name, limit, mismatches)
+        yield from indexes.time_index(path, name, limit, mismatches)
     elif name.kind is Kind.TRANSACTION_INDEX and not name.suffix:
-        yield from transaction_index(path, name)
+        yield from indexes.transaction_index(path, name)
     elif name.kind is Kind.PRODUCER_SNAPSHOT and not name.suffix:
-        yield from producer_snapshot(path)
+        yield from indexes.producer_snapshot(path)
     else:
-        yield ToolComplaint(f"Ignoring unknown file {path}")
+        yield indexes.ToolComplaint(f"Ignoring unknown file {path}")

@@ -13,16 +13,9 @@ from kdump.errors import PathError
 from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.record import layout
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
-from kdump.record.layout import (
-    BATCH_OVERHEAD_V2,
-    HEADER_SIZE_UP_TO_MAGIC,
-    LOG_OVERHEAD,
-    SMALLEST_MESSAGE,
-    format_of,
-    int64,
-)
 from kdump.storage.names import Kind, file_name
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
@@ -86,19 +79,19 @@ class _Log:
         if position < 0 or position > size:
             raise _Death(f"slice from position {position} exceeds end position {size}")
         window = min(size, position + MAX_MESSAGE_SIZE)
-        head = self._source.read(position, BATCH_OVERHEAD_V2)
+        head = self._source.read(position, layout.BATCH_OVERHEAD_V2)
         length = int.from_bytes(head[8:12], "big", signed=True)
         left = window - position
-        if min(left, len(head)) <= HEADER_SIZE_UP_TO_MAGIC:
+        if min(left, len(head)) <= layout.HEADER_SIZE_UP_TO_MAGIC:
             raise _Death(f"no batch at position {position} (NoSuchElementException)")
-        if length < SMALLEST_MESSAGE:
+        if length < layout.SMALLEST_MESSAGE:
             raise _Death(f"record size {length} at position {position} (CorruptRecordException)")
-        if length > left - LOG_OVERHEAD:
+        if length > left - layout.LOG_OVERHEAD:
             raise _Death(f"no whole batch at position {position} (NoSuchElementException)")
         offset = int.from_bytes(head[:8], "big", signed=True)
-        if format_of(head[16]).is_legacy:
+        if layout.format_of(head[16]).is_legacy:
             return offset
-        return int64(offset + int.from_bytes(head[23:27], "big", signed=True))
+        return layout.int64(offset + int.from_bytes(head[23:27], "big", signed=True))
 
     def batch_reaching(self, position: int, offset: int) -> tuple[int, int] | None:
         """Find the first batch from a position on that ends at or behind an offset.

@@ -54,16 +54,7 @@ def predict_partition(
     """
     assert target.log is not None
     log = target.log
-    fields: dict[str, object] = dict.fromkeys(FIELDS)
-    fields |= {
-        "topic": target.topic,
-        "partition": target.partition,
-        "segments_read": [],
-        "segments_deleted": [],
-        "indexes_rebuilt": [],
-        "records_lost": 0,
-        "path": target.path,
-    }
+    fields = unknown(target, "")
     if directory is None:
         directory = target.log_dir()
     try:
@@ -80,12 +71,26 @@ def predict_partition(
         fields["outcome"] = "out-of-memory" if memory else "refuses-to-start"
         fields["reason"] = f"the broker would stop at: {error}"
     except UnknowableError as error:
-        fields["outcome"] = "unknown"
-        fields["reason"] = f"it cannot be told here what the broker would make of {error}"
+        doubt = f"it cannot be told here what the broker would make of {error}"
+        fields = unknown(target, doubt)
     except PathError as error:
-        fields["outcome"] = "unknown"
-        fields["reason"] = str(error)
+        fields = unknown(target, str(error))
     return Row("recovery", fields)
+
+
+def unknown(target: Target, reason: str) -> dict[str, object]:
+    """Return the fields of a partition of which nothing can be foretold."""
+    return dict.fromkeys(FIELDS) | {
+        "topic": target.topic,
+        "partition": target.partition,
+        "outcome": "unknown",
+        "segments_read": [],
+        "segments_deleted": [],
+        "indexes_rebuilt": [],
+        "records_lost": 0,
+        "reason": reason,
+        "path": target.path,
+    }
 
 
 def loaded(log: LocalLog, broker: Version, settings: Settings, stop: Stop) -> Loading:
@@ -122,8 +127,7 @@ def _high_watermark(log: LocalLog, directory: LogDir | None) -> int:
     """What the checkpoint of high watermarks says (X3): the log once reached at least so far."""
     if directory is None or log.name is None or log.name.retirement is not None:
         return 0
-    offsets = directory.offsets(names.REPLICATION_CHECKPOINT) or {}
-    return offsets.get((log.name.topic, log.name.partition), 0)
+    return directory.offset(names.REPLICATION_CHECKPOINT, log.topic, log.partition) or 0
 
 
 def _fill(fields: dict[str, object], log: LocalLog, loading: Loading, high_watermark: int) -> None:

@@ -6,7 +6,6 @@ it a partition is believed to be known if a checkpoint of its data directory nam
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -43,14 +42,15 @@ def set_aside(
         return {}
     if name.retirement in (Retirement.DELETE, Retirement.STRAY):
         return {}
-    topic_id = _property(_partition_metadata(log), "topic_id")
+    topic_id = _topic_id(log)
     if topic_id is None:
         return _stray("without a partition.metadata nothing tells which topic this belongs to") | {
             # Its topic is known by name: the broker makes an empty replica in its place.
             "log_end_after": 0
         }
     if cluster is not None:
-        unknown = _unknown(cluster, topic_id, name.partition, _node_id(directory))
+        node_id = None if directory is None else directory.node_id
+        unknown = _unknown(cluster, topic_id, name.partition, java_int(node_id or ""))
         if unknown is None:
             return {}
         if cluster.complete:
@@ -92,27 +92,13 @@ def _unheard_of(name: DirectoryName, directory: LogDir) -> bool:
     return any(listed) and not any(partition in offsets for offsets in listed)
 
 
-def _partition_metadata(log: LocalLog) -> str | None:
+def _topic_id(log: LocalLog) -> str | None:
+    """The id in `partition.metadata` (X8), None where no file gives one."""
     for file, path in log.others:
         if file.kind is Kind.PARTITION_METADATA:
-            return path
+            try:
+                text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
+            except PathError:
+                return None
+            return dict(java_properties(text)).get("topic_id")
     return None
-
-
-def _node_id(directory: LogDir | None) -> int | None:
-    if directory is None:
-        return None
-    path = os.path.join(directory.path, names.META_PROPERTIES)
-    text = _property(path, "node.id") or _property(path, "broker.id")
-    return None if text is None else java_int(text)
-
-
-def _property(path: str | None, name: str) -> str | None:
-    """One value of a small properties file (X5, X8), None where the file does not give it."""
-    if path is None:
-        return None
-    try:
-        text = whole(path, SMALL_FILE_LIMIT).decode("latin-1")
-    except PathError:
-        return None
-    return dict(java_properties(text)).get(name)

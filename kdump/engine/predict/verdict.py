@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.versions import TWO_RECOVERY_THREADS, Version, has
 from kdump.engine.predict.directory import REFUSALS
-from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
-from kdump.storage.properties import parse_meta_properties
-from kdump.storage.source import whole
+from kdump.storage.about import meta_of
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 #: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
 DEFAULT_RATE = 100 << 20
-_SIZE_LIMIT = 1 << 20
 
 
 def default_threads(broker: Version) -> int:
@@ -62,12 +59,7 @@ def _begins_anew(row: Row) -> bool:
     fields = row.fields
     if fields["outcome"] != "stray" or fields["log_end_after"] != 0 or not fields["log_end_before"]:
         return False
-    path = os.path.join(places.parent(str(fields["path"])), names.META_PROPERTIES)
-    try:
-        values = parse_meta_properties(whole(path, _SIZE_LIMIT)).values
-    except PathError:
-        return False
-    return values.get("version") == "1"
+    return meta_of(places.parent(str(fields["path"]))).get("version") == "1"
 
 
 def _told(code: str, row: Row, message: str) -> Finding:

@@ -22,7 +22,7 @@ in a range that another finding has already declared bad, the suspect only follo
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -80,7 +80,7 @@ class Check:
 
     def __init__(self, partition: PartitionScan) -> None:
         self.partition = partition
-        self.not_checked: Counter[str] = Counter()
+        self.not_checked: defaultdict[str, int] = defaultdict(int)
 
     def begin(self, segment: SegmentScan) -> Reports:
         """Take up a segment."""

@@ -282,6 +282,26 @@ def flag_findings(
     return found
 
 
+def reserved_finding(batches: RecordBatches, row: int, place: Place, count: int = 1) -> Finding:
+    """Say that reserved attribute bits are set, of the first batch of `count` in a segment."""
+    attributes, meant = batches.attributes(row), batches.format(row).meant_bits
+    return BatchAt(place, batches, row).finding(
+        "attributes-reserved",
+        expected=attributes & meant,
+        actual=attributes,
+        message=f"The attributes are 0x{attributes:02x}, of which bits 0x"
+        f"{attributes & ~meant:02x} mean nothing in this format"
+        + (f"; so in {count:,} batches of the segment." if count > 1 else "."),
+    )
+
+
+def reserved_rows(batches: RecordBatches) -> list[int]:
+    """The rows whose attributes have reserved bits."""
+    if not batches.flags & c.RESERVED:
+        return []
+    return [row for row, flags in enumerate(batches.row_flags) if flags & c.RESERVED]
+
+
 def past_code(next_base: int | None) -> str:
     """What to call a batch that lies above all that its segment can hold."""
     return "offset-past-range" if next_base is None else "offset-past-next"

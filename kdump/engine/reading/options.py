@@ -23,6 +23,7 @@ class DumpOptions:
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.
+    `decode`: who writes the rows says what records of internal topics hold.
     """
 
     mode: str = "records"
@@ -42,6 +43,7 @@ class DumpOptions:
     isolation: str = "read_uncommitted"
     control: bool | None = None
     deep: bool = False
+    decode: bool = False
     decompress_limit: int = DEFAULT_LIMIT
 
     @property

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.broker.log_start import log_start
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import unread
@@ -16,11 +17,11 @@ from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.record.frames import Gap
+from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
-from kdump.storage.segment import LogSegment
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
@@ -199,6 +200,27 @@ class PartitionScan:
         """The partition, in its directory."""
         return Place(self.target.topic, self.target.partition, None, self.log.path)
 
+    def log_start(self) -> tuple[int, bool]:
+        """The log start offset, and whether disk tells: a checkpoint names those above the base.
+
+        Beside a copy of a partition directory there is none.
+        """
+        first = self.segments[0].base_offset if self.segments else 0
+        directory, name = self.directory, names.LOG_START_CHECKPOINT
+        if directory is None:
+            return first, False
+        known = directory.offsets(name) is not None and directory.checkpoint_time(name) is not None
+        return log_start(first, directory, self.target.topic, self.target.partition), known
+
+    def trimmed_to(self) -> int:
+        """Where the leader epochs begin, 0 where that is not known.
+
+        A log start that is raised trims them (X2), so in a copy without the data directory's
+        checkpoints the first of them says where the log starts.
+        """
+        starts = self.log.epoch_starts()  # LeaderEpochs reports what is wrong with them
+        return starts[0].start_offset if starts else 0
+
     def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
         """Keep an error; a file that is gone since it was listed is a note instead."""
         told = unread(error, place or self.place._replace(path=error.path))
@@ -222,6 +244,4 @@ class PartitionScan:
 
     def open(self, path: str) -> BackgroundSource:
         """Open a large file that is read from front to back."""
-        source = BackgroundSource(path, self.pace)
-        source.advise_sequential()
-        return source
+        return BackgroundSource(path, self.pace)

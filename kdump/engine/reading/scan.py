@@ -12,7 +12,8 @@ from kdump.engine.reading.joining import joined, looked_past
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
+from kdump.findings.finding import CATALOGUE, Finding, Severity
+from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.record.frames import Gap, Run
 from kdump.storage.file_records import FileRecords
@@ -43,19 +44,17 @@ def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported
 
 def _of_snapshot(reported: Reported) -> Reported:
     """Tell of damage in a metadata snapshot as what it is: no consumer reads it by offsets."""
-    if not isinstance(reported, Finding):
-        return reported._replace(finding=_in_snapshot(reported.finding))
-    return _in_snapshot(reported)
+    if isinstance(reported, Finding):
+        return _in_snapshot(reported)
+    return reported._replace(finding=_in_snapshot(reported.finding))
 
 
 def _in_snapshot(found: Finding) -> Finding:
     if found.severity is not Severity.DAMAGE or found.code == "unreadable":
         return found._replace(next_offset=None)
-    return finding(
+    return at_place(
         "metadata-snapshot-damaged",
-        path=found.path,
-        topic=found.topic,
-        partition=found.partition,
+        Place(found.topic, found.partition, None, found.path),
         position=found.position,
         size_bytes=found.size_bytes,
         expected=found.expected,
@@ -195,6 +194,3 @@ def _batches(
 
 def _from_all(reports: Iterable[Reports]) -> Iterator[Reported]:
     return chain.from_iterable(report or () for report in reports)
-
-
-__all__ = ["PathError", "scan"]

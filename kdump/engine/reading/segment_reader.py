@@ -7,16 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.reading.damage import (
-    BatchAt,
-    at_place,
-    decode_finding,
-    flag_findings,
-    gap_finding,
-)
+from kdump.engine.reading import damage
 from kdump.engine.reading.epoch_watch import EpochWatch
 from kdump.engine.reading.log_files import place_of
-from kdump.engine.reading.reserved_bits import reserved_finding, reserved_rows
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
@@ -95,7 +88,7 @@ class SegmentReader:
                     return
         yield from self._told(self._offsets.release(self._next_base))
         if self._source.shrank:
-            yield at_place("file-shrank", self.place, position=self._source.status().st_size)
+            yield damage.at_place("file-shrank", self.place, position=self._source.status().st_size)
 
     def _past(self, run: Run) -> bool:
         """Whether this run and all behind it lie above the range; offsets rise from run to run.
@@ -143,7 +136,7 @@ class SegmentReader:
             following = one.next_offset
             if from_offset is not None and following is not None and following <= from_offset:
                 continue  # what is lost lies before the range
-            yield gap_finding(
+            yield damage.gap_finding(
                 one,
                 self.place,
                 self._source,
@@ -156,7 +149,7 @@ class SegmentReader:
         before = self._offsets.last
         yield from self._told(self._log.take(run))
         admitted = self._admitted(run)
-        yield from flag_findings(batches, self.place, before, self._next_base, admitted)
+        yield from damage.flag_findings(batches, self.place, before, self._next_base, admitted)
         yield from self._reserved(batches, admitted)
         yield from self._epochs.run(batches, admitted)
         if self._want_records:
@@ -166,10 +159,10 @@ class SegmentReader:
 
     def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
-        for row in () if self._reserved_told else reserved_rows(batches):
+        for row in () if self._reserved_told else damage.reserved_rows(batches):
             if admitted is None or admitted[row]:
                 self._reserved_told = True
-                yield reserved_finding(batches, row, self.place)
+                yield damage.reserved_finding(batches, row, self.place)
                 return
 
     def _admitted(self, run: Run) -> bytearray | None:
@@ -205,7 +198,9 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                told = decode_finding(piece.reason, piece.detail, self.place, batches, row, count)
+                told = damage.decode_finding(
+                    piece.reason, piece.detail, self.place, batches, row, count
+                )
                 if told is not None:
                     yield told
             if first is not None:
@@ -228,12 +223,12 @@ class SegmentReader:
             if reason >= reasons.COUNT_NEGATIVE:
                 inside = _count_of(records, following)
                 if admitted is None or admitted[following]:
-                    told = decode_finding(reason, "", self.place, batches, following, inside)
+                    told = damage.decode_finding(reason, "", self.place, batches, following, inside)
                     if told is not None:
                         yield told
                 following += 1
             elif reason != reasons.END and following == row:
-                # Compressed, control, or too many records for one chunk.
+                # Compressed, no plain marker, or too many records for one chunk.
                 yield from self._one(run, row, admitted)
                 following += 1
             row = following
@@ -255,7 +250,9 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            told = decode_finding(piece.reason, piece.detail, self.place, batches, row, decoded)
+            told = damage.decode_finding(
+                piece.reason, piece.detail, self.place, batches, row, decoded
+            )
             if told is not None:
                 yield told
 
@@ -279,7 +276,7 @@ class SegmentReader:
         for number, flags in enumerate(piece.records.row_flags):
             if flags & c.INNER_CRC_BAD:
                 offset = piece.records.offset(number)
-                batch = BatchAt(self.place, batches, row)
+                batch = damage.BatchAt(self.place, batches, row)
                 yield batch.finding("inner-crc-mismatch", offset=offset)
 
     def _controls(
@@ -288,18 +285,18 @@ class SegmentReader:
         for said in controls:
             if said is not None and "malformed" in said:
                 malformed = said["malformed"]
-                batch = BatchAt(self.place, batches, row)
+                batch = damage.BatchAt(self.place, batches, row)
                 yield batch.finding("control-record", actual=malformed)
 
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
         before = self._offsets.last
         yield from self._told(self._log.take(item))
-        yield from flag_findings(batches, self.place, before, self._next_base)
+        yield from damage.flag_findings(batches, self.place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:
-                told = decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
+                told = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
                 if told is not None:
                     yield told
 

@@ -65,7 +65,8 @@ def offset_checkpoints(path: str, options: ReindexOptions, utc: str) -> Iterator
 
 def _log_ends(path: str) -> Iterator[tuple[tuple[str, int], int]]:
     """Give the log end of each live partition that can be read."""
-    from kdump.broker.partition import BrokerError, PartitionView
+    from kdump.broker.lookup_records import BrokerError
+    from kdump.broker.partition import PartitionView
 
     for target in resolve([path], Selection(), listed=False):
         if not isinstance(target, Target) or target.log is None or target.log.name is None:

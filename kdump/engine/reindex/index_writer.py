@@ -6,17 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.reindex import refusals, replace
-from kdump.engine.reindex.rows import (
-    CREATE,
-    DONE,
-    KEEP,
-    REBUILD,
-    REFUSE,
-    entries_of,
-    first_difference,
-    reindex_row,
-)
+from kdump.engine.reindex import refusals, replace, rows
 from kdump.errors import Refused
 
 if TYPE_CHECKING:
@@ -86,20 +76,20 @@ class IndexWriter:
         """Decide about one file, write it if asked, and make its row."""
         action, reason = self._decide(facts)
         backup = written = None
-        if action == REFUSE:
+        if action == rows.REFUSE:
             self.refused.setdefault(reason, Refused(facts.place.path, reason))
-        elif action != KEEP and self._options.write:
+        elif action != rows.KEEP and self._options.write:
             backup, written = self._write(facts)
-            action = DONE[action]
+            action = rows.DONE[action]
         place, kind = facts.place, facts.kind
-        return reindex_row(
+        return rows.reindex_row(
             place,
             kind,
             action,
             reason,
             entries_before=facts.entries_before,
-            entries_after=entries_of(kind, facts.after),
-            difference=first_difference(kind, facts.before, facts.after, place.segment or 0),
+            entries_after=rows.entries_of(kind, facts.after),
+            difference=rows.first_difference(kind, facts.before, facts.after, place.segment or 0),
             bytes_to_read=size_bytes,
             backup=backup,
             written=written,
@@ -109,17 +99,17 @@ class IndexWriter:
         every = self._options.every
         if facts.before == facts.after:
             if not (every and self._options.out is not None):
-                return KEEP, "as recovery writes it"
-            action, reason = CREATE, "as recovery writes it"
+                return rows.KEEP, "as recovery writes it"
+            action, reason = rows.CREATE, "as recovery writes it"
         elif facts.before is None:
-            action, reason = CREATE, "is missing"
+            action, reason = rows.CREATE, "is missing"
         elif facts.wrong is not None:
-            action, reason = REBUILD, facts.wrong
+            action, reason = rows.REBUILD, facts.wrong
         elif every:
-            action, reason = REBUILD, "sound, though not as recovery writes it"
+            action, reason = rows.REBUILD, "sound, though not as recovery writes it"
         else:
-            return KEEP, "sound, though not as recovery writes it"
-        return (action, reason) if facts.refusal is None else (REFUSE, facts.refusal)
+            return rows.KEEP, "sound, though not as recovery writes it"
+        return (action, reason) if facts.refusal is None else (rows.REFUSE, facts.refusal)
 
     def _write(self, facts: Facts) -> tuple[str | None, str | None]:
         """Write one file; return the path of the backup, or the path written elsewhere."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.engine.reindex.options import Item, Job, ReindexOptions
     from kdump.engine.reindex.read import Reading
     from kdump.findings.rows import Row
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LogSegment
 
 _UNKNOWN = (
     "which transactions were open at its start cannot be known: no producer snapshot is there, and "

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from kdump.engine.reindex.epochs import EpochBuilder
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
-    from kdump.storage.local_log import LocalLog
-    from kdump.storage.segment import LogSegment
+    from kdump.storage.local_log import LocalLog, LogSegment
 
 _BEING_WRITTEN = "tail-being-written"
 

@@ -135,6 +135,3 @@ def _job(targets: list[Target], options: ReindexOptions) -> Job:
     if Kind.LEADER_EPOCHS in kinds:
         return Job(whole, None, asked | {Kind.LEADER_EPOCHS})
     return Job(whole, bases, asked - {Kind.LEADER_EPOCHS})
-
-
-__all__ = ["kinds_of", "reindex"]

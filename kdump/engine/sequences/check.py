@@ -11,22 +11,11 @@ from kdump.broker.producer_state import ProducerStates, no_producers
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.ordering import in_parts
+from kdump.engine.reading import sequence_rules as rules
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 from kdump.engine.reading.scan import scan
-from kdump.engine.reading.sequence_rules import (
-    COORDINATED,
-    DUPLICATE,
-    EXPIRED,
-    GAP,
-    REMOVED,
-    RESTARTED,
-    ahead,
-    is_behind,
-    is_repeat,
-    judge,
-    repeated,
-)
+from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Row
 from kdump.record.batch import last_sequence
@@ -44,9 +33,9 @@ _EPOCHS_KEPT = 200_000
 _MEMBERS = {
     GAP: "gaps",
     DUPLICATE: "duplicates",
-    REMOVED: "removed",
-    EXPIRED: "expired",
-    RESTARTED: "restarted",
+    rules.REMOVED: "removed",
+    rules.EXPIRED: "expired",
+    rules.RESTARTED: "restarted",
 }
 
 
@@ -115,9 +104,9 @@ class SequenceCheck(Check):
         self._explained = explained
         self._expiration_ms = partition.settings.producer_id_expiration_ms
         self._states = ProducerStates(
-            is_repeat=partial(is_repeat, expiration_ms=self._expiration_ms)
+            is_repeat=partial(rules.is_repeat, expiration_ms=self._expiration_ms)
         )
-        self._followed = partition.target.topic not in COORDINATED
+        self._followed = partition.target.topic not in rules.COORDINATED
         self._counts: Counter[str] = Counter(partitions=1)  # by the members of the sums
         self._epochs: set[tuple[int, int]] = set()
 
@@ -179,12 +168,12 @@ class SequenceCheck(Check):
                 self._unjoined(segment, item.batches, event)
 
     def _unjoined(self, segment: SegmentScan, batches: RecordBatches, event: Unjoined) -> None:
-        kind = judge(event, batches, self._expiration_ms)
+        kind = rules.judge(event, batches, self._expiration_ms)
         self._counts[_MEMBERS[kind]] += 1
         if kind == GAP:
-            self._counts["missing_count"] += ahead(event)
+            self._counts["missing_count"] += rules.ahead(event)
         elif kind == DUPLICATE:
-            self._counts["repeated_count"] += repeated(event, batches)
+            self._counts["repeated_count"] += rules.repeated(event, batches)
         elif not self._explained:
             return
         if len(self.rows) >= _ROWS_KEPT:
@@ -199,9 +188,9 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
     name = f"sequence-{kind}" if kind in (GAP, DUPLICATE) else "sequence-gap"
     count: int | None = None
     if kind == DUPLICATE:
-        count = repeated(event, batches)
-    elif kind != RESTARTED and not is_behind(event):
-        count = ahead(event)
+        count = rules.repeated(event, batches)
+    elif kind != rules.RESTARTED and not rules.is_behind(event):
+        count = rules.ahead(event)
     return Row(
         name,
         {
@@ -234,18 +223,20 @@ def _explanation(event: Unjoined, batches: RecordBatches, kind: str) -> str:
     base = batches.base_offset(event.row)
     if kind == GAP:
         return (
-            f"{ahead(event):,} numbers are missing between offset {before:,} and {base:,}, and no "
-            "offset is: what the producer sent in between was not stored."
+            f"{rules.ahead(event):,} numbers are missing between offset {before:,} and {base:,}, "
+            "and no offset is: what the producer sent in between was not stored."
         )
     if kind == DUPLICATE:
         again = "the first batch of this epoch" if event.known_first else "numbers used before"
-        return f"{again} again: readers are handed {repeated(event, batches):,} records twice."
-    if kind == REMOVED:
+        return (
+            f"{again} again: readers are handed {rules.repeated(event, batches):,} records twice."
+        )
+    if kind == rules.REMOVED:
         return (
             f"offsets are missing too between {before:,} and {base:,}: the cleaner took them, or a "
             "segment is gone, which verify would tell."
         )
-    if kind == EXPIRED:
+    if kind == rules.EXPIRED:
         return (
             "the producer was idle for so long that the broker may have forgotten it, and then "
             "takes any number."

@@ -15,7 +15,7 @@ from kdump.broker.settings import Settings, read_settings
 from kdump.engine.reading.damage import unread
 from kdump.engine.sequences.check import Followed, SequenceSums, follow
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -38,13 +38,13 @@ class SequenceOptions(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One partition, or the one segment of it that was named; `bytes` are those of its logs."""
+    """One partition, or the one segment of it that was named; the size is that of its logs."""
 
     path: str
     topic: str | None
     partition: int | None
     segment: int | None
-    bytes: int
+    size_bytes: int
 
 
 def sequences(
@@ -64,14 +64,9 @@ def sequences(
     settings = read_settings(options.server_properties)
     items: list[Item] = []
     unfinished = 0
-    for planned in plan(paths, options):
-        if isinstance(planned, KdumpError):
-            unfinished += 1
-            yield planned
-        else:
-            items.append(planned)
-    progress.planned_items = len(items)
-    progress.planned_bytes = sum(item.bytes for item in items)
+    for error in take_up(plan(paths, options), items, progress):
+        unfinished += 1
+        yield error
     sums = SequenceSums()
     step = partial(follow_item, options=options, settings=settings)
     results = driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress)

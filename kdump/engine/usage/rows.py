@@ -53,12 +53,14 @@ def _largest(tables: Tables, top: int) -> list[Entry]:
     if top:
         sizes = sorted(chain.from_iterable(table.column(c.T_BYTES) for table in tables.values()))
         least = sizes[-top] if top <= len(sizes) else -1
-    entries = (
-        (place, group, numbers)
-        for place, table in tables.items()
-        for group, numbers in table.items(least)
-    )
-    return nsmallest(top, entries, _order) if top else sorted(entries, key=_order)
+    found: list[Entry] = []
+    for place, table in tables.items():
+        groups = table.sizes(least)
+        # Of very many groups as large few are listed: the others are not made into entries.
+        largest = nsmallest(top, groups, _order) if top else groups
+        found += [(place, group, table.numbers(group)) for group, _ in largest]
+    found.sort(key=_order_of_entry)
+    return found[:top] if top else found
 
 
 def _unlisted(tables: Tables, listed: Sequence[Entry]) -> int:
@@ -75,11 +77,18 @@ def _unlisted(tables: Tables, listed: Sequence[Entry]) -> int:
     return most
 
 
-def _order(entry: Entry) -> tuple[object, ...]:
-    place, group, numbers = entry
+def _order(sized: tuple[Hashable, int]) -> tuple[object, ...]:
+    """Tell which group of one place comes first: the largest, then by name."""
+    group, size = sized
     if isinstance(group, LongKey) or not isinstance(group, tuple):
-        group = (group,)
-    return -numbers[c.T_BYTES], tuple(map(_comparable, place)), tuple(map(_comparable, group))
+        return -size, _comparable(group)
+    return -size, *map(_comparable, group)
+
+
+def _order_of_entry(entry: Entry) -> tuple[object, ...]:
+    place, group, numbers = entry
+    size, *names = _order((group, numbers[c.T_BYTES]))
+    return size, tuple(map(_comparable, place)), tuple(names)
 
 
 def _comparable(value: object) -> tuple[bool, object, object]:

@@ -17,7 +17,7 @@ from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import in_process
+from kdump.engine.work.pipeline import in_process, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError
 
@@ -56,14 +56,9 @@ def usage(
         split_bytes = _RECORDS_SPLIT_BYTES if options.wants_records else _HEADERS_SPLIT_BYTES
     splits: list[Split] = []
     merged = _Merged(options, groups_kept)
-    for planned in plan(paths, options.of_dump, split_bytes):
-        if isinstance(planned, KdumpError):
-            merged.sums.paths_unfinished += 1
-            yield planned
-        else:
-            splits.append(planned)
-    progress.planned_items = len(splits)
-    progress.planned_bytes = sum(split.size_bytes for split in splits)
+    for error in take_up(plan(paths, options.of_dump, split_bytes), splits, progress):
+        merged.sums.paths_unfinished += 1
+        yield error
     most = min(groups_kept, max(_LEAST_GROUPS, _GROUPS_SENT // max(len(splits), 1)))
     step = partial(count_split, options=options, most=most)
     yield from merged.take((driver or in_process(1))(splits, step, progress))
@@ -138,6 +133,3 @@ class _Merged:
             for item in self._findings[number]:
                 self.sums.paths_unfinished += isinstance(item, KdumpError)
                 yield item
-
-
-__all__ = ["GROUPS_KEPT", "Counted", "UsageOptions", "in_process", "usage"]

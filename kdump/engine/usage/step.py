@@ -199,6 +199,8 @@ class _Counter:
             self.control_records += chunk.records.count
             return
         totals, records = self.totals, chunk.records
+        if records.flags & c.MARKER:
+            self.control_records += sum(bool(flags & c.MARKER) for flags in records.row_flags)
         row = 0
         while True:
             row = kernels.sum_keys(

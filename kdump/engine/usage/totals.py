@@ -12,10 +12,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import chain, compress, count, islice
-from operator import add, not_, sub
+from itertools import chain, compress, count
+from operator import add
 from typing import NamedTuple
 
+from kdump import kernels
 from kdump.kernels import columns as c
 
 WIDTH = c.TOTALS_WIDTH
@@ -83,30 +84,21 @@ class Totals:
             more = min(max(room, 4), self._most - room)
             self.sums.extend(_NEW * max(more, 1))
 
-    def bounds(self) -> list[int]:
+    def bounds(self) -> array[int]:
         """Give what each group may come to at most, in their order, which is that of the slots."""
-        return list(map(add, self.column(c.T_BYTES), self.column(c.T_ERROR)))
+        return kernels.bounds_of(self.sums, len(self.slots))
 
     def keep_above(self, threshold: int, ties: int) -> int:
         """Keep groups that may come to more than `threshold`, and so many that just may.
 
         The floor rises to the largest that is dropped. Returns how many ties are left to be kept.
         """
-        before = self.sum()
-        bounds = self.bounds()
-        kept = bytearray(map(threshold.__lt__, bounds))
-        for slot in islice((slot for slot, one in enumerate(bounds) if one == threshold), ties):
-            kept[slot] = 1
-            ties -= 1
-        dropped = compress(bounds, map(not_, kept))
-        self.floor = max(self.floor, max(dropped, default=0))
-        sums = array("q", bytes(8 * WIDTH * sum(kept)))
-        for number in range(WIDTH):
-            sums[number::WIDTH] = array("q", compress(self.column(number), kept))
+        tied = self.bounds().count(threshold)
+        kept, floor, dropped = kernels.keep_largest(self.sums, len(self.slots), threshold, ties)
+        self.floor = max(self.floor, floor)
         self.slots = dict(zip(compress(self.slots, kept), count(), strict=False))
-        self.sums, self._dropped = sums, [0] * WIDTH
-        self._dropped = list(map(sub, before, self.sum()))
-        return ties
+        self._dropped = list(map(add, self._dropped, dropped))
+        return max(ties - tied, 0)
 
     def merge(self, other: Totals) -> None:
         """Add other totals of the same groups, from elsewhere."""
@@ -165,11 +157,20 @@ class Totals:
         """Give one number of each group, in their order."""
         return self.sums[number : len(self.slots) * WIDTH : WIDTH]
 
-    def items(self, least: int = -1) -> Iterator[tuple[Hashable, Sequence[int]]]:
-        """Yield each group of so many bytes with its numbers."""
-        for (key, slot), size in zip(self.slots.items(), self.column(c.T_BYTES), strict=True):
+    def sizes(self, least: int = -1) -> Iterator[tuple[Hashable, int]]:
+        """Yield each group of so many bytes with these."""
+        for key, size in zip(self.slots, self.column(c.T_BYTES), strict=True):
             if size >= least:
-                yield key, self.sums[slot * WIDTH : slot * WIDTH + WIDTH]
+                yield key, size
+
+    def numbers(self, key: Hashable) -> Sequence[int]:
+        """Give a group's numbers."""
+        slot = self.slots[key]
+        return self.sums[slot * WIDTH : slot * WIDTH + WIDTH]
+
+    def items(self) -> Iterator[tuple[Hashable, Sequence[int]]]:
+        """Yield each group with its numbers."""
+        return ((key, self.numbers(key)) for key in self.slots)
 
 
 def shrink(tables: Sequence[Totals], most: int) -> None:

@@ -10,7 +10,7 @@ from kdump.findings.rows import Row
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from kdump.engine.verify.items import Item
+    from kdump.engine.verify.options import Item
     from kdump.findings.finding import Finding
     from kdump.storage.about import DirectoryFacts
 

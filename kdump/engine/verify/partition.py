@@ -8,7 +8,6 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from kdump.engine.checks.transactions import ControlBatches
 from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import VerifyOptions
-from kdump.engine.verify.recheck import Listing, listing_of, settled
+from kdump.engine.verify.recheck import listing_of, settled
 from kdump.engine.verify.results import Counts, Result
 from kdump.storage.local_log import LocalLog
 
@@ -63,12 +62,12 @@ def verify_partition(
     path = target.log.path
 
     def look(
-        listing: Listing,
         leave: LeaveOut | None,
+        log: LocalLog | None = None,
         walked: Mapping[int, Sequence[PackedHeaders]] | None = None,
     ) -> Result:
         partition = PartitionScan(
-            target._replace(log=LocalLog(path, list(listing))),
+            target if log is None else target._replace(log=log),
             directory=directory if directory is not None else target.log_dir(),
             settings=settings,
             deep=options.deep,
@@ -85,10 +84,11 @@ def verify_partition(
     def look_again(bases: frozenset[int]) -> tuple[Finding, ...]:
         kept = frozenset() if leave_out is None else leave_out.planned
         wanted = bases - kept
-        return look(listing_of(path), lambda base, _: None if base in wanted else ()).findings
+        log = LocalLog(path, listing_of(path))
+        return look(lambda base, _: None if base in wanted else (), log).findings
 
-    before = listing_of(path)
-    result = look(before, leave_out, walked)
+    before = target.log.statuses
+    result = look(leave_out, walked=walked)
     findings = settled(target, path, before, result.findings, look_again)
     findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
     counts = result.counts
@@ -140,14 +140,15 @@ def checks_of(partition: PartitionScan) -> list[Check]:
 def _counts(partition: PartitionScan, checks: list[Check], old: Pre08Counts) -> Counts:
     logs = [*partition.segments, *partition.snapshots]
     compressed = old.wrappers + sum(log.compressed for log in logs)
-    not_checked = Counter(
-        compressed_batches=0 if partition.deep else compressed,
-        segments_not_read=sum(
+    not_checked = {
+        "compressed_batches": 0 if partition.deep else compressed,
+        "segments_not_read": sum(
             not log.complete and log.base_offset not in partition.left_out for log in logs
         ),
-    )
+    }
     for check in checks:
-        not_checked.update(check.not_checked)
+        for what, count in check.not_checked.items():
+            not_checked[what] = not_checked.get(what, 0) + count
     return Counts(
         old.segments + sum(log.complete for log in partition.segments),
         old.batches + sum(log.batches for log in logs),

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kdump.engine.verify.items import (
+from kdump.engine.verify.options import (
     NOT_NAMED,
     OUT_OF_TIME,
     OUT_OF_TIME_BYTES,
@@ -60,9 +60,9 @@ def split_bytes_for(
         return None
     size = _MOST_SPLIT_BYTES
     if options.jobs > 1:
-        even = sum(item.bytes for item in items) // (options.jobs * _PIECES_A_JOB)
+        even = sum(item.size_bytes for item in items) // (options.jobs * _PIECES_A_JOB)
         size = min(max(even, _LEAST_SPLIT_BYTES), size)
-    return size if any(item.bytes > 2 * size for item in items) else None
+    return size if any(item.size_bytes > 2 * size for item in items) else None
 
 
 def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> Item:
@@ -103,9 +103,9 @@ def target_of(item: Item) -> Target | KdumpError:
     """List an item's partition again."""
     if item.whole:
         try:
-            log = LocalLog.open(item.path)
-        except PathError as error:
-            return error
+            log = LocalLog(item.path, places.statuses(item.path))
+        except OSError as error:
+            return PathError.from_os(item.path, error)
         return Target(item.topic, item.partition, item.path, log, (), whole=True)
     return next(resolve([item.path], Selection(retired=True), listed=False))
 

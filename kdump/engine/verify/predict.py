@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
 from kdump.engine.predict.directory import REFUSALS, predict_directory
-from kdump.engine.predict.recovery import predict_partition
+from kdump.engine.predict.recovery import predict_partition, unknown
 from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
+from kdump.engine.verify import recheck
 from kdump.errors import PathError
+from kdump.findings.rows import Row
 from kdump.storage import lock, places
 from kdump.storage.log_dir import LogDir
 
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.checks.cluster_metadata import ClusterMetadata
     from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
     from kdump.storage.about import DirectoryFacts
     from kdump.storage.targets import Target
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 #: What a prediction says of damage that stays, and of how many places.
 _WAY = ("offset", "next_offset", "served_from", "skipped_by_seek")
 _UNSERVED = 100
-_WRITE_SECONDS = 0.02
 
 
 class Predictor(NamedTuple):
@@ -51,16 +51,30 @@ class Predictor(NamedTuple):
             )
 
         row = foretold(directory)
-        if verdict(row) is not None and lock.is_held_around(target.path):
-            # It may have been read in the midst of a broker's write, or beside a newer checkpoint.
-            time.sleep(_WRITE_SECONDS)
+        if verdict(row) is None or not lock.is_held_around(target.path):
+            return row
+        # It may have been read in the midst of a broker's write, or beside a newer checkpoint; and
+        # what a cut removes is counted after the cut is found, when a preallocated log may have
+        # been written to there. So a loss is believed where two looks in a row find it.
+        for wait in recheck.WAITS:
+            before = _place(row)
+            time.sleep(wait)
             row = foretold(target.log_dir())
-        return row
+            if verdict(row) is None or _place(row) == before:
+                return row
+        doubt = "the broker wrote to it during each of several looks"
+        return Row("recovery", unknown(target, doubt))
 
     def totals(self, rate: int | None, threads: int | None) -> Totals:
         """Begin the sum of all forecasts."""
         threads = threads or self.settings.recovery_threads or default_threads(self.broker)
         return Totals(rate or DEFAULT_RATE, threads)
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    """Say where a loss is, and not how large it has become."""
+    names = ("outcome", "truncate_segment", "truncate_position", "first_lost_offset")
+    return tuple(row.fields[name] for name in names)
 
 
 def unserved(

@@ -22,15 +22,16 @@ from kdump.findings.rows import Place
 from kdump.storage import lock, names, places
 
 if TYPE_CHECKING:
+    from kdump.storage.places import FileStatus
     from kdump.storage.targets import Target
 
 #: How long to wait before each further look, in seconds: in that time a broker ends what it is at.
-_WAITS = (0.02, 0.1, 0.4, 1.0)
+WAITS = (0.02, 0.1, 0.4, 1.0)
 _JUST_WRITTEN_NS = 5_000_000_000
 #: What rests on the log as it was read, and not on files that fit each other.
 _SETTLED = frozenset({"transaction-hanging"})
-#: File name -> inode, size, modification time.
-Listing = dict[str, tuple[int, int, int]]
+#: File name -> what the file system says of it.
+Listing = dict[str, "FileStatus"]
 
 
 class Moved(NamedTuple):
@@ -48,25 +49,28 @@ class Moved(NamedTuple):
 
 def listing_of(directory: str) -> Listing:
     """Say which files a directory holds, and what tells them from what they may become."""
-    found: Listing = {}
     try:
-        for entry in places.entries(directory, fresh=True):
-            try:
-                status = entry.stat()
-            except OSError:
-                found[entry.name] = (0, 0, 0)
-            else:
-                found[entry.name] = (status.st_ino, status.st_size, status.st_mtime_ns)
+        return places.statuses(directory)
     except OSError:
-        pass
-    return found
+        return {}
 
 
-def moved_between(before: Listing, after: Listing, *, running: bool = False) -> Moved:
+def _identities(listing: Listing) -> dict[str, tuple[int, int, int]]:
+    """Give inode, size and modification time by file name; zeros where they are not told."""
+    return {
+        name: (0, 0, 0)
+        if isinstance(status, OSError)
+        else (status.st_ino, status.st_size, status.st_mtime_ns)
+        for name, status in listing.items()
+    }
+
+
+def moved_between(first: Listing, second: Listing, *, running: bool = False) -> Moved:
     """Say what came, went or changed; where a broker is `running`, also what it has just written.
 
     The first of two writes may have come before the first listing, and the second is yet to come.
     """
+    before, after = _identities(first), _identities(second)
     changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     if running:
         since_ns = time.time_ns() - _JUST_WRITTEN_NS
@@ -96,7 +100,7 @@ def settled(
     believed = [found for found in first if not (_is_grave(found) and moved.concerns(found))]
     doubted = [found for found in first if _is_grave(found) and moved.concerns(found)]
     fresh: set[tuple[object, ...]] = set()  # places that came up after the first look
-    for wait in _WAITS:
+    for wait in WAITS:
         if not doubted:
             return tuple(believed)
         time.sleep(wait)

@@ -9,15 +9,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.settings import Settings, read_settings
-from kdump.engine.checks.node import check_directories, surveyed_under
+from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.items import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
+
+
+#: For so long the listing of a data directory is taken as it is by the partitions in it.
+_LISTED_SECONDS = 0.05
 
 
 def verify(
@@ -62,15 +66,9 @@ def verify(
     items: list[Item] = []
     named = [each for path in paths for each in spread(path)]
     surveyed: list[PartitionFacts] = []
-    for planned in plan(named, options, state):
-        if isinstance(planned, KdumpError):
-            yield sums.error(planned)
-        else:
-            items.append(planned)
+    yield from map(sums.error, take_up(plan(named, options, state), items, progress))
     if state is not None and deadline is not None:
         items.sort(key=lambda item: item.verified_s)
-    progress.planned_bytes = sum(item.bytes for item in items)
-    progress.planned_items = len(items)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
     predict = totals = None
@@ -85,7 +83,7 @@ def verify(
     )
     if split_bytes is None:
         split_bytes = split_bytes_for(items, options, in_process=driver is run)
-    if split_bytes is not None and any(item.bytes > split_bytes for item in items):
+    if split_bytes is not None and any(item.size_bytes > split_bytes for item in items):
         from kdump.engine.verify.splits import read_in_splits
 
         items = read_in_splits(
@@ -107,8 +105,10 @@ def verify(
         if state is not None:
             state.record(item, result, deep=options.deep)
         sums.add(result)
-        groups.add(item, result)
-        progress.findings = sums.by_severity()
+        if options.summary_by:
+            groups.add(item, result)
+        if result.findings or not progress.findings:
+            progress.findings = sums.by_severity()
         if result.facts is not None:
             surveyed.append(result.facts)
         yield from map(sums.error, result.errors)
@@ -157,6 +157,10 @@ def _directories(
     selection = Selection(options.topic, options.partition)
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
+        if not surveyed:
+            continue
+        from kdump.engine.checks.node import check_directories
+
         for told in check_directories(surveyed, one_node=one_node, limit=options.limit):
             if told.topic is None or selection.admits(told.topic, told.partition):
                 yield told
@@ -174,7 +178,7 @@ def verify_item(
     """Look at one item of a plan: its partition is listed again, then read."""
     left_out = LeftOut(item.skips, deadline)
     if left_out.late:
-        late = ((OUT_OF_TIME, len(item.sizes)), (OUT_OF_TIME_BYTES, item.bytes))
+        late = ((OUT_OF_TIME, len(item.sizes)), (OUT_OF_TIME_BYTES, item.size_bytes))
         kept = tuple(known for skip in item.skips.values() for known in skip.known)
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
@@ -191,7 +195,7 @@ def verify_item(
         target,
         options,
         settings,
-        directory=LOG_DIRS.around(target.log.path),
+        directory=LOG_DIRS.around(target.log.path, _LISTED_SECONDS),
         pace=pace,
         leave_out=left_out,
         walked=item.walked,

@@ -20,9 +20,8 @@ from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
-from kdump.storage.local_log import LocalLog
+from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.names import Kind
-from kdump.storage.segment import LogSegment
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Piece(NamedTuple):
         return self.split.path
 
     @property
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         """What is to be read, in bytes of logs."""
         return self.split.size_bytes
 

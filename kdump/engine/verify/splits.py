@@ -32,8 +32,7 @@ from kdump.storage.targets import LogFile, Target
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
-    from kdump.engine.verify.items import Item
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
 
 #: What all pieces together may leave in the memory of the one who collects them, unless a driver
 #: says otherwise by an attribute of its own, `packed_bytes`.
@@ -94,7 +93,7 @@ def _splits(
     for number, item in enumerate(items):
         if not item.whole or item.topic == names.CLUSTER_METADATA_TOPIC:
             continue
-        if item.bytes <= split_bytes:
+        if item.size_bytes <= split_bytes:
             continue
         target = target_of(item)
         if isinstance(target, KdumpError) or target.log is None:

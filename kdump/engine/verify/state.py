@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump import __version__
-from kdump.engine.verify.items import VERIFIED_BEFORE, Item, Skip
+from kdump.engine.verify.options import VERIFIED_BEFORE, Item, Skip
 from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.storage import places

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
@@ -28,11 +28,15 @@ if TYPE_CHECKING:
 
 
 class Item(Protocol):
-    """What a plan yields; the driver needs no more than its name."""
+    """What a plan yields; a driver needs its name, and how many bytes of log it will read."""
 
     @property
     def path(self) -> str:
         """What errors about the item name."""
+
+    @property
+    def size_bytes(self) -> int:
+        """What will be read, in bytes of logs."""
 
 
 ItemType = TypeVar("ItemType", bound=Item)
@@ -41,6 +45,19 @@ Step = Callable[[ItemType, Pace], ResultType]
 #: Results that wait for an earlier one; the workers pause when there are more.
 _AHEAD = 1024
 _TICK_SECONDS = 0.1
+
+
+def take_up(
+    plan: Iterable[ItemType | KdumpError], items: list[ItemType], progress: Progress
+) -> Iterator[KdumpError]:
+    """Gather the items of a plan, tell the progress, and yield what could not be planned."""
+    for one in plan:
+        if isinstance(one, KdumpError):
+            yield one
+        else:
+            items.append(one)
+    progress.planned_items = len(items)
+    progress.planned_bytes = sum(item.size_bytes for item in items)
 
 
 def run(

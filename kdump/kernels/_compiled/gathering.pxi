@@ -22,12 +22,16 @@ cdef enum:
     G_CONTENT_ENDS = 15
     G_CONTENT_VALID = 16
     G_CONTENTS = 17
-    GATHERED_WIDTH = 18
+    G_CONTROL_ENDS = 18
+    G_CONTROL_VALID = 19
+    G_CONTROLS = 20
+    GATHERED_WIDTH = 21
     MOST_COPIES = 40
-    MOST_BUFFERS = 58
+    MOST_BUFFERS = 61
 
 cdef enum:
-    N_ROWS, N_HEADERS, N_KEYS_NULL, N_VALUES_NULL, N_CONTENTS_NULL, N_OLD, N_UNTIMED, COUNTS
+    N_ROWS, N_HEADERS, N_KEYS_NULL, N_VALUES_NULL, N_CONTENTS_NULL, N_OLD, N_UNTIMED,
+    N_CONTROLS_NULL, COUNTS
 
 
 cdef struct Copy:
@@ -53,6 +57,7 @@ cdef inline bint has_ends(int buffer) noexcept nogil:
         or buffer == G_LISTS
         or buffer == G_NAME_ENDS
         or buffer == G_CONTENT_ENDS
+        or buffer == G_CONTROL_ENDS
     )
 
 
@@ -204,7 +209,9 @@ cdef Py_ssize_t gather_rows(
     Where that is not the one behind the last one added, its batch does not exist.
     """
     cdef Common common
-    cdef Py_ssize_t i, row, headers, nulls
+    cdef Marker marker
+    cdef char text[NUMBERS]
+    cdef Py_ssize_t i, row, headers, nulls, told
     cdef Py_ssize_t n = <Py_ssize_t>room.counts[N_ROWS]
     cdef int64_t batch, position, size, key_size
     cdef bint timed
@@ -236,6 +243,13 @@ cdef Py_ssize_t gather_rows(
             room, G_VALUES, G_VALUE_ENDS, n, data + position, max(<int64_t>0, size)
         ):
             return i
+        told = 0
+        if cell(records, R_FLAGS, row) & MARKER and read_marker(
+            data, length, records.block + row, records.stride, &marker
+        ):
+            told = add_marker(text, &marker) - text
+        if not put_item(room, G_CONTROLS, G_CONTROL_ENDS, n, <const uint8_t *>text, told):
+            return i
         headers = <Py_ssize_t>room.counts[N_HEADERS]
         start_of(room, G_LISTS, n)
         if cell(records, R_HEADERS_COUNT, row) > 0:
@@ -247,6 +261,8 @@ cdef Py_ssize_t gather_rows(
         (<int32_t *>room.at[G_LISTS])[n + 1] = <int32_t>headers
         put_bit(room.at[G_KEY_VALID], n, key_size >= 0)
         put_bit(room.at[G_VALUE_VALID], n, size >= 0)
+        put_bit(room.at[G_CONTROL_VALID], n, told > 0)
+        room.counts[N_CONTROLS_NULL] += told == 0
         room.counts[N_KEYS_NULL] += key_size < 0
         room.counts[N_VALUES_NULL] += size < 0
         timed = common.timed

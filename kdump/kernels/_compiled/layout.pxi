@@ -93,6 +93,7 @@ cdef enum:
     RECORD_WIDTH = 12
     INNER_CRC_BAD = 1
     INNER_MAGIC_OTHER = 2
+    MARKER = 4
     INNER_MAGIC_SHIFT = 8
 
 cdef enum:
@@ -228,6 +229,10 @@ cdef array new_block(int width, Py_ssize_t count, Cols *out):
     block = clone(template, width * out.stride, False)
     out.block = <int64_t *>block.data.as_longlongs
     return block
+
+
+cdef inline bint inside(int64_t position, int64_t size, Py_ssize_t length) noexcept nogil:
+    return size >= 0 and position >= 0 and size <= length and position <= length - size
 
 
 cdef inline int64_t add(int64_t a, int64_t b) noexcept nogil:

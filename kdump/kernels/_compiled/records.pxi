@@ -242,16 +242,61 @@ def decode_records(
     return DecodedRecords(block, out.stride, out.count, 0), start, reason
 
 
+cdef struct Marker:  # of a transaction (F29)
+    bint commit
+    int64_t version
+    int64_t coordinator_epoch
+
+
+cdef bint read_marker(
+    const uint8_t *data, Py_ssize_t length, const int64_t *record, Py_ssize_t stride, Marker *out
+) noexcept nogil:
+    """Say whether a decoded record is a sound transaction marker, and what it says."""
+    cdef int64_t key = record[R_KEY * stride]
+    cdef int64_t value = record[R_VALUE * stride]
+    cdef int64_t key_size = record[R_KEY_SIZE * stride]
+    cdef int64_t value_size = record[R_VALUE_SIZE * stride]
+    cdef int kind
+    if key_size < 4 or value_size < 6:
+        return False
+    if not inside(key, key_size, length) or not inside(value, value_size, length):
+        return False
+    out.version = <int16_t>be16(data + key)
+    out.coordinator_epoch = <int32_t>be32(data + value + 2)
+    kind = be16(data + key + 2)
+    out.commit = kind == 1
+    return kind <= 1 and out.version >= 0 and <int16_t>be16(data + value) >= 0
+
+
+cdef bint is_marker(
+    const uint8_t *data, const Cols *batches, Py_ssize_t row, Py_ssize_t start, Py_ssize_t end
+) noexcept nogil:
+    """Say whether `data[start:end]` is one record, and that a sound transaction marker."""
+    cdef int64_t record[RECORD_WIDTH]
+    cdef const uint8_t *p = data + start
+    cdef Batch batch
+    cdef Marker marker
+    read_batch(batches, row, &batch)
+    if batch.count != 1 or read_record(data, &p, data + end, &batch, 0, record, 1):
+        return False
+    return p == data + end and read_marker(data, end, record, 1, &marker)
+
+
 cdef inline Py_ssize_t records_due(
-    const Cols *batches, Py_ssize_t row, int64_t start, Py_ssize_t length
+    const uint8_t *data, const Cols *batches, Py_ssize_t row, int64_t start, Py_ssize_t length
 ) noexcept nogil:
     """Return how many records a plain batch can give at the most; -1: it is not plain."""
     cdef const Format *read = format_at(cell(batches, B_LAYOUT, row))
     cdef int64_t size = cell(batches, B_SIZE, row)
     cdef int64_t count = 1
-    if cell(batches, B_FLAGS, row) & (COMPRESSED | CONTROL | CRC_BAD | TOO_SMALL):
+    cdef int64_t flags = cell(batches, B_FLAGS, row)
+    if flags & (COMPRESSED | CRC_BAD | TOO_SMALL):
         return -1
     if size < read.smallest_size or size > length or start < 0 or start > length - size:
+        return -1
+    if flags & CONTROL and (
+        read.is_legacy or not is_marker(data, batches, row, start + read.header_size, start + size)
+    ):
         return -1
     if not read.is_legacy:
         count = cell(batches, B_RECORDS_COUNT, row)
@@ -262,8 +307,8 @@ cdef inline Py_ssize_t records_due(
 
 
 cdef Py_ssize_t count_due(
-    const Cols *batches, Py_ssize_t first, int64_t base, Py_ssize_t length, Py_ssize_t most,
-    Py_ssize_t *behind, int *reason,
+    const uint8_t *data, const Cols *batches, Py_ssize_t first, int64_t base, Py_ssize_t length,
+    Py_ssize_t most, Py_ssize_t *behind, int *reason,
 ) noexcept nogil:
     """Add up the records of plain batches from `first` on; say where and why that ends."""
     cdef Py_ssize_t total = 0
@@ -271,7 +316,9 @@ cdef Py_ssize_t count_due(
     cdef Py_ssize_t row = first
     reason[0] = END
     while row < batches.count:
-        due = records_due(batches, row, subtract(cell(batches, B_POSITION, row), base), length)
+        due = records_due(
+            data, batches, row, subtract(cell(batches, B_POSITION, row), base), length
+        )
         if due < 0:
             reason[0] = NOT_PLAIN
             break
@@ -317,9 +364,12 @@ cdef int key_and_value(
 
 cdef int decode_batches(
     const uint8_t *data, int64_t base, const Cols *batches, Py_ssize_t *index, Py_ssize_t behind,
-    Py_ssize_t *stop, Cols *out,
+    Py_ssize_t *stop, Cols *out, int64_t *flags,
 ) noexcept nogil:
-    """Decode batches `index` to `behind`, all plain; return END or what is wrong at `index`."""
+    """Decode batches `index` to `behind`, all plain; return END or what is wrong at `index`.
+
+    `flags`: of all records.
+    """
     cdef Batch batch
     cdef Py_ssize_t start, end
     cdef int64_t *row
@@ -336,6 +386,9 @@ cdef int decode_batches(
             reason = read_records(
                 data, stop, end, &batch, index[0], 0, (<Py_ssize_t>1) << 62, out
             )
+            if not reason and batch.count == 1 and cell(batches, B_FLAGS, index[0]) & CONTROL:
+                out.block[R_FLAGS * out.stride + out.count - 1] = MARKER
+                flags[0] = MARKER
         else:
             stop[0] = start
             row = out.block + out.count
@@ -366,6 +419,7 @@ def decode_run(
     cdef array block
     cdef Py_ssize_t due, index, behind
     cdef Py_ssize_t stop = 0
+    cdef int64_t flags = 0
     cdef int reason, ending
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     try:
@@ -374,13 +428,14 @@ def decode_run(
             index = max(<Py_ssize_t>0, min(first, columns.count))
             with nogil:
                 due = count_due(
-                    &columns, index, base, buffer.len, max(<Py_ssize_t>0, max_records),
-                    &behind, &ending,
+                    <const uint8_t *>buffer.buf, &columns, index, base, buffer.len,
+                    max(<Py_ssize_t>0, max_records), &behind, &ending,
                 )
             block = new_block(RECORD_WIDTH, due, &out)
             with nogil:
                 reason = decode_batches(
-                    <const uint8_t *>buffer.buf, base, &columns, &index, behind, &stop, &out
+                    <const uint8_t *>buffer.buf, base, &columns, &index, behind, &stop, &out,
+                    &flags,
                 )
             if not reason and ending:
                 reason = ending
@@ -391,7 +446,7 @@ def decode_run(
             PyBuffer_Release(&batch_buffer)
     finally:
         PyBuffer_Release(&buffer)
-    return DecodedRecords(block, out.stride, out.count, 0), index, stop_at, reason
+    return DecodedRecords(block, out.stride, out.count, flags), index, stop_at, reason
 
 
 # Messages of v0 and v1 ---------------------------------------------------------------------------
@@ -549,3 +604,95 @@ def decode_messages(
     finally:
         PyBuffer_Release(&buffer)
     return DecodedRecords(block, out.stride, out.count, 0), start, reason
+
+
+cdef inline bint same_bytes(
+    const Py_buffer *data, int64_t at, int64_t size,
+    const Py_buffer *others, int64_t other_at, int64_t other_size,
+) noexcept nogil:
+    if size < 0 and other_size < 0:
+        return True
+    if size != other_size or not inside(at, size, data.len):
+        return False
+    if not inside(other_at, other_size, others.len):
+        return False
+    return not memcmp(
+        <const uint8_t *>data.buf + at, <const uint8_t *>others.buf + other_at, <size_t>size
+    )
+
+
+cdef bint same_record(
+    const Py_buffer *data, const Cols *records, Py_ssize_t row,
+    const Py_buffer *other_data, const Cols *others, Py_ssize_t other,
+) noexcept nogil:
+    cdef const uint8_t *start
+    cdef const uint8_t *end
+    cdef const uint8_t *other_start
+    cdef const uint8_t *other_end
+    if (
+        cell(records, R_OFFSET, row) != cell(others, R_OFFSET, other)
+        or cell(records, R_TIMESTAMP, row) != cell(others, R_TIMESTAMP, other)
+        or cell(records, R_KEY_SIZE, row) != cell(others, R_KEY_SIZE, other)
+        or cell(records, R_VALUE_SIZE, row) != cell(others, R_VALUE_SIZE, other)
+        or cell(records, R_HEADERS_COUNT, row) != cell(others, R_HEADERS_COUNT, other)
+    ):
+        return False
+    if not same_bytes(
+        data, cell(records, R_KEY, row), cell(records, R_KEY_SIZE, row),
+        other_data, cell(others, R_KEY, other), cell(others, R_KEY_SIZE, other),
+    ):
+        return False
+    if not same_bytes(
+        data, cell(records, R_VALUE, row), cell(records, R_VALUE_SIZE, row),
+        other_data, cell(others, R_VALUE, other), cell(others, R_VALUE_SIZE, other),
+    ):
+        return False
+    if cell(records, R_HEADERS_COUNT, row) <= 0:
+        return True
+    if not open_headers(<const uint8_t *>data.buf, data.len, records, row, &start, &end):
+        return False
+    if not open_headers(
+        <const uint8_t *>other_data.buf, other_data.len, others, other, &other_start, &other_end
+    ):
+        return False
+    if end - start != other_end - other_start:
+        return False
+    return not memcmp(start, other_start, <size_t>(end - start))
+
+
+def same_records(
+    object data, object records, Py_ssize_t row,
+    object other_data, object others, Py_ssize_t other_row,
+):
+    """Count the records from two rows on that are the same, one by one."""
+    cdef Py_buffer mine, theirs, first, second
+    cdef Cols rows, other_rows
+    cdef Py_ssize_t most
+    cdef Py_ssize_t number = 0
+    cdef int64_t last = -1
+    row = max(row, <Py_ssize_t>0)
+    other_row = max(other_row, <Py_ssize_t>0)
+    PyObject_GetBuffer(data, &mine, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(other_data, &theirs, PyBUF_SIMPLE)
+        try:
+            open_columns(records, RECORD_WIDTH, &first, &rows)
+            try:
+                open_columns(others, RECORD_WIDTH, &second, &other_rows)
+                with nogil:
+                    most = min(rows.count - row, other_rows.count - other_row)
+                    while number < most:
+                        if cell(&rows, R_OFFSET, row + number) <= last or not same_record(
+                            &mine, &rows, row + number, &theirs, &other_rows, other_row + number
+                        ):
+                            break
+                        last = cell(&rows, R_OFFSET, row + number)
+                        number += 1
+                PyBuffer_Release(&second)
+            finally:
+                PyBuffer_Release(&first)
+        finally:
+            PyBuffer_Release(&theirs)
+    finally:
+        PyBuffer_Release(&mine)
+    return number

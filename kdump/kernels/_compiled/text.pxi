@@ -26,6 +26,7 @@ cdef enum:
     STRING_BLOCK = 1 << 13  # grows up to six times when escaped
     BINARY_BLOCK = 3 << 14  # a multiple of 3, so that base64 needs no padding inside
     WORD = 24  # the longest of all numbers and names
+    NUMBERS = 1024  # more than all that a transaction marker says
 
 cdef const char *HEX = b"0123456789abcdef"
 cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -144,6 +145,16 @@ cdef inline char *add_number(char *at, int64_t number) noexcept nogil:
 
 cdef inline char *add_bool(char *at, bint value) noexcept nogil:
     return add_text(at, b"true", 4) if value else add_text(at, b"false", 5)
+
+
+cdef char *add_marker(char *at, const Marker *marker) noexcept nogil:
+    """Add what a transaction marker says, as JSON of less than NUMBERS bytes."""
+    at = add_name(at, b'{"type":"COMMIT' if marker.commit else b'{"type":"ABORT')
+    at = add_text(at, b'","version":', 12)
+    at = add_number(at, marker.version)
+    at = add_text(at, b',"coordinator_epoch":', 21)
+    at = add_number(at, marker.coordinator_epoch)
+    return add_text(at, b"}", 1)
 
 
 cdef inline int utf8_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
@@ -449,10 +460,6 @@ cdef int put_csv(
     return 0
 
 
-cdef inline bint inside(int64_t position, int64_t size, Py_ssize_t length) noexcept nogil:
-    return size >= 0 and position >= 0 and size <= length and position <= length - size
-
-
 cdef inline int64_t sequence_of(int64_t base, int64_t delta) noexcept nogil:
     """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
     return -1 if base < 0 else add(base, delta) & 0x7FFFFFFF
@@ -672,7 +679,7 @@ cdef void render(
         elif each.member == M_SEQUENCE:
             known = read.has_producer_fields
         elif each.member == M_SAID:
-            known = says
+            known = says or cell(batches, B_ATTRIBUTES, batch) & read.meant_bits & CONTROL_BIT
         if not known:
             at = add_part(at, &each.without)
             continue
@@ -784,6 +791,34 @@ cdef int put_headers(
     return put_part(out, &each.after)
 
 
+cdef int put_marker(Out *out, const Marker *marker, const Form *form) except -1 nogil:
+    """Add what a transaction marker says."""
+    cdef char text[NUMBERS]
+    cdef char *at = text
+    if form.style == STYLE_KAFKA:
+        at = add_name(at, b"endTxnMarker: COMMIT" if marker.commit else b"endTxnMarker: ABORT")
+        at = add_name(at, b" coordinatorEpoch: ")
+        at = add_number(at, marker.coordinator_epoch)
+    else:
+        at = add_marker(at, marker)
+    if form.style == STYLE_CSV:
+        return put_csv(out, <const uint8_t *>text, at - text, BYTES_UTF8, False, False)
+    return put(out, text, at - text)
+
+
+cdef inline bint marker_here(
+    const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    Py_ssize_t row, Marker *marker,
+) noexcept nogil:
+    cdef int64_t batch = cell(records, R_BATCH, row)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
+    if not cell(records, R_FLAGS, row) & MARKER:
+        return False
+    if not cell(batches, B_ATTRIBUTES, batch) & read.meant_bits & CONTROL_BIT:
+        return False
+    return read_marker(data, length, records.block + row, records.stride, marker)
+
+
 cdef int put_cell(
     Out *out, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
     Py_ssize_t row, const Form *form, const Cell *each,
@@ -792,8 +827,13 @@ cdef int put_cell(
     cdef int64_t position, size, flags
     cdef PyObject *word
     cdef const char *text
+    cdef Marker marker
     cdef bint bad
     if each.member == M_KEY or each.member == M_VALUE:
+        if form.style == STYLE_KAFKA and (
+            form.said is not NULL or marker_here(data, length, batches, records, row, &marker)
+        ):
+            return put_part(out, &each.without)  # what is said stands in place of the bytes
         position = R_KEY if each.member == M_KEY else R_VALUE
         size = cell(records, position + 1, row)
         position = cell(records, position, row)
@@ -818,12 +858,18 @@ cdef int put_cell(
         put_part(out, &each.before)
         put_word(out, b"false" if bad else b"true")
     elif each.member == M_SAID:
-        with gil:
-            word = <PyObject *>(<list>form.said)[row]  # the list holds it
-            text = PyBytes_AS_STRING(<bytes>word)
-            size = len(<bytes>word)
-        put_part(out, &each.before)
-        put(out, text, size)
+        if form.said is NULL:
+            if not marker_here(data, length, batches, records, row, &marker):
+                return put_part(out, &each.without)
+            put_part(out, &each.before)
+            put_marker(out, &marker, form)
+        else:
+            with gil:
+                word = <PyObject *>(<list>form.said)[row]  # the list holds it
+                text = PyBytes_AS_STRING(<bytes>word)
+                size = len(<bytes>word)
+            put_part(out, &each.before)
+            put(out, text, size)
     else:
         position = R_KEY if each.member == M_KEY_SIZE else R_VALUE
         size = cell(records, position + 1, row)

@@ -86,6 +86,9 @@ def sum_keys(
         open_columns(records, RECORD_WIDTH, &record_buffer, &rows)
         try:
             while row < rows.count:
+                if cell(&rows, R_FLAGS, row) & MARKER:
+                    row += 1
+                    continue
                 key_size = cell(&rows, R_KEY_SIZE, row)
                 key_at = cell(&rows, R_KEY, row)
                 key = None
@@ -120,3 +123,48 @@ def sum_keys(
     finally:
         PyBuffer_Release(&buffer)
     return row
+
+
+cdef int64_t *open_totals(array sums, Py_ssize_t count) except? NULL:
+    if count < 0 or count > <Py_ssize_t>len(sums) // TOTALS_WIDTH:
+        raise IndexError(count)
+    return <int64_t *>sums.data.as_longlongs
+
+
+def bounds_of(array sums, Py_ssize_t count):
+    """Say what each of the first `count` groups may come to at most: its BYTES and its ERROR."""
+    cdef int64_t *at = open_totals(sums, count)
+    cdef array found = clone(template, count, False)
+    cdef int64_t *out = <int64_t *>found.data.as_longlongs
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(count):
+            out[i] = add(at[i * TOTALS_WIDTH + T_BYTES], at[i * TOTALS_WIDTH + T_ERROR])
+    return found
+
+
+def keep_largest(array sums, Py_ssize_t count, int64_t threshold, Py_ssize_t ties):
+    """Move the groups that may come to more than `threshold` to the front, in their order."""
+    cdef int64_t *at = open_totals(sums, count)
+    cdef array dropped = clone(template, TOTALS_WIDTH, True)
+    cdef int64_t *lost = <int64_t *>dropped.data.as_longlongs
+    cdef object kept = PyByteArray_FromStringAndSize(NULL, count)
+    cdef char *marks = PyByteArray_AS_STRING(kept)
+    cdef int64_t floor = 0
+    cdef int64_t *to = at
+    cdef int64_t bound
+    cdef Py_ssize_t i, k
+    with nogil:
+        for i in range(count):
+            bound = add(at[T_BYTES], at[T_ERROR])
+            marks[i] = bound > threshold or (bound == threshold and ties > 0)
+            if marks[i]:
+                ties -= bound == threshold
+                memmove(to, at, TOTALS_WIDTH * sizeof(int64_t))
+                to += TOTALS_WIDTH
+            else:
+                floor = max(floor, bound)
+                for k in range(TOTALS_WIDTH):
+                    lost[k] = add(lost[k], at[k])
+            at += TOTALS_WIDTH
+    return kept, floor, dropped

@@ -22,7 +22,13 @@ from kdump.kernels._pure.proofs import (
     rising_slots,
     tally,
 )
-from kdump.kernels._pure.records import decode_messages, decode_records, decode_run, inner_base
+from kdump.kernels._pure.records import (
+    decode_messages,
+    decode_records,
+    decode_run,
+    inner_base,
+    same_records,
+)
 from kdump.kernels._pure.search import resync, select_records
 from kdump.kernels._pure.sums import (
     crc32,
@@ -32,9 +38,10 @@ from kdump.kernels._pure.sums import (
     keep_freed_memory,
 )
 from kdump.kernels._pure.text import format_batches, format_records
-from kdump.kernels._pure.totals import sum_batches, sum_keys
+from kdump.kernels._pure.totals import bounds_of, keep_largest, sum_batches, sum_keys
 
 __all__ = [
+    "bounds_of",
     "crc32",
     "crc32_joined",
     "crc32c",
@@ -49,11 +56,13 @@ __all__ = [
     "index_entries",
     "inner_base",
     "keep_freed_memory",
+    "keep_largest",
     "prove_entries",
     "prove_records",
     "resync",
     "rising_slots",
     "room_for",
+    "same_records",
     "select_records",
     "sum_batches",
     "sum_keys",

@@ -9,7 +9,14 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
-from kdump.kernels._pure.text import has_time, headers_of, row_numbers, sequence_at, span_of
+from kdump.kernels._pure.text import (
+    control_text,
+    has_time,
+    headers_of,
+    row_numbers,
+    sequence_at,
+    span_of,
+)
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -112,6 +119,9 @@ def _gather_row(
         return False
     if not room.bytes(g.G_VALUES, g.G_VALUE_ENDS, at, value or b""):
         return False
+    control = control_text(view, records.row(row)).encode()
+    if not room.bytes(g.G_CONTROLS, g.G_CONTROL_ENDS, at, control):
+        return False
     contents_null = 0
     for name, name_size, content, content_size in headers_of(view, records.row(row)):
         inside = span_of(view, content, content_size)
@@ -128,6 +138,7 @@ def _gather_row(
     room.number(g.G_LISTS, at + 1, header)
     room.bit(g.G_KEY_VALID, at, key is not None)
     room.bit(g.G_VALUE_VALID, at, value is not None)
+    room.bit(g.G_CONTROL_VALID, at, bool(control))
     attributes = batch[c.B_ATTRIBUTES]
     read = format_at(batch[c.B_LAYOUT])
     modern = read.has_producer_fields
@@ -150,6 +161,7 @@ def _gather_row(
     counts[g.N_CONTENTS_NULL] += contents_null
     counts[g.N_OLD] += not modern
     counts[g.N_UNTIMED] += not timed
+    counts[g.N_CONTROLS_NULL] += not control
     return True
 
 

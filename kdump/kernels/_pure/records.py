@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
@@ -21,8 +22,15 @@ from kdump.kernels.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kdump.kernels._pure.layout import Data, Row
     from kdump.kernels.layout import Format
+
+
+_MARKER_KEY = Struct(">hh")  # version, type (F29)
+_MARKER_VALUE = Struct(">hi")  # version, coordinatorEpoch
+_MARKER_TYPES = ("ABORT", "COMMIT")
 
 
 def _record(view: memoryview, position: int, end: int, batch: Row, index: int) -> Row:
@@ -165,9 +173,10 @@ def decode_run(
 ) -> tuple[DecodedRecords, int, int, int]:
     """Decode the records of batches `first` on, one after the other, while they are plain.
 
-    Plain means: not COMPRESSED, CONTROL, CRC_BAD or TOO_SMALL, recordsCount not negative, and
-    wholly inside `data`, whose first byte is at file position `base`. A v0 or v1 message is one
-    record; bytes behind its value are allowed (F11). A batch is never split.
+    Plain means: not COMPRESSED, CRC_BAD or TOO_SMALL, recordsCount not negative, and wholly inside
+    `data`, whose first byte is at file position `base`; and of CONTROL batches, those that are one
+    sound transaction marker, which gets the flag MARKER. A v0 or v1 message is one record; bytes
+    behind its value are allowed (F11). A batch is never split.
 
     Returns (record columns, next batch, stop, reason). END: all batches are done. FULL: the records
     of the next batch do not fit, though at most as many are counted as its bytes can hold; if it is
@@ -178,6 +187,7 @@ def decode_run(
     """
     view = view_of(data)
     rows: list[Row] = []
+    flags = 0
     index = max(0, min(first, batches.count))
     stop, reason = 0, reasons.END
     while index < batches.count:
@@ -185,7 +195,7 @@ def decode_run(
         start = stop = int64(batch[c.B_POSITION] - base)
         size = batch[c.B_SIZE]
         read = format_at(batch[c.B_LAYOUT])
-        if not _is_plain(batch, read, start, len(view)):
+        if not _is_plain(view, batch, read, start):
             reason = reasons.NOT_PLAIN
             break
         due = 1
@@ -200,6 +210,9 @@ def decode_run(
             stop, reason = _records(
                 view, start + read.header_size, end, batch, index, 0, len(rows) + due + 1, rows
             )
+            if batch[c.B_FLAGS] & c.CONTROL:
+                rows[-1] = (*rows[-1][: c.R_FLAGS], c.MARKER)
+                flags = c.MARKER
         else:
             try:
                 key, value = _key_and_value(view, start, end, read)
@@ -212,16 +225,47 @@ def decode_run(
         if reason:
             break
         index += 1
-    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), index, stop, reason
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows, flags), index, stop, reason
 
 
-def _is_plain(batch: Row, read: Format, start: int, length: int) -> bool:
-    size = batch[c.B_SIZE]
-    if batch[c.B_FLAGS] & (c.COMPRESSED | c.CONTROL | c.CRC_BAD | c.TOO_SMALL):
+def _is_plain(view: memoryview, batch: Row, read: Format, start: int) -> bool:
+    size, length = batch[c.B_SIZE], len(view)
+    if batch[c.B_FLAGS] & (c.COMPRESSED | c.CRC_BAD | c.TOO_SMALL):
         return False
     if not read.is_legacy and batch[c.B_RECORDS_COUNT] < 0:
         return False
-    return read.smallest_size <= size <= length and 0 <= start <= length - size
+    if not (read.smallest_size <= size <= length and 0 <= start <= length - size):
+        return False
+    if not batch[c.B_FLAGS] & c.CONTROL:
+        return True
+    return not read.is_legacy and _is_marker(view, batch, start + read.header_size, start + size)
+
+
+def _is_marker(view: memoryview, batch: Row, start: int, end: int) -> bool:
+    """Whether `view[start:end]` is one record, and that a sound transaction marker."""
+    if batch[c.B_RECORDS_COUNT] != 1:
+        return False
+    try:
+        record = _record(view, start, end, batch, 0)
+    except Bad:
+        return False
+    return record[c.R_SIZE] == end - start and marker_of(view, record) is not None
+
+
+def marker_of(view: memoryview, record: Row) -> tuple[str, int, int] | None:
+    """Return (type, version, coordinator epoch) of a transaction marker; None: it is none (F29)."""
+    key, value = record[c.R_KEY], record[c.R_VALUE]
+    for at, size, least in (
+        (key, record[c.R_KEY_SIZE], _MARKER_KEY.size),
+        (value, record[c.R_VALUE_SIZE], _MARKER_VALUE.size),
+    ):
+        if size < least or at < 0 or size > len(view) - at:
+            return None
+    version, kind = _MARKER_KEY.unpack_from(view, key)
+    value_version, epoch = _MARKER_VALUE.unpack_from(view, value)
+    if version < 0 or value_version < 0 or not 0 <= kind < len(_MARKER_TYPES):
+        return None
+    return _MARKER_TYPES[kind], version, epoch
 
 
 def _key_and_value(
@@ -360,3 +404,53 @@ def decode_messages(
         )
         position = behind
     return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), position, reason
+
+
+def same_records(
+    data: Data,
+    records: DecodedRecords,
+    row: int,
+    other_data: Data,
+    others: DecodedRecords,
+    other_row: int,
+) -> int:
+    """Count the records from two rows on that are the same, one by one.
+
+    They have the same offset, timestamp, key and value, and headers of the same bytes. Offsets
+    rise from 0 on; the first pair that is not so ends it, as does the end of either side.
+    """
+    view, other_view = view_of(data), view_of(other_data)
+    row, other_row = max(row, 0), max(other_row, 0)
+    most = max(min(records.count - row, others.count - other_row), 0)
+    last = -1
+    for number in range(most):
+        mine, theirs = records.row(row + number), others.row(other_row + number)
+        if mine[c.R_OFFSET] <= last or any(mine[k] != theirs[k] for k in _ALIKE):
+            return number
+        last = mine[c.R_OFFSET]
+        bytes_of_both = zip(_parts(mine, view), _parts(theirs, other_view), strict=True)
+        for (at, size), (other_at, other_size) in bytes_of_both:
+            if size < 0 and other_size < 0:
+                continue
+            if not (_inside(at, size, view) and _inside(other_at, other_size, other_view)):
+                return number
+            if view[at : at + size] != other_view[other_at : other_at + other_size]:
+                return number
+    return most
+
+
+_ALIKE = (c.R_OFFSET, c.R_TIMESTAMP, c.R_KEY_SIZE, c.R_VALUE_SIZE, c.R_HEADERS_COUNT)
+
+
+def _parts(record: tuple[int, ...], view: memoryview) -> Iterator[tuple[int, int]]:
+    """Give where the key, the value and the headers of a record lie, and how long they are."""
+    yield record[c.R_KEY], record[c.R_KEY_SIZE]
+    yield record[c.R_VALUE], record[c.R_VALUE_SIZE]
+    if record[c.R_HEADERS_COUNT] > 0:
+        start, end = record[c.R_HEADERS], record[c.R_POSITION] + record[c.R_SIZE]
+        fits = _inside(record[c.R_POSITION], record[c.R_SIZE], view) and 0 <= start <= end
+        yield (start, end - start) if fits else (-1, 0)
+
+
+def _inside(at: int, size: int, view: memoryview) -> bool:
+    return 0 <= size <= len(view) and 0 <= at <= len(view) - size

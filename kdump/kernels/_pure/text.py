@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels._pure.layout import MAX_SEQUENCE, U32, Bad, view_of
-from kdump.kernels._pure.records import batch_row, read_header
+from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -25,7 +25,7 @@ from kdump.kernels.layout import (
     int64,
     message_format,
 )
-from kdump.kernels.text_form import CSV, JSON, MEMBERS, Cell, TextForm
+from kdump.kernels.text_form import CSV, JSON, KAFKA, MEMBERS, Cell, TextForm
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -179,16 +179,20 @@ def _put_csv(out: _Out, piece: memoryview, form: TextForm) -> None:
     else:
         quoted = (_QUOTED_SHOWN if form.shown else _QUOTED).search(piece) is not None
         spell = _speller(json=False, shown=form.shown, doubled=quoted)
-        start = spell(str(piece[:4], "utf-8", "replace"))
-        formula = form.safe and start.startswith(_FORMULA)
-        out.put(b'"' * quoted + b"'" * formula)
+        formula = form.safe and spell(str(piece[:4], "utf-8", "replace")).startswith(_FORMULA)
+        if quoted or formula:
+            out.put(b'"' * quoted + b"'" * formula)
         _put_text(out, piece, spell)
-        out.put(b'"' * quoted)
+        if quoted:
+            out.put(b'"')
 
 
 def _is_utf8(piece: memoryview) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
+        if len(piece) <= _BLOCK:  # an incremental decoder costs more than most texts
+            str(piece, "utf-8")
+            return True
+        decoder = codecs.getincrementaldecoder("utf-8")()
         for block in _blocks(piece):
             decoder.decode(block)
         decoder.decode(b"", final=True)
@@ -358,6 +362,8 @@ class _Rows:
         out, member = self._out, cell.member
         if member in ("key", "value"):
             piece = _piece(self._view, record, member)
+            if self._form.style == KAFKA and self._says(record, number) is not None:
+                piece = None  # what is said stands in place of the bytes
             if piece is None:
                 out.put(cell.without)
                 return
@@ -407,9 +413,26 @@ class _Rows:
             out.put(b"}")
         out.put(cell.after)
 
+    def _says(self, record: Row, number: int) -> bytes | None:
+        """Write what a control record says: as was given, or of a transaction marker."""
+        if self._said is not None:
+            return self._said[number]
+        meant = format_at(self._batch[c.B_LAYOUT]).meant_bits
+        if not self._batch[c.B_ATTRIBUTES] & meant & CONTROL_BIT:
+            return None
+        text = control_text(self._view, record)
+        if not text:
+            return None
+        if self._form.style == KAFKA:
+            kind, _, epoch = marker_of(self._view, record) or ("", 0, 0)
+            return f"endTxnMarker: {kind} coordinatorEpoch: {epoch}".encode()
+        if self._form.style == CSV:
+            text = '"' + text.replace('"', '""') + '"'
+        return text.encode()
+
     def _word(self, member: str, record: Row, number: int) -> bytes | None:
         if member == "said":
-            return None if self._said is None else self._said[number]
+            return self._says(record, number)
         if member == "message_crc":
             at = record[c.R_POSITION]
             if span_of(self._view, at, SMALLEST_MESSAGE + 2) is None:
@@ -479,6 +502,15 @@ def _has_headers(view: memoryview, record: Row) -> bool:
     if span_of(view, record[c.R_POSITION], record[c.R_SIZE]) is None:
         return False
     return 0 <= record[c.R_HEADERS] <= record[c.R_POSITION] + record[c.R_SIZE]
+
+
+def control_text(view: memoryview, record: Row) -> str:
+    """Write what a record with the flag MARKER says, as JSON; nothing of others."""
+    marker = marker_of(view, record) if record[c.R_FLAGS] & c.MARKER else None
+    if marker is None:
+        return ""
+    kind, version, epoch = marker
+    return f'{{"type":"{kind}","version":{version},"coordinator_epoch":{epoch}}}'
 
 
 def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, int]]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Any
 
 from kdump.kernels import columns as c
 from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.text import headers_of
-from kdump.kernels.layout import CODEC_MASK
+from kdump.kernels.layout import CODEC_MASK, int64
 
 if TYPE_CHECKING:
-    from array import array
-
     from kdump.kernels._pure.layout import Data
     from kdump.kernels.columns import DecodedRecords, RecordBatches
 
@@ -67,13 +66,16 @@ def sum_keys(
     `slots` says which TOTALS_WIDTH numbers of `sums` are a key's. A key that is not there takes the
     next ones, which begin with `floor` as ERROR. It stops at a key that is longer than `longest`,
     and at a new one when there are `most` already. A record's bytes are those of its key, its value
-    and its headers' keys and values.
+    and its headers' keys and values. A MARKER is passed over.
     """
     view = view_of(data)
     row = max(first, 0)
     most = min(most, len(sums) // c.TOTALS_WIDTH)
     while row < records.count:
         record = records.row(row)
+        if record[c.R_FLAGS] & c.MARKER:
+            row += 1
+            continue
         size = record[c.R_KEY_SIZE]
         key = None
         if 0 <= size <= len(view) and 0 <= record[c.R_KEY] <= len(view) - size:
@@ -113,3 +115,43 @@ def _spread(sums: array[int], at: int, timestamp: int) -> None:
         if sums[at + c.T_FIRST] < 0 or timestamp < sums[at + c.T_FIRST]:
             sums[at + c.T_FIRST] = timestamp
         sums[at + c.T_LAST] = max(sums[at + c.T_LAST], timestamp)
+
+
+def bounds_of(sums: array[int], count: int) -> array[int]:
+    """Say what each of the first `count` groups may come to at most: its BYTES and its ERROR."""
+    _fits(sums, count)
+    starts = range(0, count * c.TOTALS_WIDTH, c.TOTALS_WIDTH)
+    return array("q", (int64(sums[at + c.T_BYTES] + sums[at + c.T_ERROR]) for at in starts))
+
+
+def keep_largest(
+    sums: array[int], count: int, threshold: int, ties: int
+) -> tuple[bytearray, int, array[int]]:
+    """Move the groups that may come to more than `threshold` to the front, in their order.
+
+    Of those that may just come to it the first `ties` are kept, too. Returns a byte for each
+    group, 1 for those kept, the largest that one of the others may come to (0: none), and what the
+    others' numbers add up to.
+    """
+    bounds = bounds_of(sums, count)
+    kept, floor = bytearray(count), 0
+    dropped = array("q", bytes(8 * c.TOTALS_WIDTH))
+    to = 0
+    for group, bound in enumerate(bounds):
+        numbers = sums[group * c.TOTALS_WIDTH : (group + 1) * c.TOTALS_WIDTH]
+        tied = bound == threshold and ties > 0
+        ties -= tied
+        if bound > threshold or tied:
+            kept[group] = 1
+            sums[to : to + c.TOTALS_WIDTH] = numbers
+            to += c.TOTALS_WIDTH
+            continue
+        floor = max(floor, bound)
+        for number, value in enumerate(numbers):
+            dropped[number] = int64(dropped[number] + value)
+    return kept, floor, dropped
+
+
+def _fits(sums: array[int], count: int) -> None:
+    if count < 0 or count * c.TOTALS_WIDTH > len(sums):
+        raise IndexError(count)

@@ -1,6 +1,8 @@
 """What a broker of a version answers through a wrong index, against what it would answer."""
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import builders
@@ -14,9 +16,9 @@ from kdump.storage.source import Source
 from kdump.storage.targets import Selection, Target, resolve
 
 
-def batch(first: int, last: int) -> bytes:
+def batch(first: int, last: int, time_ms: int = 0) -> bytes:
     records = [builders.record(at) for at in range(last - first + 1)]
-    return builders.batch(records, base_offset=first)
+    return builders.batch(records, base_offset=first, base_timestamp=time_ms)
 
 
 @pytest.mark.parametrize(("broker", "wrong"), [((4, 0), Wrong(12, 12, 20)), ((4, 1), None)])
@@ -36,3 +38,95 @@ def test_the_version_asked_for_looks_up(
     with Source(directory / f"{0:020d}.log") as segment.source, Answers(partition, segment) as ask:
         assert ask.wrong_offset(12, 0) == wrong
         assert ask.wrong_offset(25, 0) is None
+
+
+#: Three batches, of the times 0, 100 and 200; where the last two begin, and where the log ends.
+LOG = [batch(10, 19, 0), batch(20, 29, 100), batch(30, 39, 200)]
+SECOND, THIRD, END = (sum(map(len, LOG[:number])) for number in (1, 2, 3))
+
+
+@contextmanager
+def asking(
+    parent: Path, offsets: list[tuple[int, int]], times: list[tuple[int, int]] | None = None
+) -> Iterator[Answers]:
+    """Ask a segment at offset 10 with these entries in its indexes."""
+    directory = parent / "t-0"
+    directory.mkdir()
+    stem = f"{10:020d}"
+    (directory / f"{stem}.log").write_bytes(b"".join(LOG))
+    packed = (struct.pack(">ii", *entry) for entry in offsets)
+    (directory / f"{stem}.index").write_bytes(b"".join(packed))
+    if times is not None:
+        packed = (struct.pack(">qi", *entry) for entry in times)
+        (directory / f"{stem}.timeindex").write_bytes(b"".join(packed))
+    target = next(resolve([str(directory)], Selection()))
+    assert isinstance(target, Target)
+    partition = PartitionScan(target, directory=None, settings=Settings(), broker=(4, 0))
+    segment = partition.segments[0]
+    with Source(directory / f"{stem}.log") as segment.source, Answers(partition, segment) as ask:
+        yield ask
+
+
+@pytest.mark.parametrize(
+    ("entry", "target", "wrong"),
+    [
+        ((12, SECOND), 22, None),
+        ((12, SECOND), 21, None),
+        ((2, SECOND), 12, Wrong(12, 12, 20)),
+        ((2, SECOND), 11, None),  # the entry is not for it
+        ((2, END), 12, Wrong(12, 12, "none")),
+        ((2, END), 40, None),  # there is none
+        ((2, SECOND - 8), 12, Wrong(12, 12, "an error")),
+        ((2, SECOND), 9, None),  # of an earlier segment
+    ],
+)
+def test_answers_for_an_offset(
+    tmp_path: Path, entry: tuple[int, int], target: int, wrong: Wrong | None
+) -> None:
+    with asking(tmp_path, [entry]) as ask:
+        assert ask.wrong_offset(target, 0) == wrong
+
+
+def test_an_answer_is_never_below_what_was_asked_for(tmp_path: Path) -> None:
+    with asking(tmp_path, [(2, SECOND)]) as ask:
+        assert ask.wrong_offset(25, 0) is None
+        assert ask.wrong_offset(25, THIRD) == Wrong(25, 30, 25)
+
+
+@pytest.mark.parametrize(
+    ("entry", "time", "target_ms", "wrong"),
+    [
+        ((12, SECOND), (0, 12), 0, Wrong(0, 10, 20)),
+        ((12, SECOND), (0, 12), -1, None),  # no time of a record
+        ((12, SECOND), (1, 12), 0, None),
+        ((12, SECOND), (0, 12), 1, None),
+        ((12, SECOND), (0, 12), 100, None),
+        ((22, THIRD), (50, 22), 100, Wrong(100, 20, 30)),
+        ((22, THIRD), (50, 22), 201, None),  # there is none
+        ((12, END), (50, 12), 100, Wrong(100, 20, "none")),
+        ((12, SECOND - 8), (50, 12), 100, Wrong(100, 20, "an error")),
+    ],
+)
+def test_answers_for_a_time(
+    tmp_path: Path,
+    entry: tuple[int, int],
+    time: tuple[int, int],
+    target_ms: int,
+    wrong: Wrong | None,
+) -> None:
+    with asking(tmp_path, [entry], [time]) as ask:
+        assert ask.wrong_time(target_ms) == wrong
+
+
+def test_files_that_cannot_be_read_tell_nothing(tmp_path: Path) -> None:
+    with asking(tmp_path, [(2, SECOND)], [(0, 12)]) as ask:
+        for path in (tmp_path / "t-0").glob("*index"):
+            path.unlink()
+        assert ask.wrong_time(0) is None
+        assert ask.wrong_offset(12, 0) is None
+
+
+def test_words_for_an_answer() -> None:
+    sentence = "{right}, not {given}"
+    assert Wrong(1200, 1200, "none").words(sentence) == "1,200, not none"
+    assert Wrong(1200, "an error", 123456).words(sentence) == "an error, not 123,456"

@@ -103,6 +103,18 @@ def test_a_suspect_about_a_log_that_stands_has_consequences_of_its_own() -> None
     ]
 
 
+def test_where_it_stands_before_other_damage_it_has_them_too() -> None:
+    short = finding("file-vanished", path=LOG.replace("0.log", "9.log"), segment=9)
+    odd = finding("record-offset", path=LOG, segment=0, position=500, size_bytes=100, offset=7)
+    found = fold([
+        gap(5000), gap(6000), short,
+        Conditional(odd, RestsOn(0, 500, 501)), suspect(segment=0, position=550),
+    ])  # fmt: skip
+    assert {one.position: one.consequences for one in found} == {
+        5000: (), 6000: (), None: (), 500: ("offset-index-position@8",),
+    }  # fmt: skip
+
+
 def test_notes_and_findings_about_indexes_declare_no_range_bad() -> None:
     """Their positions are not those of a log."""
     order = finding("offset-index-order", path=INDEX, segment=0, position=1000, size_bytes=8)

@@ -25,7 +25,7 @@ from segments import (
 
 from kdump.engine.checks.framing import Framing
 from kdump.engine.reading.scan import scan
-from kdump.findings.finding import Severity
+from kdump.findings.finding import Finding, Severity
 from kdump.storage import lock
 from kdump.storage import source as sources
 
@@ -387,6 +387,21 @@ def test_several_absurd_offsets_in_a_row(sound: Path, count: int) -> None:
     lost = next(one for one in checked(sound) if one.code == "crc-mismatch")
     assert lost.next_offset == ACTIVE + 3 * (4 + count)
     assert (lost.lost_at_least, lost.lost_at_most) == (3, 3)
+
+
+@pytest.mark.parametrize("count", [15, 16, 17, 20])
+def test_no_more_than_sixteen_batches_out_of_order_wait_for_what_follows(
+    tmp_path: Path, count: int
+) -> None:
+    """It says up to where the offsets are missing that they leave out."""
+    wrong = [batch(FAR + 3 * number) for number in range(count)]
+    directory = write_partition(tmp_path, {0: [], 330: [batch(330)]})
+    write(directory, 0, "log", b"".join([*batches(0, 30), *wrong, *batches(300, 330)]))
+    checks = [Framing(partition := partition_of(directory))]
+    told = [one for one in scan(partition, checks) if isinstance(one, Finding)]
+    assert [one.code for one in told] == ["offset-past-next"] * count
+    unknown = 16 if count > 16 else 0
+    assert [one.next_offset for one in told] == [None] * unknown + [300] * (count - unknown)
 
 
 @pytest.mark.parametrize("row", [0, 1])

@@ -20,6 +20,7 @@ from segments import name as named
 from kdump.engine.checks.index_proof import IndexProof
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
+from kdump.findings.finding import Finding
 from kdump.storage import source as sources
 
 
@@ -98,3 +99,20 @@ def test_an_index_that_the_device_does_not_give(
     monkeypatch.setattr(sources.Source, "_pread", failing)
     size = len(read(directory, 0, extension))
     assert place_of(only(directory), directory) == ("unreadable", name, 0, size)
+
+
+@pytest.mark.parametrize("extension", ["index", "timeindex"])
+@pytest.mark.parametrize("gone", [True, False])
+def test_an_index_that_cannot_be_opened(tmp_path: Path, extension: str, gone: bool) -> None:
+    """The log is read all the same; one that a running broker took away is a note."""
+    directory = write_partition(tmp_path, {0: batches(0, 60), 60: batches(60, 90)})
+    partition = partition_of(directory)
+    path = directory / named(0, extension)
+    path.unlink()
+    if not gone:
+        path.mkdir()
+    found = [*scan(partition, [IndexProof(partition)])]
+    assert [one.code for one in found if isinstance(one, Finding)] == ["file-vanished"] * gone
+    assert all(one.path == str(path) for one in found if isinstance(one, Finding))
+    assert [error.path for error in partition.errors] == ([] if gone else [str(path)])
+    assert [segment.complete for segment in partition.segments] == [True, True]

@@ -135,6 +135,12 @@ def test_malformed(tmp_path: Path, text: str) -> None:
     assert found.code == ("checkpoint-malformed" if text else "leader-epochs-missing")
 
 
+def test_malformed_in_several_lines(tmp_path: Path) -> None:
+    found = only(write(tmp_path, 0, 0, checkpoint="0\n3\nx\ny\nz\n"))
+    assert found.code == "checkpoint-malformed"
+    assert found.message.endswith("The same at 2 more places.")
+
+
 def test_entries_out_of_order(tmp_path: Path) -> None:
     found = only(write(tmp_path, 0, 0, 1, checkpoint=epochs((1, 2), (0, 0))))
     assert (found.code, found.expected, found.actual) == (
@@ -324,6 +330,15 @@ def test_what_is_said_of_an_epoch_that_falls(tmp_path: Path) -> None:
     assert (told.expected, told.actual) == (5, 3)
     assert told.message == "Leader epoch 3 follows 5, from offset 2 on."
     assert touches == RestsOn(0, 2 * size, 3 * size, 2, 3)
+
+
+def test_an_epoch_over_several_segments_is_no_odd_one(tmp_path: Path) -> None:
+    """Three segments of one batch each: the epoch falls, it is not that of a changed batch."""
+    segments = {0: [data(0, leader_epoch=9), data(1, leader_epoch=9)]}
+    segments |= {base: [data(base, leader_epoch=5)] for base in (2, 3, 4)}
+    path = write_log(tmp_path, segments)
+    (path / "leader-epoch-checkpoint").unlink()
+    assert [one.finding.code for one in suspects(path)] == ["leader-epoch-falls"]
 
 
 @pytest.mark.parametrize("doubtful", [0, 1, 2])

@@ -79,6 +79,7 @@ def test_the_next_offset_fits_whatever_an_index_says(
         ([*WRAPPERS, wrapper(9)], 9),
         ([*WRAPPERS, wrapper(6)], None),
         ([*SOUND, batch(ABSURD), batch(6)], None),
+        ([batch(0), batch(900), broken(batch(3)), batch(6)], None),  # 900 is what is too high
     ],
 )
 def test_offsets_that_may_be(tmp_path: Path, parts: list[bytes], indexed: int | None) -> None:

@@ -1,5 +1,6 @@
 """Sequence numbers of idempotent producers, and producer snapshots, against the log."""
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -31,6 +32,7 @@ from kdump.engine.checks import producers
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
+from kdump.storage.source import Source
 
 LARGEST = 2**31 - 1
 DAY_MS = 86_400_000
@@ -330,6 +332,23 @@ def test_no_snapshot_where_none_is_due(tmp_path: Path) -> None:
     plain = {0: [data(0, 7, 0)], 1: [data(1, 7, 1)]}
     assert codes(write_log(tmp_path, plain)) == ["snapshot-missing"]
     assert codes(write_log(tmp_path, plain, log_start=1)) == []
+
+
+def test_no_snapshot_is_missed_where_the_newest_segment_was_cut_while_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0)], 1: [data(1, 7, 1), data(2, 7, 2)]})
+    assert codes(path) == ["snapshot-missing"]
+    refresh = Source.refresh
+
+    def refreshed(source: Source) -> int:
+        size = refresh(source)
+        if source.path == str(log_of(path, 1)):
+            os.truncate(source.path, size - 5)
+        return size
+
+    monkeypatch.setattr(Source, "refresh", refreshed)
+    assert codes(path) == ["file-shrank"]
 
 
 # What a finding rests on

@@ -62,6 +62,7 @@ class TestV2:
         records = [builders.record(0), builders.record(1), builders.record(9)]
         found = deep(tmp_path, self.one(compress, records, last_offset_delta=2))
         assert (found.code, found.offset) == ("record-offset", 15)
+        assert found.message == "Record offset 15 lies outside its batch, 6-8."
 
     def test_offset_below_its_batch(self, tmp_path: Path, compress: object) -> None:
         found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))
@@ -74,6 +75,7 @@ class TestV2:
         records = [builders.record(delta) for delta in deltas]
         found = deep(tmp_path, self.one(compress, records, last_offset_delta=len(deltas) - 1))
         assert (found.code, found.offset) == ("record-offset", 7)
+        assert found.message == "Record offset 7 is not above that of the record before it."
 
     def test_gaps_inside_as_compaction_leaves_them(self, tmp_path: Path, compress: object) -> None:
         records = [builders.record(2), builders.record(5)]

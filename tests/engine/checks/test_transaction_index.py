@@ -1,5 +1,7 @@
 """The transaction index against the log: each way to be wrong, and the ways to differ lawfully."""
 
+import random
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,8 @@ from producing import (
 )
 from segments import partition_of
 
-from kdump.broker.producer_state import Ended, ProducerStates
+from kdump.broker.producer_events import Ended
+from kdump.broker.producer_state import ProducerStates
 from kdump.engine.checks.transaction_index import TransactionIndexCheck
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.findings.finding import Finding
@@ -87,7 +90,10 @@ def test_missing_file(sound: Path) -> None:
     found = only(sound)
     assert found.code == "transaction-index-missing"
     assert (found.path, found.segment, found.offset) == (str(index_of(sound, 6)), 6, 6)
-    assert "2 aborted records, between offsets 2 and 4" in found.message
+    assert found.message.startswith(
+        "An aborted transaction without an entry: 1. read_committed readers are handed "
+        "2 aborted records, between offsets 2 and 4."
+    )
     assert found.expected == "1 entries"
 
 
@@ -101,6 +107,38 @@ def test_one_entry_of_two_missing(tmp_path: Path) -> None:
     index_of(path, 0).write_bytes(aborted((7, 2, 3, 4)))
     found = only(path)
     assert (found.code, found.offset) == ("transaction-index-missing", 1)
+
+
+def test_an_entry_twice_takes_none_that_is_missing_with_it(tmp_path: Path) -> None:
+    """As a torn one does, which may have been the missing one."""
+    path = write_log(
+        tmp_path,
+        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
+             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
+    )  # fmt: skip
+    once = aborted((7, 0, 1, 2))
+    index_of(path, 0).write_bytes(once + once)
+    found = {one.code: one for one in checked(path)}
+    assert {*found} == {"transaction-index-order", "transaction-index-missing"}
+    assert found["transaction-index-order"].consequences == ()
+    index_of(path, 0).write_bytes(once + once[:9])
+    (torn,) = checked(path)
+    assert torn.consequences == ("transaction-index-missing@3",)
+
+
+def test_what_does_not_rise_above_an_entry_without_a_marker_is_not_wrong(tmp_path: Path) -> None:
+    """The one before it is too high, and reported as naming no marker."""
+    path = write_log(
+        tmp_path,
+        {0: [data(0, 7, 0, transactional=True), marker(1, 7, ABORT),
+             data(2, 7, 1, transactional=True), marker(3, 7, ABORT)]},
+    )  # fmt: skip
+    index_of(path, 0).write_bytes(aborted((7, 0, 1, 2), (5, 4, 5000, 4), (7, 2, 3, 4)))
+    found = only(path)
+    assert (found.code, found.position, found.actual) == ("transaction-index-marker", 34, 5000)
+    index_of(path, 0).write_bytes(aborted((5, 4, 5000, 4), (7, 0, 1, 2), (7, 2, 3, 4)))
+    found = only(path)
+    assert (found.code, found.position, found.actual) == ("transaction-index-marker", 0, 5000)
 
 
 def test_an_entry_without_a_marker_is_held_against_its_own_transaction(tmp_path: Path) -> None:
@@ -541,3 +579,17 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
     )
     more = " Brokers recover the segment at their next start (I22)."
     assert told.message == words + more * recovered
+
+
+def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
+    """Neither the file nor its entries: there may be a million of them."""
+    rng = random.Random(4)
+    (sound / f"{0:020}.txnindex").write_bytes(rng.randbytes(14 << 20))
+    tracemalloc.start()
+    try:
+        found = codes(sound)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "transaction-index-version" in found
+    assert peak < 8 << 20

@@ -1,0 +1,206 @@
+"""Say which message the key and the value of a record of an internal topic hold, and read it.
+
+Records of coordinators have a key: an int16, the record type, and a structure; their value is an
+int16, its version, and a structure. Those of the metadata log and of remote storage have a value
+alone: three unsigned varints (frame version 1, record type, record version) and a structure.
+Control records have an int16 each as well: the version. Type names are those of Kafka's
+enumerations (M1, M4).
+
+Nothing here raises on data: what is not known, or not what it says it is, keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+from kdump.messages.table import Fields, Message, UnknownVersion, message, tables
+from kdump.messages.wire import Malformed, Reader
+
+FRAME_VERSION = 1
+#: What the records of internal topics are about. These names are Kafka's own and cannot be changed.
+TOPICS = {
+    "__consumer_offsets": "group",
+    "__transaction_state": "transaction",
+    "__share_group_state": "share",
+    "__cluster_metadata": "metadata",
+    "__remote_log_metadata": "storage",
+}
+#: Names and messages of control records by their type, which is in the key (F29).
+CONTROL = {
+    0: ("abort", "EndTxnMarker"),
+    1: ("commit", "EndTxnMarker"),
+    2: ("leader_change", "LeaderChangeMessage"),
+    3: ("snapshot_header", "SnapshotHeaderRecord"),
+    4: ("snapshot_footer", "SnapshotFooterRecord"),
+    5: ("kraft_version", "KRaftVersionRecord"),
+    6: ("kraft_voters", "VotersRecord"),
+}
+
+UNKNOWN_FRAME, UNKNOWN_TYPE, UNKNOWN_VERSION = "unknown-frame", "unknown-type", "unknown-version"
+MALFORMED = "malformed"
+
+_INT16 = struct.Struct(">h")
+_CONTROL_KEY = struct.Struct(">hh")  # version, type
+
+
+class Decoded(NamedTuple):
+    """What a key or a value says. `type` is None where nobody knows the number, `type_id`.
+
+    `data` is None where it cannot be read, and `problem` says why; `rest` are the bytes that were
+    not read then, or those behind a message that is whole; where they are masked, the word for it.
+    """
+
+    area: str
+    type: str | None
+    type_id: int | None
+    version: int | None
+    data: Fields | None
+    rest: bytes | str = b""
+    problem: str | None = None
+
+
+Pair = tuple[Decoded | None, Decoded | None]
+
+
+def decode(topic: str, key: bytes | None, value: bytes | None) -> Pair:
+    """Read key and value of a record of an internal topic; None for null, as in tombstones."""
+    return decoder(topic)(key, value)
+
+
+def decoder(topic: str) -> Callable[[bytes | None, bytes | None], Pair]:
+    """Return what reads the records of an internal topic, one of TOPICS."""
+    area = TOPICS[topic]
+    return _framed(area) if area in ("metadata", "storage") else _coordinator(area)
+
+
+class _Kind(NamedTuple):
+    """A message that a number in records stands for."""
+
+    area: str
+    type: str
+    type_id: int
+    message: Message
+
+    def read(self, shown: int, version: int, data: bytes, start: int) -> Decoded:
+        """Read a structure behind what tells its type and version, of which `shown` is shown."""
+        area, name, type_id, known = self
+        reader = Reader(data, start)
+        try:
+            fields = known.read_from(reader, version)
+        except UnknownVersion:
+            return Decoded(area, name, type_id, shown, None, data[start:], UNKNOWN_VERSION)
+        except Malformed:
+            return Decoded(area, name, type_id, shown, None, data[start:], MALFORMED)
+        return Decoded(area, name, type_id, shown, fields, data[reader.at :])
+
+
+@cache
+def _numbered(area: str, kind: str) -> dict[int, _Kind]:
+    """Return the messages of an area by the number that records have."""
+    return {
+        table["id"]: _Kind(area, type_name(name), table["id"], message(name))
+        for name, table in tables().items()
+        if table["area"] == area and table.get("kind") == kind
+    }
+
+
+def type_name(name: str) -> str:
+    """Return the name that Kafka's enumeration has for a message, in lower case."""
+    stem = name.removesuffix("Key").removesuffix("Value")
+    return re.sub("(?<!^)([A-Z])", r"_\1", stem).lower()
+
+
+def _coordinator(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
+    keys, values = _numbered(area, "key"), _numbered(area, "value")
+
+    def read(key: bytes | None, value: bytes | None) -> Pair:
+        read_key = None if key is None else _read_key(area, keys, key)
+        type_id = None if read_key is None else read_key.type_id
+        if value is None:
+            return read_key, None
+        known = None if type_id is None else values.get(type_id)
+        return read_key, _read_value(area, known, type_id, value)
+
+    return read
+
+
+def _read_key(area: str, keys: dict[int, _Kind], data: bytes) -> Decoded:
+    """Read a key, whose version is the record type: the structures of keys never change."""
+    if len(data) < _INT16.size:
+        return Decoded(area, None, None, None, None, data, MALFORMED)
+    type_id = _INT16.unpack_from(data)[0]
+    known = keys.get(type_id)
+    if known is None:
+        return Decoded(area, None, type_id, type_id, None, data[_INT16.size :], UNKNOWN_TYPE)
+    return known.read(type_id, 0, data, _INT16.size)
+
+
+def _read_value(area: str, known: _Kind | None, type_id: int | None, data: bytes) -> Decoded:
+    if len(data) < _INT16.size:
+        name = None if known is None else known.type
+        return Decoded(area, name, type_id, None, None, data, MALFORMED)
+    version = _INT16.unpack_from(data)[0]
+    if known is None:
+        return Decoded(area, None, type_id, version, None, data[_INT16.size :], UNKNOWN_TYPE)
+    return known.read(version, version, data, _INT16.size)
+
+
+def _framed(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
+    known = _numbered(area, "record")
+
+    def read(key: bytes | None, value: bytes | None) -> Pair:
+        """Keys of these are null; one that is not is nothing that a broker wrote."""
+        read_key = None if key is None else Decoded(area, None, None, None, None, key, UNKNOWN_TYPE)
+        return read_key, None if value is None else _read_framed(area, known, value)
+
+    return read
+
+
+def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:
+    reader = Reader(data)
+    try:
+        frame = reader.varint()
+        type_id, version = reader.varint(), reader.varint()
+    except Malformed:
+        return Decoded(area, None, None, None, None, data, MALFORMED)
+    if frame != FRAME_VERSION:  # 0 was a preview, with structures of its own (M1)
+        return Decoded(area, None, type_id, version, None, data, UNKNOWN_FRAME)
+    found = known.get(type_id)
+    if found is None:
+        return Decoded(area, None, type_id, version, None, data[reader.at :], UNKNOWN_TYPE)
+    return found.read(version, version, data, reader.at)
+
+
+def decode_control(key: bytes | None, value: bytes | None) -> Pair:
+    """Read key and value of a control record, of any topic (F29).
+
+    A version above those known is read as the newest of them, as brokers read markers.
+    """
+    if key is None or len(key) < _CONTROL_KEY.size:
+        known_not = Decoded("control", None, None, None, None, problem=MALFORMED)
+        return (
+            None if key is None else known_not._replace(rest=key),
+            None if value is None else known_not._replace(rest=value),
+        )
+    version, type_id = _CONTROL_KEY.unpack_from(key)
+    name = CONTROL.get(type_id, (None, ""))[0]
+    rest = key[_CONTROL_KEY.size :]
+    read_key = Decoded("control", name, type_id, version, {"type": type_id}, rest)
+    return read_key, None if value is None else _read_control(type_id, value)
+
+
+def _read_control(type_id: int, data: bytes) -> Decoded:
+    if type_id not in CONTROL:
+        return Decoded("control", None, type_id, None, None, data, UNKNOWN_TYPE)
+    name, of = CONTROL[type_id]
+    if len(data) < _INT16.size:
+        return Decoded("control", name, type_id, None, None, data, MALFORMED)
+    known = _Kind("control", name, type_id, message(of))
+    version = _INT16.unpack_from(data)[0]
+    # All but the markers have the version among their fields.
+    start = 0 if known.message.fields[0].name == "version" else _INT16.size
+    return known.read(version, min(version, known.message.versions.last), data, start)

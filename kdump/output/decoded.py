@@ -1,0 +1,137 @@
+"""Show what records of internal topics say: keys and values as JSON in the place of their bytes.
+
+`{"type": …, "version": …, "data": {…}}`, by the names that Kafka's specifications have. Bytes among
+the fields are base64, as in Kafka's own JSON. What is not known keeps its bytes: `problem` says
+why, and `trailing` are bytes behind a message that is whole. Secrets are masked.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import TYPE_CHECKING
+
+from kdump.findings.rows import RecordChunk
+from kdump.messages.consumer_protocol import opened as opened_members
+from kdump.messages.records import TOPICS, Decoded, decode, decode_control
+from kdump.messages.secrets import masked
+from kdump.output.jsonl import json_text
+from kdump.output.sink import Sink
+from kdump.output.values import Said, base64_text
+from kdump.storage import names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.findings.rows import Place, RecordRow
+    from kdump.output.items import Item
+
+#: No broker writes a record of an internal topic that is larger, and what is made of one takes much
+#: more memory than its bytes.
+MOST_BYTES = 8 << 20
+
+
+class Decoding(Sink):
+    """Passes everything on, records of internal topics as chunks that say what is in them."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.settle = sink.settle  # type: ignore[method-assign]
+        self.finish = sink.finish  # type: ignore[method-assign]
+        self.stop = sink.stop  # type: ignore[method-assign]
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+        self._sink.write(decoding(item))
+
+
+def decoding(item: Item) -> Item:
+    """Give an item back; records of an internal topic as a chunk that says what is in them."""
+    if isinstance(item, RecordChunk) and internal_topic(item.place) is not None:
+        return DecodedChunk(
+            item.place, item.data, item.batches, item.records, item.rows, item.controls
+        )
+    return item
+
+
+def internal_topic(place: Place) -> str | None:
+    """Return the internal topic that records come from, if they come from one.
+
+    `bootstrap.checkpoint` lies beside the partitions, and has records of cluster metadata.
+    """
+    if place.topic is None:
+        kind = names.parse(os.path.basename(place.path)).kind
+        return names.CLUSTER_METADATA_TOPIC if kind is names.Kind.METADATA_SNAPSHOT else None
+    return place.topic if place.topic in TOPICS else None
+
+
+class DecodedChunk(RecordChunk):
+    """Records of an internal topic, whose keys and values are `Said`."""
+
+    __slots__ = ()
+    is_decoded = True
+
+    def iter_records(self) -> Iterator[RecordRow]:
+        """Make a row of each record that passed the filters."""
+        topic = internal_topic(self.place)
+        assert topic is not None
+        return (said(topic, record) for record in super().iter_records())
+
+
+def said(topic: str, record: RecordRow) -> RecordRow:
+    """Put what the key and the value of a record say in their place."""
+    if len(record.key or b"") + len(record.value or b"") > MOST_BYTES:
+        if TOPICS[topic] == "metadata":  # its bytes might be a secret, however unlikely
+            too_large = Said(json_text({"type": "unknown", "problem": "too-large"}).encode())
+            return record._replace(value=too_large)
+        return record
+    if record.control is not None:
+        key, value = decode_control(record.key, record.value)
+    else:
+        key, value = decode(topic, record.key, record.value)
+    return record._replace(key=_text(key), value=_text(value))
+
+
+def said_columns(record: RecordRow) -> dict[str, object]:
+    """Return the columns of a decoded record: what is said stands beside the bytes, now null."""
+    columns = record._asdict()
+    for name in ("key", "value"):
+        if isinstance(columns[name], Said):
+            columns[f"{name}_json"] = columns[name].decode()
+            columns[name] = None
+    return columns
+
+
+def _text(decoded: Decoded | None) -> Said | None:
+    return None if decoded is None else Said(json_text(members(decoded)).encode())
+
+
+def members(decoded: Decoded) -> dict[str, object]:
+    """Return the members of the JSON object for a key or a value."""
+    shown = opened_members(masked(decoded))
+    told: dict[str, object] = {"type": shown.type or "unknown"}
+    if shown.type is None and shown.type_id is not None:
+        told["type_id"] = shown.type_id
+    if shown.version is not None:
+        told["version"] = shown.version
+    if shown.data is not None:
+        told["data"] = _plain(shown.data)
+        if shown.rest:
+            told["trailing"] = _plain(shown.rest)
+    else:
+        told["problem"] = shown.problem
+        told["bytes"] = _plain(shown.rest)
+    return told
+
+
+def _plain(held: object) -> object:
+    """Return a value as JSON can hold it."""
+    if isinstance(held, bytes):
+        return base64_text(held)
+    if isinstance(held, dict):
+        return {name: _plain(inner) for name, inner in held.items()}
+    if isinstance(held, list):
+        return [_plain(inner) for inner in held]
+    if isinstance(held, float) and not math.isfinite(held):
+        return "NaN" if math.isnan(held) else "Infinity" if held > 0 else "-Infinity"
+    return held

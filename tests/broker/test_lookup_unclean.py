@@ -1,0 +1,179 @@
+"""Lookups after an unclean stop: every segment from the recovery point on as a start leaves it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from builders import batch, record
+
+from kdump.broker.list_offsets import list_offsets
+from kdump.broker.lookup_records import BrokerError
+from kdump.broker.partition import PartitionView
+from kdump.engine.find.options import FindOptions
+from kdump.engine.find.rows import offset_items
+from kdump.findings.rows import Row
+from kdump.storage.targets import Selection, Target, resolve
+
+SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
+ZSTD = "orders.zstd-0"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    """Give the sample as a killed broker leaves it, all of it above the recovery point."""
+    directory = tmp_path / "d1"
+    shutil.copytree(SAMPLE / ZSTD, directory / ZSTD)
+    (directory / "meta.properties").write_text("version=1\n")
+    flushed(directory / ZSTD, 0)
+    return directory / ZSTD
+
+
+def flushed(partition: Path, offset: int) -> None:
+    checkpoint = partition.parent / "recovery-point-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\norders.zstd 0 {offset}\n")
+
+
+@contextmanager
+def opened(partition: Path, **options: bool) -> Iterator[PartitionView]:
+    target = next(resolve([str(partition)], Selection()))
+    assert isinstance(target, Target)
+    with closing(PartitionView(target, **options)) as view:
+        yield view
+
+
+def file(partition: Path, base: int, suffix: str) -> Path:
+    return partition / f"{base:020d}.{suffix}"
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip_in_the_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def test_zeroed_indexes_of_an_older_segment_are_rebuilt(partition: Path) -> None:
+    zero(file(partition, 0, "index"))
+    zero(file(partition, 0, "timeindex"))
+    with opened(partition) as view:
+        assert list_offsets(view, 1700040100000).offset == 101
+    flushed(partition, 293)
+    with opened(partition) as view:  # flushed: what lies there is believed
+        assert list_offsets(view, 1700040100000).offset == 293
+
+
+def test_a_cut_deletes_what_is_behind(partition: Path) -> None:
+    flip_in_the_middle(file(partition, 0, "log"))
+    with opened(partition) as view:
+        assert list_offsets(view, -1).offset == 138
+        assert [segment.base_offset for segment in view.segments] == [0]
+        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 138"):
+            view.fetch(400)
+        assert view.fetch(138) is None
+        assert list_offsets(view, 1700040100000).offset == 101
+    with opened(partition, as_is=True) as view:
+        assert view.fetch(400) is not None
+
+
+def test_what_is_behind_the_segment_asked_for_is_left_alone(partition: Path) -> None:
+    bases = sorted(int(path.stem) for path in partition.glob("*.log"))
+    for base in bases[1:]:
+        file(partition, base, "log").write_bytes(b"")
+    with opened(partition) as view:
+        found = view.fetch(100)
+        assert found is not None
+        record = view.record_at(found, 100)
+        assert record is not None
+        assert record[0] == 100
+        assert view.steps[0].step == "recovery"
+
+
+def test_a_segment_without_an_index_is_cut_alone(partition: Path) -> None:
+    (partition.parent / ".kafka_cleanshutdown").touch()
+    file(partition, 0, "index").unlink()
+    flip_in_the_middle(file(partition, 0, "log"))
+    with opened(partition) as view:
+        assert list_offsets(view, -1).offset == 975
+        found = view.fetch(200)
+        assert found is not None
+        assert found.segment == 293
+
+
+def test_a_log_that_ends_below_its_start_begins_anew(partition: Path) -> None:
+    flip_in_the_middle(file(partition, 0, "log"))
+    checkpoint = partition.parent / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders.zstd 0 200\n")
+    with opened(partition) as view:
+        assert view.fetch(200) is None
+        assert (view.log_start, view.log_end) == (200, 200)
+        assert list_offsets(view, 0).offset == -1
+
+
+def test_a_start_that_fails_is_an_answer_and_leaves_nothing_to_scan(partition: Path) -> None:
+    with file(partition, 293, "log").open("r+b") as log:
+        log.truncate(1 << 31)  # no broker opens that
+    target = next(resolve([str(partition)], Selection()))
+    assert isinstance(target, Target)
+    found = offset_items(target, 616, FindOptions(check=True))
+    rows = [item for item in found if isinstance(item, Row)]
+    assert "larger than" in str(rows[0].fields["error"])
+    assert rows[0].fields["scan_offset"] is None
+
+
+def test_a_part_named_as_the_split_segment_is_not_served(partition: Path) -> None:
+    """The start takes it out of the log with the old segment (R15); its file is read next time."""
+    base, far = 100, 1 << 32
+    log = b"".join(batch([record()], base_offset=at) for at in (base, 40, far))
+    for path in partition.glob("0*"):
+        path.unlink()
+    file(partition, base, "log").write_bytes(log)
+    file(partition, base, "index").touch()
+    with opened(partition) as view:
+        assert view.log_end == far + 1
+        assert [segment.base_offset for segment in view.segments] == [40, far]
+        found = view.fetch(base)
+        assert found is not None
+        assert found.segment == far
+
+
+def test_largest_time_of_what_a_truncation_leaves(partition: Path) -> None:
+    """Recovery empties a segment as far as it finds its base offset, and then looks at the rest."""
+    for path in partition.glob("0*"):
+        path.unlink()
+    offsets = (5, 0, 30, 10)
+    batches = [
+        batch([record(value=bytes(5000))], base_offset=at, max_timestamp=1000 + at)
+        for at in offsets
+    ]
+    file(partition, 0, "log").write_bytes(b"".join(batches))
+    file(partition, 0, "index").touch()
+    with opened(partition) as view:
+        assert view.log_end == 6
+        assert view.segments[0].end == len(batches[0])
+        assert view.segments[0].last_time() == (1005, 5)
+
+
+def test_in_the_last_segment_the_end_is_looked_for(partition: Path) -> None:
+    with opened(partition) as view:
+        assert view.fetch(974) is not None
+        assert view.fetch(975) is None
+        assert view.steps[-1].step == "end"
+        with pytest.raises(BrokerError, match="OFFSET_OUT_OF_RANGE: the log holds 0 to 975"):
+            view.fetch(976)
+
+
+def test_nothing_from_the_high_watermark_on_is_handed_out(partition: Path) -> None:
+    """Nor where a segment behind it makes looking for the log end needless."""
+    checkpoint = partition.parent / "replication-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders.zstd 0 100\n")
+    with opened(partition) as view:
+        for offset in (99, 100, 150):
+            found = view.fetch(offset)
+            assert found is not None
+            record = view.record_at(found, offset)
+            assert (record is not None) == (offset < 100)

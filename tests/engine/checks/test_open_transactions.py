@@ -1,0 +1,116 @@
+"""What is said of a transaction without a marker: how old it is, who waits, what to do."""
+
+import os
+from pathlib import Path
+
+import pytest
+from holding import holding
+from producing import COMMIT, TIME, checked, data, log_of, marker, write_log
+from segments import partition_of
+
+from kdump.engine.checks.producers import Producers
+from kdump.engine.reading.scan import scan
+from kdump.findings.finding import Finding
+
+MINUTE_MS = 60_000
+SINCE = "has a transaction open since offset"
+LIMIT = (
+    "No transaction may take longer than transaction.max.timeout.ms, 15 min (Kafka's default): "
+    "it hangs."
+)
+ABORT = (
+    "On a running cluster this ends it: kafka-transactions.sh --bootstrap-server HOST:PORT abort"
+)
+
+
+def opened(offset: int, producer: int, minutes: int = 0) -> bytes:
+    time = TIME + minutes * MINUTE_MS
+    return data(offset, producer, 0, transactional=True, timestamp=time)
+
+
+def test_one_that_is_open(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0), data(1, 7, 0, count=2, transactional=True), data(3)]})
+    (found,) = checked(path)
+    assert found.message == (
+        f"Producer 7, epoch 0, {SINCE} 1 (2023-11-14T22:13:21.000Z), with 2 records; the log goes "
+        "on for 2 s behind it. read_committed readers stop at offset 1; up to 3 records wait "
+        f"behind it. To look at it: kdump dump --batches --producer-id 7 --from-offset 1 {path}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "hangs"), [((30, 30), 0), ((30, 31), 2), ((1, 31), 2), ((1, 15), 0)]
+)
+def test_by_what_was_written_outside_of_transactions(
+    tmp_path: Path, minutes: tuple[int, int], hangs: int
+) -> None:
+    """Twice the time that is allowed, as a producer told it; the newest counts."""
+    batches = [opened(0, 7), opened(1, 8)]
+    behind = [data(2 + n, timestamp=TIME + at * MINUTE_MS) for n, at in enumerate(minutes)]
+    first, second = checked(write_log(tmp_path, {0: batches + behind}))
+    assert [first.code, second.code].count("transaction-hanging") == hangs
+    age = f"the log goes on for {max(minutes)} min behind it."
+    start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 records; {age}"
+    waiting = " read_committed readers stop at offset 0; up to 4 records wait behind it."
+    end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
+    if hangs:
+        assert first.message == f"Producer 7, epoch 0, {start} {LIMIT}{waiting}{end}"
+        assert second.message.endswith(f"{age} {LIMIT} {end[1:-1]}1")
+    else:
+        assert first.message.startswith(f"Producer 7, epoch 0, {start}{waiting} To look at it: ")
+        assert f"{age} To look at it: " in second.message
+
+
+@pytest.mark.parametrize("time", [-1, TIME])
+def test_a_time_that_is_not_known_proves_no_age(tmp_path: Path, time: int) -> None:
+    batches = [
+        data(0, 7, 0, transactional=True, timestamp=-1 if time < 0 else TIME),
+        data(1, timestamp=TIME if time < 0 else -1),
+    ]
+    (found,) = checked(write_log(tmp_path, {0: batches}))
+    assert found.code == "transaction-open"
+    assert "the log goes on for 0 " in found.message
+
+
+def test_markers_behind_it_count_before_records(tmp_path: Path) -> None:
+    """A broker's clock stamped them; the first behind it says when it was there at the latest."""
+    batches = [
+        opened(0, 7, 77),
+        marker(1, 9, COMMIT, timestamp=TIME),
+        data(2, timestamp=TIME + 90 * MINUTE_MS),
+        marker(3, 9, COMMIT, timestamp=TIME + 15 * MINUTE_MS),
+    ]
+    path = write_log(tmp_path, {0: batches})
+    (found,) = checked(path)
+    assert found.code == "transaction-open"
+    assert "the log goes on for 15 min behind it" in found.message
+    batches[3] = marker(3, 9, COMMIT, timestamp=TIME + 16 * MINUTE_MS)
+    write_log(tmp_path, {0: batches})
+    (found,) = checked(path)
+    assert found.code == "transaction-hanging"
+
+
+def test_the_age_of_its_segment_counts_beside_a_broker(tmp_path: Path) -> None:
+    """That of the segment it began in, which may not be the newest."""
+    path = write_log(tmp_path, {0: [data(0)], 1: [opened(1, 7)], 2: [data(2)]})
+    with holding(tmp_path):
+        for base, minutes, hangs in ((0, 60, False), (2, 60, False), (1, 14, False), (1, 16, True)):
+            partition = partition_of(path)
+            for other in (0, 1, 2):
+                then = partition.now_ms // 1000 - 60 * (minutes if other == base else 0)
+                os.utime(log_of(path, other), (then, then))
+            told = [*scan(partition, [Producers(partition)])]
+            found = [one for one in told if isinstance(one, Finding) and "transaction" in one.code]
+            assert [one.code == "transaction-hanging" for one in found] == [hangs], (base, minutes)
+            if hangs:
+                words = "a broker runs, and its segment was last written 16 min ago."
+                assert words in found[0].message
+
+
+def test_a_copy_by_another_name_has_no_command_that_ends_it(tmp_path: Path) -> None:
+    batches = [opened(0, 7), data(1, timestamp=TIME + 31 * MINUTE_MS)]
+    path = write_log(tmp_path, {0: batches})
+    copy = path.rename(tmp_path / "copy")
+    (found,) = checked(copy)
+    assert found.code == "transaction-hanging"
+    assert found.message.endswith("up to 2 records wait behind it.")

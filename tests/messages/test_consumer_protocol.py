@@ -1,0 +1,140 @@
+"""What members of classic groups say to each other."""
+
+import pytest
+from corpus import corpus, files
+from internal_topics import raw_records
+
+from kdump.messages.consumer_protocol import assignment, opened, subscription
+from kdump.messages.records import Decoded, decode
+from kdump.messages.table import message
+from kdump.messages.wire import MOST_ELEMENTS
+
+SUBSCRIPTION = message("ConsumerProtocolSubscription")
+ASSIGNMENT = message("ConsumerProtocolAssignment")
+SAID = {
+    "topics": ["orders"],
+    "userData": None,
+    "ownedPartitions": [{"topic": "orders", "partitions": [1, 2]}],
+    "generationId": 4,
+    "rackId": "r1",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "names"),
+    [
+        (0, ["topics", "userData"]),
+        (1, ["topics", "userData", "ownedPartitions"]),
+        (2, ["topics", "userData", "ownedPartitions", "generationId"]),
+        (3, list(SAID)),
+    ],
+)
+def test_subscriptions_of_every_version(version: int, names: list[str]) -> None:
+    data = version.to_bytes(2, "big") + SUBSCRIPTION.write(version, SAID)
+    said = {name: SAID[name] for name in names}
+    assert subscription(data) == {"version": version, "data": said}
+
+
+def test_a_later_version_is_read_as_the_newest() -> None:
+    data = b"\0\x09" + SUBSCRIPTION.write(3, SAID) + b"later"
+    assert subscription(data) == {"version": 9, "data": SAID, "rest": b"later"}
+
+
+@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff" + bytes(20), b"\0\0\x7f\xff\xff\xff"])
+def test_bytes_that_hold_none(data: bytes) -> None:
+    assert subscription(data) is None
+    assert assignment(data) is None
+
+
+def group(protocol_type: str, member: dict[str, object]) -> Decoded:
+    data = message("GroupMetadataValue").write(
+        3, {"protocolType": protocol_type, "members": [member]}
+    )
+    key = b"\0\2" + message("GroupMetadataKey").write(0, {"group": "g"})
+    value = decode("__consumer_offsets", key, b"\0\3" + data)[1]
+    assert value is not None
+    return value
+
+
+def test_members_of_a_group_of_consumers_are_opened() -> None:
+    said = {"assignedPartitions": SAID["ownedPartitions"], "userData": b"u"}
+    member = {
+        "memberId": "m",
+        "subscription": b"\0\3" + SUBSCRIPTION.write(3, SAID),
+        "assignment": b"\0\1" + ASSIGNMENT.write(1, said),
+    }
+    data = opened(group("consumer", member)).data
+    assert data is not None
+    assert data["members"][0]["subscription"] == {"version": 3, "data": SAID}
+    assert data["members"][0]["assignment"] == {"version": 1, "data": said}
+    data = opened(group("connect", member)).data
+    assert data is not None
+    assert data["members"][0]["subscription"] == member["subscription"]
+
+
+def test_keys_are_as_they_were() -> None:
+    for type_id, name in ((2, "GroupMetadataKey"), (5, "ConsumerGroupMemberMetadataKey")):
+        data = bytes([0, type_id]) + message(name).write(0, {})
+        key = decode("__consumer_offsets", data, None)[0]
+        assert key is not None
+        assert opened(key) == key
+
+
+def test_what_members_say_together_is_bounded() -> None:
+    """Each of them might ask for as much as a whole record may."""
+    topics = [{"topic": "", "partitions": []}] * (MOST_ELEMENTS // 2)
+    said = b"\0\0" + ASSIGNMENT.write(0, {"assignedPartitions": topics})
+    member = {"memberId": "m", "assignment": said, "subscription": b""}
+    data = message("GroupMetadataValue").write(
+        3, {"protocolType": "consumer", "members": [member] * 3}
+    )
+    value = decode("__consumer_offsets", b"\0\2\0\1g", b"\0\3" + data)[1]
+    assert value is not None
+    told = opened(value).data
+    assert told is not None
+    assert [isinstance(one["assignment"], dict) for one in told["members"]] == [True, True, False]
+
+
+def test_bytes_that_hold_nothing_stay() -> None:
+    member = {"memberId": "m", "subscription": b"?", "assignment": b""}
+    data = opened(group("consumer", member)).data
+    assert data is not None
+    assert data["members"][0]["subscription"] == b"?"
+    assert data["members"][0]["assignment"] == b""
+
+
+def test_a_member_of_a_consumer_group_that_came_from_a_classic_one() -> None:
+    protocol = {"name": "range", "metadata": b"\0\3" + SUBSCRIPTION.write(3, SAID)}
+    classic = {"sessionTimeoutMs": 5, "supportedProtocols": [protocol]}
+    data = message("ConsumerGroupMemberMetadataValue").write(0, {"classicMemberMetadata": classic})
+    key = b"\0\5" + message("ConsumerGroupMemberMetadataKey").write(0, {})
+    value = decode("__consumer_offsets", key, b"\0\0" + data)[1]
+    assert value is not None
+    said = opened(value).data
+    assert said is not None
+    (one,) = said["classicMemberMetadata"]["supportedProtocols"]
+    assert one == {"name": "range", "metadata": {"version": 3, "data": SAID}}
+
+
+@pytest.mark.parametrize("name", ["modern/data/clean", "newest/data/killed"])
+def test_groups_of_real_brokers_open_whole(name: str) -> None:
+    """Nothing stays closed or is left over; what was opened is written as the same bytes."""
+    members = 0
+    for path in files(corpus(name), "__consumer_offsets-*/*.log"):
+        for record in raw_records(path):
+            value = record.decoded("__consumer_offsets")[1]
+            if record.control or value is None or value.type != "group_metadata":
+                continue
+            before, after = value.data, opened(value).data
+            assert before is not None
+            assert after is not None
+            if before["protocolType"] != "consumer":
+                continue
+            for closed, open_ in zip(before["members"], after["members"], strict=True):
+                for field, known in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
+                    if closed[field]:
+                        said = open_[field]
+                        written = known.write(said["version"], said["data"])
+                        assert said["version"].to_bytes(2, "big") + written == closed[field]
+                        members += 1
+    assert members > 5

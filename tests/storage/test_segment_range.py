@@ -1,0 +1,21 @@
+"""Which offsets a segment may hold."""
+
+from kdump.storage.segment_range import end_of, joins_on
+
+
+def test_the_next_segment_ends_one() -> None:
+    assert end_of(100, 200) == 200
+    assert end_of(100, 100 + 2**40) == 100 + 2**40
+    assert end_of(0, 0) == 0
+
+
+def test_the_newest_ends_where_no_index_entry_reaches() -> None:
+    assert end_of(100, None) == 100 + 2**31
+    assert end_of(None, None) == 2**31
+    assert end_of(2**63 - 9, None) == 2**63 - 1
+
+
+def test_one_that_goes_on_where_another_ends() -> None:
+    assert joins_on(9, 10)
+    assert not joins_on(9, 9)
+    assert not joins_on(9, 11)
