@@ -1,7 +1,7 @@
 """Write JSON Lines: one object a line, no spaces, `row` first.
 
-Chunks of columns go to the kernel's formatter whole. What the formatter does not know (control
-records, entries, messages of 0.7) takes the slow path below, whose text is the same byte for byte.
+Chunks of columns go to the kernel's formatter whole. What the formatter does not know (entries,
+messages of 0.7) takes the slow path below, whose text is the same byte for byte.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk,
 from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
+from kdump.output.text_forms import json_form
 from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kdump.findings.rows import Place
+    from kdump.kernels.text_form import TextForm
     from kdump.output.items import Item
 
 _encoder: Callable[[object], str] | None = None
@@ -90,15 +92,15 @@ class JsonLines(Sink):
         self._write = write
         self._mode = mode
         self._place: Place | None = None
-        self._head = b""
+        self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
         """Write one item."""
         if isinstance(item, RecordChunk):
             self._records(item)
         elif isinstance(item, BatchChunk):
-            head = self._head_of(item.place)
-            kernels.format_batches(self._write, item.batches, item.rows, head)
+            form = self._form_of(item.place)
+            kernels.format_batches(self._write, item.batches, item.rows, form)
         elif isinstance(item, Row):
             self._write(json_line(row_members(item, self._mode)))
         elif isinstance(item, BatchRow):
@@ -114,13 +116,11 @@ class JsonLines(Sink):
                 else:
                     self._write(said_line(record, key, value, self._mode))
             return
-        if chunk.controls is not None:
-            for record in chunk.iter_records():
-                self._record(record)
-            return
-        head = self._head_of(chunk.place)
+        controls = chunk.controls
+        said = None if controls is None else [json_text(each).encode() for each in controls]
+        form = self._form_of(chunk.place)
         kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, head, self._mode
+            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
         )
 
     def _record(self, record: RecordRow) -> None:
@@ -129,7 +129,7 @@ class JsonLines(Sink):
         else:
             self._write(json_line(record_members(record, self._mode)))
 
-    def _head_of(self, place: Place) -> bytes:
+    def _form_of(self, place: Place) -> TextForm:
         if place != self._place:
-            self._place, self._head = place, head_of(place)
-        return self._head
+            self._place, self._form = place, json_form(head_of(place), self._mode)
+        return self._form

@@ -139,18 +139,6 @@ def _together(headers: Sequence[Header]) -> Iterator[list[Header] | Header]:
         yield some
 
 
-def name_pieces(headers: Sequence[Header], text: Callable[[bytes], str]) -> Iterator[str]:
-    """Write the keys of headers with commas between them."""
-    before = ""
-    for some in _together(headers):
-        yield before
-        if isinstance(some, list):
-            yield ",".join([text(key) for key, _ in some])
-        else:
-            yield from map(text, cut_text(some[0]))
-        before = ","
-
-
 def _bytes_json(data: bytes, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
     around = '"', '"'
     if mode == AUTO:
