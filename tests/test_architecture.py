@@ -47,6 +47,7 @@ ROOMS: dict[str, str] = {
     "dump": "advice hex reading work",
     "checks": "dump reading",
     "predict": "checks reading",
+    "cluster": "reading work",
     "compare": "reading work",
     "find": "advice reading work",
     "groups": "dump reading work",

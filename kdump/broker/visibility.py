@@ -49,13 +49,13 @@ class View:
         first = logs[0].base_offset if logs else 0
         directory = self.directory = target.log_dir()
         if directory and directory.offsets(names.LOG_START_CHECKPOINT) is None:
-            self._note("log-start-unknown")
+            self.findings.append(self._finding("log-start-unknown"))
         self.log_start = log_start(first, directory, target.topic, target.partition)
         place = (names.REPLICATION_CHECKPOINT, target.topic, target.partition)
         mark = directory.offset(*place) if directory else None
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
-            self._note("high-watermark-unknown", actual=mark, message=why)
+            self.findings.append(self._finding("high-watermark-unknown", actual=mark, message=why))
         self.end: int | None = None if why else mark
         self.held: Finding | None = None
         self.aborted: list[AbortedTransaction] = []
@@ -108,9 +108,6 @@ class View:
             offset=first,
             message=f"{words}: readers of committed data are handed nothing from there on.",
         )
-
-    def _note(self, code: str, *, actual: object = None, message: str | None = None) -> None:
-        self.findings.append(self._finding(code, actual=actual, message=message))
 
     def _finding(self, code: str, **members: Any) -> Finding:
         target = self._target

@@ -30,7 +30,9 @@ _BINARY_FORMS = ("parquet", "arrow")
 #: Forms in which rows of another kind among records would break the reader.
 _ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
-_SUMS = frozenset(("summary", "usage-summary", "sequence-summary", "replica-comparison"))
+_SUMS = frozenset(
+    ("summary", "usage-summary", "sequence-summary", "cluster-summary", "replica-comparison")
+)
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
 

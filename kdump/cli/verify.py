@@ -212,8 +212,7 @@ def verify(
             tally=PlannedTally(progress),
         )
     asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
-    limit = asked.pop("decompress_limit")
-    options = VerifyOptions(limit=limit, jobs=engine.jobs or 1, **asked)
+    options = VerifyOptions(jobs=engine.jobs or 1, **asked)
     with engine.item_driver() as driver:
         found = verify_items(paths, options, progress=progress, state=seen, **driver)
         raise SystemExit(results.take(found))

@@ -715,6 +715,13 @@ CATALOGUE: dict[str, Code] = {
         "The node fails where it loads the snapshot; no consumer reads it.",
         show=Show.NOTHING,
     ),
+    "metadata-records-missing": _damage(
+        "Records of the cluster metadata log cannot be read.",
+        "Take the partition directory from another controller, or let the node fetch it anew.",
+        "What they said of topics, settings or leaders is not known, unless a later snapshot has "
+        "it. A node cannot replay its log over them.",
+        show=Show.NOTHING,
+    ),
     "checkpoint-missing": _note(
         "There is no checkpoint of recovery points.",
         "Nothing; the broker writes it anew.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.record import control as control_records
@@ -133,8 +133,6 @@ class RecordChunk:
     records: DecodedRecords
     rows: array[int] | None = None
     controls: list[dict[str, object] | None] | None = None
-    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
-    is_decoded: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)
@@ -192,6 +190,16 @@ class RecordChunk:
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
             )
+
+
+class DecodedChunk(RecordChunk):
+    """Records of an internal topic that say what they hold. Their bytes are not to be shown."""
+
+    __slots__ = ()
+
+    def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
+        """Make a row of each record, with what its key and its value are as JSON."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True, eq=False)

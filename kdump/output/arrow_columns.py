@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import sys
 from array import array
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from kdump import kernels
@@ -60,6 +62,16 @@ def int64s(data: bytes | bytearray) -> Array:
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.int64(), len(data) // 8, [None, buffer(data)])
+
+
+def strings(texts: Sequence[str]) -> Array:
+    """Make an array of texts. PyArrow's own way from a list imports pandas, if it is there."""
+    import pyarrow as pa
+
+    encoded = [text.encode() for text in texts]
+    ends = array("i", accumulate(map(len, encoded), initial=0))
+    buffers = [None, buffer(ends.tobytes()), buffer(b"".join(encoded))]
+    return pa.Array.from_buffers(pa.string(), len(encoded), buffers)
 
 
 def joined(pieces: list[Array], kind: Array) -> Array:
@@ -129,7 +141,7 @@ class PlaceColumns:
         ]
         return {
             "topic": pa.DictionaryArray.from_arrays(
-                spread(numbers, counts, "int32"), pa.array(list(topics), pa.string())
+                spread(numbers, counts, "int32"), strings(list(topics))
             ),
             "partition": spread([place.partition for place in places], counts, "int32"),
             "segment": spread([place.segment for place in places], counts, "int64"),
@@ -333,7 +345,7 @@ def dictionary(numbers: Array, words: tuple[str, ...]) -> Array:
     """Stand words in for their numbers, which the caller knows to be in range."""
     import pyarrow as pa
 
-    return pa.DictionaryArray.from_arrays(numbers, pa.array(words, pa.string()), safe=False)
+    return pa.DictionaryArray.from_arrays(numbers, strings(words), safe=False)
 
 
 def bit(attributes: Array, number: int) -> Array:

@@ -1,10 +1,10 @@
-"""The tables of lookups, `usage`, `sequences` and `reindex`: columns, each with its cell."""
+"""The tables of commands that have their own: columns, each with its cell."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import group_tables
+from kdump.output import cluster_tables, group_tables
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
@@ -226,11 +226,13 @@ _COLUMNS = {
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,
     **group_tables.COLUMNS,
+    **cluster_tables.COLUMNS,
 }
 #: Rows that are shown in lines, not in a table.
 SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
     "usage-summary": _usage_summary,
     "sequence-summary": _sequence_summary,
+    "cluster-summary": cluster_tables.summary,
 }
 #: Rows that name their partition themselves, where others have it above them.
 NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage"}

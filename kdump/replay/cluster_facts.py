@@ -58,11 +58,15 @@ def levels_of(said: list[Fields]) -> Fields:
 
 
 class Moment(NamedTuple):
-    """Where the log says something. In a snapshot `offset` is None: it was said before."""
+    """Where the log says something.
+
+    In a snapshot `offset` is None: it was said before, at an offset that is smaller than `below`.
+    """
 
     offset: int | None
     time_ms: int
     epoch: int
+    below: int = 0
 
     @property
     def known_ms(self) -> int | None:
@@ -356,6 +360,27 @@ _KINDS: dict[type, str] = {
 def kind_of(fact: Fact) -> str:
     """Return the word for the kind of a fact."""
     return _KINDS[type(fact)]
+
+
+#: Members that tell one fact of a kind from another.
+_IDENTITY: dict[type, tuple[str, ...]] = {
+    Broker: ("broker_id",),
+    Controller: ("controller_id",),
+    Topic: ("topic_id",),
+    Partition: ("topic_id", "partition"),
+    Config: ("resource_type", "resource", "key"),
+    Feature: ("name",),
+    Quota: ("entity", "key"),
+    ScramUser: ("name", "mechanism"),
+    Acl: ("acl_id", "resource_type", "resource", "principal", "host", "operation", "permission"),
+    DelegationToken: ("token_id",),
+}
+
+
+def identity(fact: Fact) -> tuple[Any, ...]:
+    """Return what tells a fact from all others, whatever it says."""
+    members = fact._asdict()
+    return (kind_of(fact), *(members[name] for name in _IDENTITY.get(type(fact), ())))
 
 
 def content(fact: Fact) -> Fields:

@@ -1,4 +1,4 @@
-"""The state that the records of a metadata log come to, as a controller keeps it (M1, 9.5).
+"""The state that the records of a metadata log come to, as a controller keeps it (M1, M6).
 
 Records between BEGIN and END of a transaction take effect together, and none that are aborted
 (KIP-868). Each fact is replaced whole, so that who holds one may compare it with what comes later.
@@ -81,6 +81,13 @@ class ClusterState:
             self.producer_ids,
             self.migration,
         )
+
+    def as_it_is(self, change: Change) -> Change:
+        """Give a topic in a change the partitions that it has now: they come behind it."""
+        topic = change.after
+        if isinstance(topic, c.Topic):
+            return change._replace(after=self.topics.get(topic.topic_id, topic))
+        return change
 
     def add(self, record: Decoded | None, at: Moment) -> None:
         """Take up one record, None where it cannot be read.

@@ -114,5 +114,5 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
         selection=options.selection._replace(retired=True),
         server_properties=options.server_properties,
         deep=options.deep,
-        limit=options.decompress_limit,
+        decompress_limit=options.decompress_limit,
     )

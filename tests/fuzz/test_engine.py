@@ -46,7 +46,9 @@ def asked(path: str, number: int) -> Iterator[object]:
     rng = random.Random(f"{_SEED}/{number}/asked")
     broker = rng.choice(_BROKERS)
     deep = rng.random() < 0.5
-    options = VerifyOptions(deep=deep, quick=not deep and rng.random() < 0.3, limit=_LIMIT)
+    options = VerifyOptions(
+        deep=deep, quick=not deep and rng.random() < 0.3, decompress_limit=_LIMIT
+    )
     yield from verify([path], options._replace(predict=True, broker_version=broker))
     plan = ReindexOptions(
         broker_version=broker,

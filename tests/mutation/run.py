@@ -56,6 +56,7 @@ TESTS = {
     "kdump/messages": "tests/messages",
     "kdump/replay": "tests/replay tests/engine/groups",
     "kdump/engine/groups": "tests/engine/groups tests/cli/test_groups.py",
+    "kdump/output/decoded.py": "tests/output/test_decoded.py",
     "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,
     "kdump/engine/checks/framing.py": f"{CHECKS} tests/engine/reading/test_reserved_bits.py",

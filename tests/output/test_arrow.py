@@ -1,5 +1,7 @@
 """Parquet and Arrow files hold what JSON Lines says, with null where it says null."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -222,3 +224,19 @@ def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ArrowMissing, match=r"kdump\[arrow\]"):
         arrow_sink("parquet", None, "")  # type: ignore[arg-type]
+
+
+def test_pandas_is_not_imported(tmp_path: Path, form: str) -> None:
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    log.write_bytes(MIXED)
+    (tmp_path / "pandas.py").write_text("raise SystemExit('imported')")
+    command = [sys.executable, "-m", "kdump", "dump", "--format", form]
+    run = subprocess.run(
+        [*command, "--output", str(tmp_path / "out"), str(log)],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert "imported" not in run.stderr
+    assert read(tmp_path / "out", form)

@@ -304,6 +304,28 @@ def test_many_wild_offsets_do_not_make_the_search_begin_again(tmp_path: Path) ->
     assert len(walked(path)[0]) == 3001
 
 
+def test_that_nothing_is_believed_behind_is_found_out_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is left of the file is searched for the first wild offset, not for each."""
+    path = tmp_path / name_of(0)
+    wild = (b"x" * 70 + entry(1 << 40 | n) for n in range(12))
+    path.write_bytes(entry(0) + b"".join(wild) + b"x" * (1 << 20))
+    read = 0
+    read_into = Source.read_into
+
+    def reading(source: Source, buffer: bytearray | memoryview, position: int, size: int) -> int:
+        nonlocal read
+        got = read_into(source, buffer, position, size)
+        read += got
+        return got
+
+    monkeypatch.setattr(Source, "read_into", reading)
+    found, gaps = walked(path)
+    assert (len(found), len(gaps)) == (13, 13)
+    assert read < 8 << 20
+
+
 def test_a_log_inside_a_value_is_no_part_of_a_broken_entry_that_leads_on(tmp_path: Path) -> None:
     inner = b"".join(entry(n) for n in range(3, 6))
     outer = bytearray(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
@@ -110,8 +111,5 @@ def advised(
     settings: Settings | None = None,
 ) -> tuple[Finding, ...]:
     """Return all findings about a partition with the way past each."""
-    advisor = Advisor(target, broker, limit, running=running, settings=settings)
-    try:
+    with closing(Advisor(target, broker, limit, running=running, settings=settings)) as advisor:
         return tuple(map(advisor.told, findings))
-    finally:
-        advisor.close()

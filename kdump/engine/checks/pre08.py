@@ -65,8 +65,7 @@ def scan_pre08(partition: PartitionScan, counts: Pre08Counts) -> Iterator[Findin
 
 
 def _place(partition: PartitionScan, segment: LogSegment) -> Place:
-    target = partition.target
-    return Place(target.topic, target.partition, segment.base_offset, str(segment.log))
+    return partition.place._replace(segment=segment.base_offset, path=str(segment.log))
 
 
 def _read(partition: PartitionScan, segment: LogSegment, counts: Pre08Counts) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 A checksum proves that bytes are as they were written, not that what was written makes sense: a
 broker that restarts keeps a batch whose records nobody can decode (F22). Records are looked at by
-the kernel, a run at a time; Python sees a batch only if it is compressed, or wrong.
+the kernel, a run at a time; Python sees a batch only if it is odd, or wrong.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kdump.engine.reading.damage import BatchAt, at_place, decode_finding
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
+from kdump.record.stretches import stretches
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
@@ -53,26 +54,21 @@ class Records(Check):
         self._state = array("q", _STATE)
 
     def run(self, segment: SegmentScan, run: Run) -> Iterator[Reported]:
-        """Decode a run: many plain batches in one kernel call, the others one by one."""
+        """Decode a run: many batches in one kernel call, what is odd or large one by one."""
         place, batches = segment.place, run.batches
-        row = 0
-        while row < batches.count:
-            records, following, _, reason = kernels.decode_run(
-                run.data, run.base, batches, row, RECORDS_A_CHUNK
-            )
-            wrong = reason >= reasons.COUNT_NEGATIVE
-            yield from self._hold(place, batches, records, complete=not wrong)
-            if wrong:
+        limit = self.partition.limit
+        for _, records, first, behind, reason in stretches(
+            *run, limit=limit, max_records=RECORDS_A_CHUNK
+        ):
+            if records is None:
+                yield from self._one(segment, run, first)
+                continue
+            yield from self._hold(place, batches, records, complete=not reason)
+            if reason:
                 self._state[0] = -1
-                decoded = sum(1 for at in records.batches if at == following)
-                yield from self._undecodable(
-                    BatchAt(place, batches, following), reason, "", decoded
-                )
-                following += 1
-            elif reason != reasons.END and following == row:
-                yield from self._one(segment, run, row)
-                following += 1
-            row = following
+                last = behind - 1
+                decoded = sum(1 for at in records.batches if at == last)
+                yield from self._undecodable(BatchAt(place, batches, last), reason, "", decoded)
 
     def oversize(self, segment: SegmentScan, one: Oversize) -> Iterator[Reported]:
         """A batch too large to be held is over the limit."""

@@ -18,7 +18,7 @@ from kdump.storage.names import Retirement
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
+    from kdump.engine.reading.partition_scan import SegmentScan
     from kdump.storage.problems import Problem
     from kdump.storage.properties import Properties
 
@@ -89,12 +89,10 @@ class PartitionFacts(NamedTuple):
 class Survey(Check):
     """Collects the facts of a partition, and reads its `partition.metadata` (X8)."""
 
-    def __init__(self, partition: PartitionScan) -> None:
-        super().__init__(partition)
-        self.topic_id: str | None = None
-        self._has_metadata = False
-        self._next_offset: int | None = None
-        self._newest: tuple[str, int] | None = None
+    topic_id: str | None = None
+    _has_metadata = False
+    _next_offset: int | None = None
+    _newest: tuple[str, int] | None = None
 
     def finish(self, segment: SegmentScan) -> None:
         """Note where the newest segment ends."""

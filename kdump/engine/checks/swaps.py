@@ -58,8 +58,7 @@ def swaps(partition: PartitionScan, covered: list[Covered]) -> Iterator[Finding]
 
 
 def _read(partition: PartitionScan, path: str, base_offset: int) -> Generator[Finding, None, _Swap]:
-    target = partition.target
-    place = Place(target.topic, target.partition, base_offset, path)
+    place = partition.place._replace(segment=base_offset, path=path)
     if partition.quick:
         bases = [segment.base_offset for segment in partition.log.logs]
         behind = min((base for base in bases if base > base_offset), default=names.OFFSET_MAX)

@@ -17,7 +17,7 @@ class CompareOptions(NamedTuple):
 
     selection: Selection = Selection()
     server_properties: str | None = None
-    limit: int = DEFAULT_LIMIT
+    decompress_limit: int = DEFAULT_LIMIT
     shown: int = 20
     jobs: int = 1
 

@@ -33,7 +33,7 @@ def compare_partition(
     """Yield the differences between replicas, then one `replica-comparison` row."""
     topic, partition = targets[0].topic, targets[0].partition
     replicas = [
-        Replica(number, target, target.log_dir(), pace=pace, limit=options.limit)
+        Replica(number, target, target.log_dir(), pace=pace, limit=options.decompress_limit)
         for number, target in enumerate(targets)
     ]
     old = any(each.is_pre08 for target in targets if target.log for each in target.log.logs)

@@ -16,22 +16,16 @@ if TYPE_CHECKING:
     from kdump.storage.time_index import TimestampOffset
 
 
+_UNKNOWN_YET = (
+    "segment", "index_entry", "position", "size_bytes", "base_offset", "last_offset", "offset",
+    "timestamp_ms",
+)  # fmt: skip
+
+
 def offset_fields(target: Target, offset: int) -> dict[str, object]:
     """The members of an `offset-lookup` row of which nothing is known yet."""
-    return {
-        "topic": target.topic,
-        "partition": target.partition,
-        "target": offset,
-        "segment": None,
-        "index_entry": None,
-        "position": None,
-        "size_bytes": None,
-        "base_offset": None,
-        "last_offset": None,
-        "offset": None,
-        "timestamp_ms": None,
-        "batches_scanned": 0,
-    }
+    known = {"topic": target.topic, "partition": target.partition, "target": offset}
+    return {**known, **dict.fromkeys(_UNKNOWN_YET), "batches_scanned": 0}
 
 
 def time_fields(target: Target, target_ms: int, answer: TimeAnswer) -> dict[str, object]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
-from kdump import kernels
 from kdump.engine.kafka_text.frames import framed, see_as_batch
 from kdump.engine.reading.damage import BatchAt, at_place
 from kdump.engine.reading.segment_reader import RECORDS_A_CHUNK, controls_of
@@ -21,6 +20,7 @@ from kdump.kernels import reasons
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, SMALLEST_MESSAGE
+from kdump.record.stretches import stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,23 +102,20 @@ class ToolLog:
         if not self._deep:
             yield self._chunk(batches, 0, batches.count)
             return
-        first = 0
-        while first < batches.count:
-            records, behind, _, reason = kernels.decode_run(
-                run.data, run.base, batches, first, RECORDS_A_CHUNK
-            )
-            failed = reason >= reasons.COUNT_NEGATIVE
-            behind += failed
-            if behind > first:
-                self._gaps_in_offsets.note(records)
-                yield self._chunk(batches, first, behind, run.data, records)
-            if failed:
+        for data, records, first, behind, reason in stretches(
+            *run, limit=self._limit, max_records=RECORDS_A_CHUNK
+        ):
+            if records is None:
+                yield from self._one(run, first)
+                continue
+            self._gaps_in_offsets.note(records)
+            chunk = self._chunk(batches, first, behind, data, records)
+            yield chunk
+            if chunk.records is not None:
+                chunk.records.data = b""  # it may still be held while the next text is opened
+            if reason:
                 yield from self._broken(run, behind - 1, reason)
                 yield self._undecodable(batches, behind - 1, reason, "")
-            elif reason != reasons.END and behind == first:
-                yield from self._one(run, first)
-                behind += 1
-            first = behind
 
     def _chunk(
         self,

@@ -25,14 +25,11 @@ def is_being_written(source: Source) -> bool:
         return False
     if source.is_growing() or source.grew:
         return True
-    return was_just_written(source) and holds_lock(source) is not False
+    return was_just_written(source) and (
+        lock.is_held_around(places.parent(source.path)) is not False
+    )
 
 
 def was_just_written(source: Source) -> bool:
     """Whether the file's time is that of this moment; the clock may be behind the file's."""
     return time.time() - source.status().st_mtime < BEING_WRITTEN_SECONDS
-
-
-def holds_lock(source: Source) -> bool | None:
-    """Whether something holds the lock of the data directory that a log lies in."""
-    return lock.is_held_around(places.parent(source.path))

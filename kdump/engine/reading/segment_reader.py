@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump import kernels
 from kdump.engine.reading import damage
 from kdump.engine.reading.epoch_watch import EpochWatch
 from kdump.engine.reading.log_files import place_of
@@ -17,6 +16,7 @@ from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Oversize, Run
+from kdump.record.stretches import stretches
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
@@ -203,37 +203,26 @@ class SegmentReader:
                 batches.put(row, base_offset=first, records_count=count)
 
     def _records(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:
-        """Decode a run: many plain batches in one kernel call, the others one by one."""
+        """Decode a run: many batches in one kernel call, what is odd or large one by one."""
         batches = run.batches
-        row = 0
-        while row < batches.count:
-            if admitted is not None:
-                row = admitted.find(1, row)
-                if row < 0:
-                    return
-            records, following, _, reason = kernels.decode_run(
-                run.data, run.base, batches, row, RECORDS_A_CHUNK
-            )
+        for data, records, first, behind, reason in stretches(
+            *run, limit=self._limit, max_records=RECORDS_A_CHUNK, admitted=admitted
+        ):
+            if records is None:
+                yield from self._one(run, first, admitted)
+                continue
             if records.count:
-                yield from self._chunk(run.data, batches, records, admitted)
-            if reason >= reasons.COUNT_NEGATIVE:
-                inside = _count_of(records, following)
-                if admitted is None or admitted[following]:
-                    told = damage.decode_finding(reason, "", self.place, batches, following, inside)
-                    if told is not None:
-                        yield told
-                following += 1
-            elif reason != reasons.END and following == row:
-                # Compressed, no plain marker, or too many records for one chunk.
-                yield from self._one(run, row, admitted)
-                following += 1
-            row = following
+                yield from self._chunk(data, batches, records, admitted)
+            last = behind - 1
+            if reason and (admitted is None or admitted[last]):
+                inside = sum(1 for batch in records.batches if batch == last)
+                told = damage.decode_finding(reason, "", self.place, batches, last, inside)
+                if told is not None:
+                    yield told
 
     def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
         flags = batches.flags_of(row)
-        if admitted is not None and not admitted[row]:
-            return
         decoded = 0
         for piece in read_batch(
             run.data, run.base, batches, row, limit=self._limit, max_records=RECORDS_A_CHUNK
@@ -295,11 +284,6 @@ class SegmentReader:
                 told = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
                 if told is not None:
                     yield told
-
-
-def _count_of(records: DecodedRecords, row: int) -> int:
-    """How many of the records belong to one batch; it is the last of them."""
-    return sum(1 for batch in records.batches if batch == row)
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:

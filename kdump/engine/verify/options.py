@@ -21,7 +21,7 @@ class VerifyOptions(NamedTuple):
     server_properties: str | None = None
     deep: bool = False
     quick: bool = False
-    limit: int = DEFAULT_LIMIT
+    decompress_limit: int = DEFAULT_LIMIT
     jobs: int = 1
     bytes_per_second: int | None = None
     max_duration_s: float | None = None

@@ -74,7 +74,7 @@ def verify_partition(
             settings=settings,
             deep=options.deep,
             quick=options.quick,
-            limit=options.limit,
+            limit=options.decompress_limit,
             broker=options.broker_version or NEWEST,
             pace=pace,
             leave_out=leave,
@@ -91,7 +91,9 @@ def verify_partition(
     before = target.log.statuses
     result = look(leave_out, target.log, walked)
     findings = settled(target, path, before, result.findings, look_again)
-    findings = advised(target, findings, options.broker_version, options.limit, settings=settings)
+    findings = advised(
+        target, findings, options.broker_version, options.decompress_limit, settings=settings
+    )
     counts = result.counts
     if leave_out is not None:
         not_checked = (*counts.not_checked, *leave_out.counts.items())

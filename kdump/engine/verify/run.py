@@ -151,7 +151,7 @@ def _directories(
             continue
         from kdump.engine.checks.node import check_directories
 
-        for told in check_directories(surveyed, one_node=one_node, limit=options.limit):
+        for told in check_directories(surveyed, one_node=one_node, limit=options.decompress_limit):
             if told.topic is None or selection.admits(told.topic, told.partition):
                 yield told
 
@@ -195,7 +195,7 @@ def verify_item(
     from kdump.engine.verify.predict import unserved
 
     recovery.fields["unserved"] = unserved(
-        target, result.findings, recovery, predict, options.limit
+        target, result.findings, recovery, predict, options.decompress_limit
     )
     return result._replace(recovery=recovery)
 

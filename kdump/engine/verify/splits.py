@@ -63,7 +63,7 @@ def read_in_splits(
     planned = sum(split.size_bytes for _, split in splits)
     share = max(_LEAST_SHARE, -(-planned // most))
     pieces = [Piece(number, split, share) for number, split in splits]
-    walk = partial(walk_piece, deep=options.deep, limit=options.limit, settings=settings)
+    walk = partial(walk_piece, deep=options.deep, limit=options.decompress_limit, settings=settings)
     kept = _Kept(most)
     results = driver(
         pieces, walk, jobs=options.jobs, bytes_per_second=None, progress=_beside(progress)

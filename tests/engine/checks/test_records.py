@@ -124,6 +124,16 @@ def inner(offsets: list[int], *, magic: int = 1, **members: object) -> list[byte
     ]
 
 
+def test_records_of_a_metadata_snapshot(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 6)}, "__cluster_metadata")
+    path = directory / f"{6:020}-{1:010}.checkpoint"
+    path.write_bytes(builders.batch([builders.record(0), builders.record(1, length=900)]))
+    found = only(directory, deep=True)
+    assert (found.code, found.path, found.position) == ("metadata-snapshot-damaged", str(path), 0)
+    assert "the records inside cannot be decoded to the end" in found.message
+    assert checked(directory) == ()
+
+
 def test_a_broken_codec_stream(tmp_path: Path) -> None:
     one = batch(6, payload=b"no gzip at all", records_count=3, attributes=builders.GZIP)
     found = deep(tmp_path, one)

@@ -234,6 +234,8 @@ def test_batches_over_the_limit_are_not_compared(tmp_path: Path) -> None:
         return builders.batch(records, base_offset=100, attributes=1, compress=builders.gzip_bytes)
 
     left = replica(tmp_path, "left", [*LOG, packed(b"a")])
-    found = compared(left, replica(tmp_path, "right", [*LOG, packed(b"b")]), limit=1 << 18)
+    found = compared(
+        left, replica(tmp_path, "right", [*LOG, packed(b"b")]), decompress_limit=1 << 18
+    )
     assert [kind for kind, *_ in found.spans][:1] == ["not-compared"]
     assert (found.one["verdict"], found.one["severity"]) == ("not-compared", "note")

@@ -1,0 +1,115 @@
+"""`kdump cluster`: what the metadata of a cluster says, at any offset or time."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import FROM_0, Read, read_int64, read_time, shared_options
+from kdump.cli.run_context import wrong_usage
+from kdump.errors import UsageError
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Engine, Writing
+
+_SHOWN = under("What is shown")
+_WORDS = (
+    "features,brokers,controllers,topics,partitions,configs,quotas,users,acls,producer-ids"
+).split(",")
+#: Digits alone are offsets below this, and epoch milliseconds from it on.
+_FIRST_MS = 10**12
+
+Asked = tuple[int | None, int | None]
+
+
+def read_moment(text: str) -> Asked:
+    """Read an offset of the metadata log, or a time: (offset, epoch milliseconds)."""
+    text = text.strip()
+    if re.fullmatch(r"\d+", text) and (offset := read_int64(text)) < _FIRST_MS:
+        return offset, None
+    return None, read_time(text)
+
+
+def read_what(text: str) -> tuple[str, ...]:
+    """Read WORD[,WORD...], in whatever order."""
+    given = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in given if word not in _WORDS]:
+        raise ValueError(f"has {unknown[0]!r}, which is none of {', '.join(_WORDS)}")
+    return tuple(word for word in _WORDS if word in given)
+
+
+_MOMENT = Read("offset|time", read_moment)
+
+
+@click.command(cls=Command)
+@_SHOWN("--at", type=_MOMENT, help="As of this offset of the metadata log, or this time; with it.")
+@_SHOWN(
+    "--what",
+    type=Read("words", read_what),
+    metavar="WORD[,WORD]",
+    help=f"Only these: {', '.join(_WORDS)}.",
+)
+@_SHOWN("--broker", type=FROM_0, help="Only this broker, its settings, and partitions it holds.")
+@_SHOWN("--diff", nargs=2, type=_MOMENT, metavar="FROM TO", help="What changed between the two.")
+@_SHOWN("--history", help="Every change, up to --at, in the order of the log.")
+@_SHOWN(
+    "--view",
+    type=click.Choice(("zookeeper",)),
+    help="The same facts under the paths that ZooKeeper had for them.",
+)
+@_SHOWN("--show-secrets", help="Show sensitive settings, and salts and keys of users.")
+@shared_options()
+def cluster(
+    paths: tuple[str, ...],
+    *,
+    at: Asked | None,
+    diff: tuple[Asked, Asked] | None,
+    what: tuple[str, ...] | None,
+    engine: Engine,
+    writing: Writing,
+    **asked: Any,
+) -> None:
+    """Replay the metadata log of a KRaft cluster with its snapshots, as a controller does, and show
+    what it comes to: topics with their ids, leaders, replicas and settings, brokers, controllers,
+    features, quotas, users, ACLs; at the end, or at any offset or time.
+
+    PATHS are data directories of controllers or brokers (both keep the log), or the partition
+    directory __cluster_metadata-0. Deleted topics are listed too, with when, and by which record.
+    Digits alone are an offset below 1000000000000, else epoch milliseconds. --topic and --partition
+    leave only what is said of topics. What is unreadable in the log is a finding, and bridged by
+    the next snapshot. Of a cluster that kept its metadata in ZooKeeper little is on disk: that is
+    shown, and said.
+
+    Values of sensitive settings, and salts and keys of users, are masked unless --show-secrets.
+
+    \b
+    Examples:
+        kdump cluster --what topics,configs /var/lib/kafka
+        kdump cluster --topic orders --history /var/lib/kafka
+        kdump cluster --diff 2026-11-22T03:00Z 2026-11-22T03:20Z /var/lib/kafka
+        kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
+    """
+    from kdump.cli.results import Results
+    from kdump.engine.cluster.asked import ClusterOptions, until
+    from kdump.engine.cluster.run import cluster as replay
+    from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
+
+    with wrong_usage():
+        ways = [diff is not None, asked["history"], asked["view"] is not None]
+        if sum(ways) > 1:
+            raise UsageError("--diff, --history and --view exclude each other")
+        if diff is not None and at is not None:
+            raise UsageError("--diff FROM TO says itself up to when; --at goes with the others")
+    start, end = diff or (None, at)
+    options = ClusterOptions(
+        at=until(end), diff_from=start and until(start), what=what or (), **asked
+    )
+    progress = Progress()
+    results = Results(writing, inputs=paths, tally=PlannedTally(progress))
+    with engine.item_driver() as driver:
+        items = replay(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
+        raise SystemExit(results.take(items))

@@ -1,0 +1,242 @@
+"""The tables of `cluster`: columns for each kind of row, and the lines below them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kdump.output.amounts import counted, time_cell
+from kdump.output.column_widths import Column, folded, number
+from kdump.output.escape import visible
+from kdump.output.jsonl import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Fields = dict[str, Any]
+
+_ABSENT = "-"
+
+
+def _text(value: Any) -> str:
+    """Write a value for a person, what is not there as a dash."""
+    if value is None or value == "" or value == [] or value == () or value == {}:
+        return _ABSENT
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ",".join(map(_text, value))
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_text(one)}" for name, one in value.items())
+    return str(value)
+
+
+def _member(member: str) -> Callable[[Fields], str]:
+    return lambda fields: _text(fields.get(member))
+
+
+def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) -> Column:
+    return folded(name, _member(member or name), least, rank)
+
+
+def _short(name: str, member: str | None = None, rank: int = 0) -> Column:
+    cell = _member(member or name)
+    return Column(name, lambda fields: visible(cell(fields)), rank=rank)
+
+
+def _time(name: str, member: str, rank: int = 0) -> Column:
+    def cell(fields: Fields) -> str:
+        text = time_cell(fields.get(member))
+        return f"{text[:-5]}Z" if text.endswith("Z") else text
+
+    return Column(name, cell, rank=rank)
+
+
+def _listeners(fields: Fields) -> str:
+    told = (f"{one['name']}://{one['host']}:{one['port']}" for one in fields["endpoints"] or ())
+    return " ".join(told) or _ABSENT
+
+
+def _levels(fields: Fields) -> str:
+    levels = (f"{name} {low}-{high}" for name, (low, high) in (fields["features"] or {}).items())
+    return ", ".join(levels) or _ABSENT
+
+
+def _entity(fields: Fields) -> str:
+    parts = [f"{kind} {name or '(default)'}" for kind, name in fields["entity"].items()]
+    return ", ".join(parts)
+
+
+def _broker_state(fields: Fields) -> str:
+    if fields["fenced"] is None:
+        return _ABSENT
+    state = "fenced" if fields["fenced"] else "running"
+    return f"{state}, stopping" if fields["in_controlled_shutdown"] else state
+
+
+def _controller_role(fields: Fields) -> str:
+    if fields["leader"]:
+        return "leader"
+    if fields["voter"] is None:
+        return "?"
+    return "voter" if fields["voter"] else "no voter"
+
+
+def _moved(fields: Fields) -> str:
+    adding, removing = fields["adding_replicas"], fields["removing_replicas"]
+    parts = [f"+{_text(adding)}"] if adding else []
+    return " ".join([*parts, *([f"-{_text(removing)}"] if removing else [])]) or _ABSENT
+
+
+def _resource(fields: Fields) -> str:
+    return f"{fields['resource_type']} {fields['resource'] or '(default)'}"
+
+
+def _node_name(fields: Fields) -> str:
+    """Write a path as a branch of the tree."""
+    indent = "  " * (int(fields["depth"]) - 1)
+    return f"{indent}/{str(fields['path']).rpartition('/')[2]}"
+
+
+def _json(fields: Fields) -> str:
+    return "" if fields["value"] is None else json_text(fields["value"])
+
+
+def _change(fields: Fields) -> str:
+    what = str(fields["what"]).rpartition("-")[0]
+    return what.replace("-", " ")
+
+
+COLUMNS: dict[str, tuple[Column, ...]] = {
+    "broker": (
+        number("broker", "broker_id"),
+        Column("state", _broker_state),
+        folded("listeners", _listeners, 20),
+        _short("rack", rank=1),
+        number("epoch", rank=2),
+        _time("registered", "registered_ms", rank=3),
+        _words("directories", least=22, rank=4),
+        _words("cordoned", "cordoned_directories", 8, rank=5),
+    ),
+    "controller": (
+        number("controller", "controller_id"),
+        Column("role", _controller_role),
+        folded("listeners", _listeners, 20),
+        number("epoch", "leader_epoch", rank=1),
+        _short("directory", "directory_id", rank=2),
+        folded("features", _levels, 20, rank=3),
+    ),
+    "topic": (
+        _words("topic", least=12),
+        _short("topic id", "topic_id", rank=1),
+        number("partitions", "partitions_count"),
+        _time("created", "created_ms", rank=2),
+        number("by offset", "created_offset", rank=3),
+        _time("deleted", "deleted_ms"),
+        number("by offset", "deleted_offset", rank=1),
+    ),
+    "partition": (
+        _words("topic", least=12),
+        number("partition"),
+        number("leader"),
+        number("epoch", "leader_epoch"),
+        _words("replicas", least=5),
+        _words("isr", least=5),
+        _words("elr", least=4, rank=4),
+        Column("moving", _moved, rank=3),
+        number("offset", "changed_offset", rank=2),
+        _time("changed", "changed_ms", rank=1),
+    ),
+    "config": (
+        folded("of", _resource, 12),
+        _words("key", least=16),
+        _words("value", least=12),
+        _time("set", "set_ms", rank=1),
+        number("by offset", "set_offset", rank=2),
+    ),
+    "feature": (
+        _words("feature", "name", 12),
+        number("level", "feature_level"),
+        _time("set", "set_ms"),
+        number("by offset", "set_offset", rank=1),
+    ),
+    "zk-migration": (_short("state"), _time("set", "set_ms")),
+    "quota": (
+        folded("of", _entity, 16),
+        _words("key", least=12),
+        number("value"),
+        _time("set", "set_ms", rank=1),
+        number("by offset", "set_offset", rank=2),
+    ),
+    "scram-user": (
+        _words("user", "name", 12),
+        _short("mechanism"),
+        number("iterations"),
+        _time("set", "set_ms", rank=1),
+        number("by offset", "set_offset", rank=2),
+    ),
+    "delegation-token": (
+        _words("token", "token_id", 12),
+        _words("owner", least=8),
+        _words("renewers", least=8, rank=2),
+        _time("issued", "issued_ms", rank=1),
+        _time("expires", "expires_ms"),
+    ),
+    "acl": (
+        _words("principal", least=12),
+        _short("permission"),
+        _short("operation"),
+        _short("resource type", "resource_type"),
+        _words("resource", least=8),
+        _short("pattern", "pattern_type", rank=1),
+        _short("host", rank=2),
+        _time("set", "set_ms", rank=3),
+    ),
+    "producer-ids": (
+        number("next id", "next_producer_id"),
+        number("broker", "broker_id"),
+        _time("set", "set_ms"),
+        number("by offset", "set_offset", rank=1),
+    ),
+    "change": (
+        _time("time", "at_ms", rank=1),
+        number("offset", "metadata_offset"),
+        number("epoch", rank=3),
+        folded("what", _change, 9, rank=2),
+        _words("subject", least=12),
+        _words("change", "text", 24),
+    ),
+    "znode": (
+        folded("path", _node_name, 24),
+        folded("value", _json, 24),
+    ),
+}
+
+
+def summary(fields: Fields) -> list[str]:
+    """Say in lines as of when the state is, and what may be missing."""
+    if fields["text"] is not None:
+        return [str(fields["text"])]
+    if fields["source"] == "format":
+        return ["As formatted: no controller has written to the metadata log yet."]
+    counts = ", ".join(
+        counted(fields[f"{word}s_count"], word) for word in ("broker", "topic", "partition")
+    )
+    when = time_cell(fields["as_of_ms"])
+    lines = [f"As of offset {fields['as_of_offset']:,} of the metadata log, {when}: {counts}"]
+    if fields["deleted_topics_count"]:
+        lines.append(f"{counted(fields['deleted_topics_count'], 'topic')} deleted before that")
+    if fields["log_start_offset"]:
+        start = fields["log_start_offset"]
+        lines.append(f"The log begins at offset {start:,}: when older facts were said is not known")
+    if fields["in_transaction"]:
+        lines.append("A transaction of metadata is open: what is in it has no effect yet")
+    if fields["unknown_records"]:
+        unknown = counted(fields["unknown_records"], "record")
+        lines.append(f"{unknown} of types that this release does not know were passed over")
+    if not fields["complete"]:
+        lines.append("Records are missing: what is shown may be out of date. See the findings")
+    if fields["other_copies"]:
+        many = len(fields["other_copies"])
+        path = visible(str(fields["path"]))
+        lines.append(f"Of {many + 1} copies of the log this one goes furthest: {path}")
+    return lines

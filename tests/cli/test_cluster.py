@@ -1,0 +1,80 @@
+"""`kdump cluster` on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kdump.cli import cli
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = str(ROOT / "sample-data" / "clean" / "4.1.1" / "d1")
+PAGE = (ROOT / "man" / "kdump-cluster.1").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("moment", "offset"),
+    [
+        ("884", 884),
+        ("0", 0),
+        ("5000", 1141),
+        ("1795220057942", 884),
+        ("1795220057943", 886),
+        ("2026-11-21T00:14:17.943Z", 886),
+        ("@1795220057", 883),
+    ],
+)
+def test_a_moment_is_an_offset_or_a_time(moment: str, offset: int) -> None:
+    done = CliRunner().invoke(cli, ["cluster", "--at", moment, "--what", "features", SAMPLE])
+    assert done.exit_code == 0
+    summary = json.loads(done.stdout.splitlines()[-1])
+    assert summary["row"] == "cluster-summary"
+    assert summary["as_of_offset"] == offset
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--diff", "1", "2", "--history"], "exclude each other"),
+        (["--diff", "1", "2", "--at", "3"], "--diff FROM TO says itself"),
+        (["--history", "--view", "zookeeper"], "exclude each other"),
+        (["--what", "topics,nodes"], "'nodes', which is none of"),
+        (["--at", "yesterday"], "is no time"),
+        (["--diff", "1"], "is no time"),
+    ],
+)
+def test_what_cannot_be_asked(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(cli, ["cluster", *arguments, SAMPLE])
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+@pytest.mark.parametrize(
+    "way", [[], ["--history"], ["--diff", "0", "900"], ["--view", "zookeeper"]]
+)
+def test_every_way_has_every_form(form: str, way: list[str]) -> None:
+    done = CliRunner().invoke(cli, ["cluster", "--format", form, *way, SAMPLE])
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert "orders.gzip" in done.stdout
+    assert ("cluster-summary" in done.stdout) is (form == "jsonl")
+    assert ("As of offset" in done.stdout) is (form == "table")
+
+
+def test_the_page_names_every_member_in_order() -> None:
+    output = PAGE[PAGE.index(".SH OUTPUT") : PAGE.index(".PP\nMembers that end")]
+    described = {}
+    for block in output.replace("\\-", "-").split(".TP\n")[1:]:
+        title, *lines = block.splitlines()
+        text = " ".join(line for line in lines if not line.startswith("."))
+        described[title.split()[1]] = text.partition(": ")[2] or text
+    seen = {}
+    for way in ([], ["--history"], ["--view", "zookeeper"]):
+        done = CliRunner().invoke(cli, ["cluster", *way, SAMPLE])
+        for line in done.stdout.splitlines():
+            row = json.loads(line)
+            kind = row.pop("row")
+            seen[kind] = " ".join(row)
+    assert len(seen) == 10
+    assert seen == {name: described[name] for name in seen}

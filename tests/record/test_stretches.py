@@ -1,0 +1,151 @@
+"""stretches: the same records as by read_batch, with many batches in one call."""
+
+import gzip
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+
+import builders
+import pytest
+from damage import put
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
+from kdump.record import compression
+from kdump.record.batch import read_batch
+from kdump.record.stretches import Stretch, stretches
+
+LIMIT = 1 << 23
+
+
+def packed_batch(offset: int, records: list[bytes], **options: object) -> bytes:
+    """Write a batch under gzip."""
+    payload = gzip.compress(b"".join(records), mtime=0)
+    more = {"records_count": len(records), "last_offset_delta": max(0, len(records) - 1)} | options
+    return builders.batch(
+        base_offset=offset,
+        attributes=builders.GZIP,
+        payload=payload,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def read(log: bytes, admitted: bytearray | None = None, most: int = 100) -> list[Stretch]:
+    batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
+    found = list(stretches(log, 50, batches, limit=LIMIT, max_records=most, admitted=admitted))
+    assert all(one.behind <= two.first for one, two in pairwise(found))
+    return found
+
+
+def contents(batches: RecordBatches, parts: list[tuple[object, object]]) -> list[object]:
+    """Return what each record is: batch, offset, time, key, value."""
+    return [
+        (records.batch(row), records.offset(row), records.timestamp(row),
+         records.key(data, row), records.payload(data, row))
+        for data, records in parts
+        for row in range(records.count)
+    ]  # fmt: skip
+
+
+def alone(log: bytes, batches: RecordBatches) -> Iterator[tuple[object, object]]:
+    for row in range(batches.count):
+        for piece in read_batch(log, 50, batches, row, limit=LIMIT):
+            yield piece.data, piece.records
+
+
+def log_of(draw: random.Random) -> bytes:
+    """Write batches, compressed or not, sound but for what lies in them."""
+    parts, offset = [], 0
+    for _ in range(draw.randrange(1, 15)):
+        size = draw.randrange(6)
+        records = [
+            builders.record(n, value=draw.randbytes(draw.randrange(60))) for n in range(size)
+        ]
+        kind = draw.randrange(8)
+        if kind < 4:
+            parts.append(packed_batch(offset, records))
+        elif kind == 4:
+            parts.append(packed_batch(offset, records, records_count=draw.randrange(-1, 9)))
+        elif kind == 5:
+            parts.append(builders.batch(records, base_offset=offset))
+        elif kind == 6:
+            parts.append(builders.marker(1, base_offset=offset))
+        else:
+            parts.append(builders.wrapper([builders.message(0)], offset))
+        offset += size + 1
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_records_are_those_of_each_batch_alone(seed: int) -> None:
+    log = log_of(random.Random(seed))
+    batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
+    parts = []
+    for data, records, first, behind, reason in read(log, most=12):
+        if records is None:
+            assert behind == first + 1
+            pieces = list(read_batch(log, 50, batches, first, limit=LIMIT))
+            parts += [(piece.data, piece.records) for piece in pieces]
+            continue
+        assert records.count <= 12
+        parts.append((data, records))
+        told = [
+            piece.reason
+            for row in range(first, behind)
+            for piece in read_batch(log, 50, batches, row, limit=LIMIT)
+        ]
+        assert told == [reasons.END] * (len(told) - 1) + [reason]
+    assert contents(batches, parts) == contents(batches, list(alone(log, batches)))
+
+
+def test_many_compressed_batches_are_one_stretch() -> None:
+    log = b"".join(packed_batch(at, [builders.record()]) for at in range(20))
+    (one,) = read(log)
+    assert (one.first, one.behind, one.reason) == (0, 20, reasons.END)
+    assert one.records is not None
+    assert list(one.records.offsets) == list(range(20))
+    assert [one.behind - one.first for one in read(log, most=8)] == [8, 8, 4]
+
+
+def test_what_is_not_asked_for_is_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = b"".join(packed_batch(at, [builders.record()]) for at in range(6))
+    opened = []
+    decompress = compression.decompress
+
+    def noted(*arguments: object) -> compression.Plain:
+        opened.append(arguments)
+        return decompress(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compression, "decompress", noted)
+    found = read(log, bytearray([0, 1, 1, 0, 1, 0]))
+    assert [(one.first, one.behind) for one in found] == [(1, 3), (4, 5)]
+    assert len(opened) == 3
+
+
+def test_a_stream_that_does_not_open_is_left_to_read_batch() -> None:
+    sound, broken = (packed_batch(at, [builders.record(value=b"v" * 99)]) for at in (0, 1))
+    broken = builders.resealed(put(broken, 75, b"\xff\xff\xff"))
+    found = read(sound + broken + packed_batch(2, [builders.record()]))
+    assert [(one.first, one.records is None) for one in found] == [
+        (0, False),
+        (1, True),
+        (2, False),
+    ]
+
+
+def test_large_batches_and_bombs_are_left_to_read_batch() -> None:
+    noise = packed_batch(0, [builders.record(value=random.Random(1).randbytes(70_000))])
+    bomb = packed_batch(1, [builders.record(value=bytes((1 << 20) + 1))])
+    odd = packed_batch(2, [], records_count=0), builders.marker(2, base_offset=3)
+    assert [one.records for one in read(noise + bomb + b"".join(odd))][:3] == [None] * 3
+
+
+def test_flags_of_the_run_stay_as_they_were() -> None:
+    log = packed_batch(0, [builders.record()]) * 2
+    batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 9)
+    before = batches.rows(), batches.flags
+    assert list(stretches(log, 0, batches, limit=LIMIT, max_records=9))
+    assert (batches.rows(), batches.flags) == before
+    assert batches.flags & c.COMPRESSED
