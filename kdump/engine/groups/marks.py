@@ -6,6 +6,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_cluster
@@ -25,12 +26,13 @@ _SIZE_LIMIT = 1 << 16
 class Mark(NamedTuple):
     """Where a log starts and ends, and up to where consumers are handed records.
 
-    Without a mark on disk that can be believed the log end stands for `high_watermark`.
+    Without a mark on disk that can be believed the log end stands for `high_watermark`; that is
+    None where damage keeps a broker from finding it.
     """
 
     log_start: int
-    log_end: int
-    high_watermark: int
+    log_end: int | None
+    high_watermark: int | None
 
 
 class Marks:
@@ -57,7 +59,7 @@ class Marks:
         place = topic, partition
         if place not in self._marks:
             found = [mark for target in self._targets.get(place, ()) if (mark := _mark(target))]
-            self._marks[place] = max(found, key=lambda mark: mark.log_end, default=None)
+            self._marks[place] = max(found, key=_furthest, default=None)
         return self._marks[place]
 
     def topic_name(self, topic_id: str) -> str | None:
@@ -85,15 +87,23 @@ class Marks:
 
 
 def _mark(target: Target) -> Mark | None:
-    view = PartitionView(target, as_is=True)
+    end: int | None = None
     try:
-        end = view.log_end
-        mark = view.high_watermark
-        return Mark(view.log_start, end, end if mark is None else mark)
+        view = PartitionView(target, as_is=True)
+        try:
+            end = view.log_end
+        except BrokerError:
+            pass  # verify says what is wrong there
+        finally:
+            view.close()
     except KdumpError:
-        return None  # whoever reads that log says it
-    finally:
-        view.close()
+        return None  # and who reads that log that it cannot be read
+    mark = view.high_watermark
+    return Mark(view.log_start, end, end if mark is None else mark)
+
+
+def _furthest(mark: Mark) -> int:
+    return -1 if mark.log_end is None else mark.log_end
 
 
 def _topic_id(partition: str) -> str | None:

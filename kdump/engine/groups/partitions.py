@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.engine.dump.run import log_items
 from kdump.engine.reading.damage import at_place
@@ -63,10 +64,13 @@ def items_of(targets: Iterable[Target], topic: str, *, retired: bool) -> Iterato
 
 
 def _log_end(target: Target) -> int:
+    """Return where a log ends, as far as a broker finds out: at least where its last segment is."""
+    assert target.log is not None
+    logs = target.log.logs
     try:
         return PartitionView(target, as_is=True).log_end
-    except KdumpError:
-        return -1
+    except (BrokerError, KdumpError):
+        return logs[-1].base_offset if logs else -1
 
 
 class Records:

@@ -152,7 +152,8 @@ def share_row(
 def _marked(mark: Mark | None, offset: int | None) -> dict[str, int | None]:
     if mark is None:
         return _NO_MARK
-    lag = None if offset is None else mark.high_watermark - offset
+    end = mark.high_watermark
+    lag = None if offset is None or end is None else end - offset
     return {**mark._asdict(), "lag": lag}
 
 

@@ -1,6 +1,9 @@
 """`groups` over made and real partitions: rows, lag, replicas, damage, what is read at all."""
 
+import os
+import random
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +76,19 @@ def test_high_watermark_is_that_of_the_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\norders 0 6\n")
     (here,) = rows("committed-offset", told(tmp_path))
     assert (here["log_end"], here["high_watermark"], here["lag"]) == (9, 6, 4)
+
+
+def test_log_whose_end_no_broker_finds(tmp_path: Path) -> None:
+    made(tmp_path, commit("g", "orders-0", 2))
+    path = write_partition(tmp_path, {0: batches(0, 9)}) / f"{0:020}.log"
+    path.write_bytes(path.read_bytes() + struct.pack(">qiib", 9, -5, 0, 2) + bytes(60))
+    (here,) = rows("committed-offset", told(tmp_path))
+    assert (here["log_start"], here["log_end"], here["lag"]) == (0, None, None)
+    mark = tmp_path / "replication-offset-checkpoint"
+    mark.write_text("0\n1\norders 0 6\n")
+    os.utime(path, (1, 1))
+    (here,) = rows("committed-offset", told(tmp_path))
+    assert (here["log_end"], here["high_watermark"], here["lag"]) == (None, 6, 4)
 
 
 def test_only_the_partition_of_one_group_is_read(tmp_path: Path) -> None:
@@ -379,3 +395,20 @@ def test_unreadable_partition_is_an_error(history: bool, tmp_path: Path) -> None
     items = told(tmp_path, history=history)
     assert any(isinstance(item, KdumpError) for item in items)
     assert any(isinstance(item, Row) and item.fields["group"] == "h" for item in items)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_damaged_files_break_nothing(seed: int, tmp_path: Path) -> None:
+    """Every partition of the sample with bytes changed, taken out and put in."""
+    draw = random.Random(seed)
+    shutil.copytree(SAMPLE, tmp_path, dirs_exist_ok=True)
+    for path in sorted(tmp_path.rglob("*.log")):
+        data = bytearray(path.read_bytes())
+        for _ in range(draw.choice((0, 1, 3, 20))):
+            at = draw.randrange(len(data))
+            data[at : at + draw.choice((0, 1, 1, 9))] = draw.randbytes(draw.choice((1, 1, 1, 9)))
+        path.write_bytes(data)
+    for asked in ({}, {"history": True}, {"at_ms": 1_795_350_100_000}, {"group": "billing"}):
+        for item in told(tmp_path / "d1", tmp_path / "d2", **asked):
+            if isinstance(item, Row):
+                assert item.fields["group"] is not None
