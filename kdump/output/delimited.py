@@ -14,7 +14,7 @@ from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
 from kdump.output.sink import Sink
-from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
+from kdump.output.values import AUTO, BASE64, UTF8, Said, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -127,7 +127,9 @@ class Delimited(Sink):
                 yield '"' if record.headers else ""
             elif isinstance(value, bytes) and value:
                 mode, before = self._mode, ""
-                if mode == AUTO:
+                if isinstance(value, Said):
+                    mode = UTF8
+                elif mode == AUTO:
                     mode = UTF8
                     if not is_utf8(value):
                         mode, before = BASE64, "base64:"

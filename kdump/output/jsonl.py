@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
-from kdump.output.values import Said, bytes_json, headers_json
+from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,18 +63,11 @@ def record_members(record: RecordRow, mode: int) -> dict[str, object]:
     return members
 
 
-def said_line(record: RecordRow, mode: int) -> bytes:
-    """Write a decoded record, whose key and value are JSON text already."""
+def said_line(record: RecordRow, key: object, value: object, mode: int) -> bytes:
+    """Write a record of which it is said what its key and its value hold."""
     members: dict[str, object] = {"row": "record", **dict(record.members())}
-    for name in ("key", "value", "headers"):
-        del members[name]
-    head = json_text(members)[:-1]
-    key, value = (
-        one.decode() if isinstance(one, Said) else json_text(bytes_json(one, mode))
-        for one in (record.key, record.value)
-    )
-    headers = json_text(headers_json(record.headers, mode))
-    return f'{head},"key":{key},"value":{value},"headers":{headers}}}\n'.encode()
+    members |= {"key": key, "value": value, "headers": headers_json(record.headers, mode)}
+    return json_line(members)
 
 
 def batch_members(batch: BatchRow) -> dict[str, object]:
@@ -114,7 +107,14 @@ class JsonLines(Sink):
             self._record(item)
 
     def _records(self, chunk: RecordChunk) -> None:
-        if chunk.controls is not None or chunk.is_decoded:
+        if isinstance(chunk, DecodedChunk):
+            for record, key, value in chunk.iter_said():
+                if isinstance(key, bytes) or isinstance(value, bytes):
+                    self._record(record)  # too large to be decoded
+                else:
+                    self._write(said_line(record, key, value, self._mode))
+            return
+        if chunk.controls is not None:
             for record in chunk.iter_records():
                 self._record(record)
             return
@@ -126,8 +126,6 @@ class JsonLines(Sink):
     def _record(self, record: RecordRow) -> None:
         if is_large(record):
             write_pieces(self._write, json_pieces(record, self._mode, json_text))
-        elif isinstance(record.key or record.value, Said):
-            self._write(said_line(record, self._mode))
         else:
             self._write(json_line(record_members(record, self._mode)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.output.values import AUTO, BASE64, HEX, UTF8, Said, bytes_text, headers_json
+from kdump.output.values import AUTO, BASE64, HEX, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -152,9 +152,6 @@ def name_pieces(headers: Sequence[Header], text: Callable[[bytes], str]) -> Iter
 
 
 def _bytes_json(data: bytes, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
-    if isinstance(data, Said):
-        yield data.decode()
-        return
     around = '"', '"'
     if mode == AUTO:
         mode = UTF8
