@@ -307,12 +307,37 @@ def test_a_snapshot_bridges_what_the_log_has_lost(tmp_path: Path) -> None:
     assert told - {None} < all_told
     assert lost not in told
     assert damaged.state.topics[sound.ids["orders.plain"]].created_offset is None
+    for topic_id, one in sound.topics.items():  # what was said before still knows when
+        if one.created_offset is not None and one.created_offset < hole.first:
+            assert damaged.state.topics[topic_id] == one
     for snapshot in directory.glob("*.checkpoint"):
         if int(snapshot.name.partition("-")[0]) >= hole.following:
             snapshot.unlink()
     alone = read_replay(str(directory), whole=True)
     assert not alone.state.complete
     assert alone.holes[0].bridged_by is None
+
+
+def test_what_was_counted_is_kept_over_a_bridge_and_a_broken_snapshot_is_none(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / METADATA
+    directory.mkdir()
+    first, last = [topic("a", 1), b"\x01\x7e\x00"], [topic("c", 3)]
+    log = log_of(first) + log_of(last, base_offset=5)
+    (directory / f"{0:020}.log").write_bytes(log)
+    whole = snapshot_of([topic("a", 1), topic("b", 2)])
+    (directory / f"{5:020}-{1:010}.checkpoint").write_bytes(whole)
+    replay = read_replay(str(directory), whole=True)
+    assert (set(replay.state.ids), replay.state.unknown) == ({"a", "b", "c"}, 1)
+    assert [replay.state.topics[identifier(at)].created_offset for at in (1, 2, 3)] == [0, None, 5]
+    assert replay.state.complete
+    broken = snapshot_of([topic("z", 9)], footer=False)
+    (directory / f"{6:020}-{1:010}.checkpoint").write_bytes(broken)
+    for is_whole in (True, False):
+        replay = read_replay(str(directory), whole=is_whole)
+        assert set(replay.state.ids) == {"a", "b", "c"}
+        assert (replay.snapshot, replay.state.complete) == (5, True)
 
 
 def test_a_log_that_lost_its_begin_tells_what_snapshots_say(tmp_path: Path) -> None:
