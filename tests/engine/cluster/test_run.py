@@ -161,6 +161,8 @@ def test_before_and_after_a_topic_was_deleted() -> None:
     assert all(one["after"] is None for one in ended)
     moved = rows(SAMPLE, kind="change", topic="doomed*", diff_from=until((200, None)))
     assert [one["what"] for one in moved] == [one["what"] for one in ended]
+    for start in ((885, None), (None, 1795220057943)):  # what was said right then is not in it
+        assert not rows(SAMPLE, kind="change", topic="doomed*", diff_from=until(start))
     back = rows(
         SAMPLE, kind="change", topic="doomed*", diff_from=until((100, None)), at=until((900, None))
     )
