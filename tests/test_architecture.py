@@ -50,6 +50,7 @@ ROOMS: dict[str, str] = {
     "cluster": "reading work",
     "compare": "reading work",
     "find": "advice reading work",
+    "groups": "dump reading work",
     "kafka_text": "reading",
     "reindex": "checks reading",
     "sequences": "checks reading work",

@@ -11,6 +11,7 @@ from kdump import kernels
 from kdump.findings.rows import RECORD_NAMES, BatchRow, RecordRow
 from kdump.findings.schema import BATCH, PRE08, RECORD, SAID
 from kdump.kernels import columns as c
+from kdump.output.text_forms import json_form
 
 MAN = Path(__file__).parents[1] / "man" / "kdump-dump.1"
 
@@ -31,8 +32,10 @@ def test_the_kernel_writes_the_members_of_the_schema_in_order() -> None:
     records, _, _, _ = kernels.decode_run(data, 0, batches, 0, 10)
     place = ["topic", "partition", "segment"]
     written: list[bytes] = []
-    kernels.format_records(written.append, data, batches, records, None, b"", c.BYTES_AUTO)
-    kernels.format_batches(written.append, batches, array("q", [0]), b"")
+    kernels.format_records(
+        written.append, data, batches, records, None, json_form(b"", c.BYTES_AUTO)
+    )
+    kernels.format_batches(written.append, batches, array("q", [0]), json_form(b"", 0))
     of_record, of_batch = map(json.loads, b"".join(written).splitlines())
     assert [*place, *list(of_record)[1:]] == names(RECORD)
     assert [*place, *list(of_batch)[1:]] == names(BATCH)

@@ -40,6 +40,7 @@ class Settings(NamedTuple):
     producer_id_expiration_ms: int = 24 * _HOUR_MS
     transaction_max_timeout_ms: int = 900_000
     recovery_threads: int | None = None  # a data directory's; None: as the version has it
+    offsets_retention_ms: int | None = None  # None: as the version has it
 
     @property
     def stated(self) -> frozenset[str]:
@@ -99,6 +100,7 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("producer.id.expiration.ms", "producer_id_expiration_ms", 1),
     ("transaction.max.timeout.ms", "transaction_max_timeout_ms", 1),
     ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
+    ("offsets.retention.minutes", "offsets_retention_ms", 60_000),
 )
 _POLICY = "log.cleanup.policy"
 

@@ -84,6 +84,12 @@ OVERFLOW_SPLIT = Change(
 SWAP_REPLACES_WHAT_OVERLAPS = Change(
     (2, 0), "R6", "A swapped segment leaves one in place that ends below it."
 )
+OFFSETS_KEPT_A_WEEK = Change(
+    (2, 0), "KIP-186 G6", "offsets.retention.minutes is 10080 unless set; before, 1440."
+)
+OFFSETS_EXPIRE_WITH_GROUP = Change(
+    (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
+)
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
 SWAPS_RENAMED_FIRST = Change(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "Look": {
         "dump": "Show the records, batch headers or index entries that lie on disk.",
+        "groups": "Show groups, their members and committed offsets, and who moved them.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
         "usage": "Bytes and records by topic, partition, producer, codec or key.",
     },

@@ -1,10 +1,10 @@
-"""What `dump`, `compare`, the lookups and `reindex` make of their results beside writing them."""
+"""What some commands make of their results beside writing them."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kdump.cli import status
 from kdump.findings.finding import Finding
@@ -13,6 +13,7 @@ from kdump.output.report import Report
 from kdump.output.terminal import is_terminal
 
 if TYPE_CHECKING:
+    from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.output.report import Result
@@ -134,3 +135,68 @@ def _next(options: ReindexOptions, actions: Counter[str]) -> str:
 
 def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
+
+
+class GroupsReport(Report):
+    """Says how to undo a change of committed offsets that no member of the group made."""
+
+    def __init__(self, options: GroupOptions, paths: tuple[str, ...]) -> None:
+        self._options = options
+        self._paths = paths
+        self._moved: dict[str, object] | None = None
+        self._is_silent = True
+        self._is_plan = False
+        self._share_groups: set[object] = set()
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the lines of a plan, which name the group where there may be several."""
+        self._is_plan = form == "reset-csv"
+        if not self._is_plan:
+            return None
+        from kdump.output.reset_csv import ResetCsv
+
+        return ResetCsv(page.write, self.messages, has_groups=self._options.one_group is None)
+
+    def takes(self, item: Result) -> bool:
+        """Keep the last change that put an offset back while the group had no member.
+
+        In a plan stand committed offsets that count, of groups that have such a tool.
+        """
+        if not isinstance(item, Row):
+            return True
+        self._is_silent = False
+        fields = item.fields
+        if item.row == "offset-commit" and _is_put_back(fields):
+            self._moved = fields
+        if not self._is_plan:
+            return True
+        if item.row == "group" and fields["type"] == "Share":
+            self._share_groups.add(fields["group"])
+            told = f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
+            self.messages.line(told)
+        is_offset = item.row == "committed-offset" and not fields["pending"]
+        return is_offset and fields["group"] not in self._share_groups
+
+    def status(self, reached: int) -> int:
+        """Say what to type next, or that there was nothing."""
+        if self._is_silent and not (self.quiet or self.messages.statuses):
+            self.messages.line("kdump: no group matches what was asked for")
+        if self._moved is not None and is_terminal(sys.stderr) and not self.quiet:
+            self.messages.line(f"To put it back: {self._undo(self._moved)}")
+        return reached
+
+    def _undo(self, moved: dict[str, Any]) -> str:
+        """Write the command whose lines the tool takes that resets offsets."""
+        from kdump.findings.commands import shell_text
+        from kdump.output.amounts import time_text
+
+        words = ["kdump", "groups", "--group", str(moved["group"])]
+        if self._options.selection.topic is not None:
+            words += ["--topic", self._options.selection.topic]
+        words += ["--at", time_text(moved["at_ms"] - 1), "--format", "reset-csv"]
+        return f"{shell_text((*words, *self._paths))} > back.csv"
+
+
+def _is_put_back(fields: dict[str, Any]) -> bool:
+    before, now = fields["previous_offset"], fields["offset"]
+    return fields["members_count"] == 0 and None not in (before, now) and now < before

@@ -767,6 +767,30 @@ CATALOGUE: dict[str, Code] = {
         "Nothing; the topic may have limits of its own.",
         "Brokers serve it; retention and rolling by time go by it.",
     ),
+    "replay-incomplete": _note(
+        "Records of an internal topic that is replayed cannot be read.",
+        "Replay another replica, or recover the range from one.",
+        "What they said is missing in what is shown, and what they ended may be shown still.",
+        show=Show.NOTHING,
+    ),
+    "replay-compacted": _note(
+        "The cleaner took records that say what was earlier.",
+        "Nothing; a replica that was cleaned later, or a copy from before, may have them.",
+        "None for readers; of the time before, what is shown may not be all.",
+        show=Show.NOTHING,
+    ),
+    "replay-unexplained": _note(
+        "Records of an internal topic are of no known type, or not what their type says.",
+        "See what lies there with kdump dump; a newer kdump may know the type.",
+        "They are left out of what is shown; a broker of that version may know them.",
+        show=Show.NOTHING,
+    ),
+    "replica-not-replayed": _note(
+        "Another replica of this partition goes as far or further, and is replayed in its place.",
+        "Nothing; name this one alone to replay it.",
+        "None for readers.",
+        show=Show.NOTHING,
+    ),
 }
 
 #: A walk's reason for a gap -> what the gap is called, where it is no special case.

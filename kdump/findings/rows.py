@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.record import control as control_records
@@ -133,11 +133,20 @@ class RecordChunk:
     records: DecodedRecords
     rows: array[int] | None = None
     controls: list[dict[str, object] | None] | None = None
-    #: Whether its rows say what keys and values hold; then its bytes are not to be shown.
-    is_decoded: ClassVar[bool] = False
 
     def __len__(self) -> int:
         return self.records.count if self.rows is None else len(self.rows)
+
+    def control(self, number: int) -> dict[str, object] | None:
+        """Say what a record is that belongs to a control batch; None for one that does not."""
+        if self.controls is not None:
+            return self.controls[number]
+        records = self.records
+        if not records.flags_of(number) & c.MARKER:
+            return None
+        return control_records.parse(
+            records.key(self.data, number), records.payload(self.data, number)
+        )
 
     def iter_records(self) -> Iterator[RecordRow]:
         """Make a row of each record that passed the filters."""
@@ -161,13 +170,6 @@ class RecordChunk:
             # Inside a wrapper the message's own magic says whether there is a timestamp (F10, F15).
             own = message_format(flags >> c.INNER_MAGIC_SHIFT & 3) if wrapper else read
             timed = own.has_timestamps
-            control = None
-            if self.controls is not None:
-                control = self.controls[number]
-            elif flags & c.MARKER:
-                control = control_records.parse(
-                    bytes(data[key : key + key_size]), bytes(data[value : value + value_size])
-                )
             yield RecordRow(
                 place.topic,
                 place.partition,
@@ -183,11 +185,21 @@ class RecordChunk:
                 batch.producer_epoch if producing else None,
                 last_sequence(base_sequence, offset - batch.base_offset) if producing else None,
                 transactional,
-                control,
+                self.control(number),
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
             )
+
+
+class DecodedChunk(RecordChunk):
+    """Records of an internal topic that say what they hold. Their bytes are not to be shown."""
+
+    __slots__ = ()
+
+    def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
+        """Make a row of each record, with what its key and its value are as JSON."""
+        raise NotImplementedError
 
 
 @dataclass(slots=True, eq=False)

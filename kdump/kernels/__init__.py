@@ -56,6 +56,7 @@ resync = _kernel.resync
 rising_slots = _kernel.rising_slots
 room_for = _kernel.room_for
 same_records = _kernel.same_records
+select_records = _kernel.select_records
 sum_batches = _kernel.sum_batches
 sum_keys = _kernel.sum_keys
 tally = _kernel.tally

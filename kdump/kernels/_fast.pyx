@@ -28,8 +28,8 @@ room is inlined as any other.
     frames     walk
     proofs     tally, follow_producers, rising_slots, prove_entries, index_entries, prove_records
     records    decode_records, decode_run, inner_base, decode_messages, same_records
-    search     resync
-    text       format_records, format_batches
+    text       format_records, format_batches, in any form
+    search     resync, select_records
     totals     sum_batches, sum_keys, bounds_of, keep_largest
     gathering  gather, room_for
 """
@@ -40,17 +40,19 @@ from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndS
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyBytes_Resize
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MIN
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.text_form import MEMBERS
 
 include "_compiled/layout.pxi"
 include "_compiled/sums.pxi"
 include "_compiled/frames.pxi"
 include "_compiled/proofs.pxi"
 include "_compiled/records.pxi"
-include "_compiled/search.pxi"
 include "_compiled/text.pxi"
+include "_compiled/search.pxi"
 include "_compiled/totals.pxi"
 include "_compiled/gathering.pxi"

@@ -1,4 +1,4 @@
-/* Copying text up to the next byte that JSON, or a terminal, does not take as it is. */
+/* Copying text up to the next byte that JSON, CSV or a terminal does not take as it is. */
 #ifndef KDUMP_TEXT_H
 #define KDUMP_TEXT_H
 
@@ -11,21 +11,48 @@
 #define KD_TEXT_SSE2 1
 #endif
 
-#define KD_TEXT_SLACK 16 /* bytes that may be written behind those counted */
+#define KD_TEXT_SLACK 32 /* bytes that may be written behind those counted */
 
-static inline int kd_is_special(uint8_t byte) {
-    return byte < 0x20 || byte >= 0x7F || byte == '"' || byte == '\\';
+#if defined(__GNUC__)
+#define KD_ALWAYS_INLINE static inline __attribute__((always_inline))
+#else
+#define KD_ALWAYS_INLINE static inline
+#endif
+
+/* Copies a short text, of which as many bytes more may be read as written. */
+static inline char *kd_copy_short(char *at, const char *text, size_t n) {
+    char *end = at + n;
+    if (n > 2 * KD_TEXT_SLACK) memcpy(at, text, n);
+    else for (; at < end; at += KD_TEXT_SLACK, text += KD_TEXT_SLACK) memcpy(at, text, KD_TEXT_SLACK);
+    return end;
+}
+
+/* How text is spelled; what is not ASCII is always left to the caller. */
+enum {
+    KD_JSON = 1,    /* quotes, backslashes and controls by a backslash */
+    KD_SHOWN = 2,   /* controls as a terminal may see them: \n, \x1b */
+    KD_DOUBLED = 4, /* quotes doubled, as in a quoted cell of CSV */
+};
+
+static inline int kd_is_special(uint8_t byte, int spelling) {
+    if (byte >= 0x80) return 1;
+    if (spelling & (KD_JSON | KD_SHOWN) && (byte < 0x20 || byte == 0x7F)) return 1;
+    if (spelling & (KD_JSON | KD_DOUBLED) && byte == '"') return 1;
+    return spelling & KD_JSON && byte == '\\';
 }
 
 #ifdef KD_TEXT_SSE2
 /* One bit for each of 16 bytes that is special. As signed numbers, bytes from 0x80 on are
  * negative, so one comparison finds them and the control characters. */
-static inline unsigned kd_specials(__m128i bytes) {
-    __m128i found = _mm_or_si128(
-        _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20)),
-                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F))),
-        _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')),
-                     _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\'))));
+KD_ALWAYS_INLINE unsigned kd_specials(__m128i bytes, int spelling) {
+    __m128i found = bytes;
+    if (spelling & (KD_JSON | KD_SHOWN))
+        found = _mm_or_si128(_mm_cmplt_epi8(bytes, _mm_set1_epi8(0x20)),
+                             _mm_cmpeq_epi8(bytes, _mm_set1_epi8(0x7F)));
+    if (spelling & (KD_JSON | KD_DOUBLED))
+        found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
+    if (spelling & KD_JSON)
+        found = _mm_or_si128(found, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\\')));
     return (unsigned)_mm_movemask_epi8(found);
 }
 
@@ -42,12 +69,12 @@ static inline unsigned kd_lowest_bit(unsigned bits) {
 
 /* Copies p[0..] to `at` up to the first special byte or n, and returns how many bytes that is.
  * Reads nothing at or past p + n; may write KD_TEXT_SLACK bytes past what it counts. */
-static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
+KD_ALWAYS_INLINE size_t kd_copy_plain(char *at, const uint8_t *p, size_t n, int spelling) {
     size_t done = 0;
 #ifdef KD_TEXT_SSE2
     while (n - done >= 16) {
         __m128i bytes = _mm_loadu_si128((const __m128i *)(p + done));
-        unsigned bits = kd_specials(bytes);
+        unsigned bits = kd_specials(bytes, spelling);
         _mm_storeu_si128((__m128i *)(at + done), bytes);
         if (bits) return done + kd_lowest_bit(bits);
         done += 16;
@@ -59,8 +86,11 @@ static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
         memcpy(&word, p + done, 8);
         quote = word ^ ones * '"';
         slash = word ^ ones * '\\';
-        odd = (word - ones * 0x20) | (word + ones) | word; /* below 0x20; 0x7F and above */
-        odd |= ((quote - ones) & ~quote) | ((slash - ones) & ~slash);
+        odd = word;
+        if (spelling & (KD_JSON | KD_SHOWN)) /* below 0x20; 0x7F and above */
+            odd |= (word - ones * 0x20) | (word + ones);
+        if (spelling & (KD_JSON | KD_DOUBLED)) odd |= (quote - ones) & ~quote;
+        if (spelling & KD_JSON) odd |= (slash - ones) & ~slash;
         if (odd & high) break;
         memcpy(at + done, &word, 8);
         done += 8;
@@ -74,18 +104,18 @@ static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
             size_t again = 16 - (n - done);
             bytes = _mm_loadu_si128((const __m128i *)(p + n - 16));
             _mm_storeu_si128((__m128i *)(at + n - 16), bytes);
-            bits = kd_specials(bytes) >> again;
+            bits = kd_specials(bytes, spelling) >> again;
         } else {
             uint8_t block[16] = {0};
             memcpy(block, p, n);
             bytes = _mm_loadu_si128((const __m128i *)block);
             _mm_storeu_si128((__m128i *)at, bytes);
-            bits = kd_specials(bytes) & ((1u << n) - 1);
+            bits = kd_specials(bytes, spelling) & ((1u << n) - 1);
         }
         return bits ? done + kd_lowest_bit(bits) : n;
     }
 #else
-    while (done < n && !kd_is_special(p[done])) {
+    while (done < n && !kd_is_special(p[done], spelling)) {
         at[done] = (char)p[done];
         done++;
     }
@@ -93,19 +123,29 @@ static inline size_t kd_copy_plain(char *at, const uint8_t *p, size_t n) {
     return done;
 }
 
-/* The letter behind the backslash for bytes that have a short escape, 0 for others. */
-static inline char kd_short_escape(uint8_t byte) {
+/* What a byte becomes that has a short form, 0 for others: a backslash and a letter, or, doubled, the
+ * quote twice. */
+KD_ALWAYS_INLINE char kd_short_form(uint8_t byte, int spelling) {
     static const char letters[256] = {
         ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
         ['"'] = '"', ['\\'] = '\\',
     };
+    if (!(spelling & KD_JSON) && (byte == '\b' || byte == '\f')) return 0;
     return letters[byte];
 }
 
-/* Copies text from *from up to n bytes, with short escapes, and returns the end of what it wrote.
- * Stops before a byte that needs more than a short escape; *from is moved to where it stopped.
- * Writes at most 2 n + KD_TEXT_SLACK bytes; reads nothing at or past *from + n. */
-static inline char *kd_copy_escaped(char *at, const uint8_t **from, size_t n) {
+KD_ALWAYS_INLINE char *kd_add_short(char *at, char letter, int spelling) {
+    at[0] = spelling & KD_JSON || letter != '"' ? '\\' : '"';
+    at[1] = letter;
+    if (!(spelling & KD_JSON && spelling & KD_DOUBLED && letter == '"')) return at + 2;
+    at[2] = '"';
+    return at + 3;
+}
+
+/* Copies text from *from up to n bytes, with short forms, and returns the end of what it wrote.
+ * Stops before a byte that needs more than a short form; *from is moved to where it stopped.
+ * Writes at most 3 n + KD_TEXT_SLACK bytes; reads nothing at or past *from + n. */
+KD_ALWAYS_INLINE char *kd_copy_spelled(char *at, const uint8_t **from, size_t n, int spelling) {
     const uint8_t *p = *from, *end = p + n;
     for (;;) {
         char letter;
@@ -115,20 +155,18 @@ static inline char *kd_copy_escaped(char *at, const uint8_t **from, size_t n) {
          * have to be left. */
         while (end - p >= 32) {
             __m128i bytes = _mm_loadu_si128((const __m128i *)p);
-            unsigned bits = kd_specials(bytes);
+            unsigned bits = kd_specials(bytes, spelling);
             size_t start = 0;
             _mm_storeu_si128((__m128i *)at, bytes);
             while (bits) {
                 size_t k = kd_lowest_bit(bits);
-                letter = kd_short_escape(p[k]);
+                letter = kd_short_form(p[k], spelling);
                 at += k - start;
                 if (!letter) {
                     *from = p + k;
                     return at;
                 }
-                at[0] = '\\';
-                at[1] = letter;
-                at += 2;
+                at = kd_add_short(at, letter, spelling);
                 start = k + 1;
                 _mm_storeu_si128((__m128i *)at, _mm_loadu_si128((const __m128i *)(p + start)));
                 bits &= bits - 1;
@@ -137,18 +175,51 @@ static inline char *kd_copy_escaped(char *at, const uint8_t **from, size_t n) {
             p += 16;
         }
 #endif
-        n = kd_copy_plain(at, p, (size_t)(end - p));
+        n = kd_copy_plain(at, p, (size_t)(end - p), spelling);
         p += n;
         at += n;
-        if (p == end || !(letter = kd_short_escape(*p))) {
+        if (p == end || !(letter = kd_short_form(*p, spelling))) {
             *from = p;
             return at;
         }
-        at[0] = '\\';
-        at[1] = letter;
-        at += 2;
+        at = kd_add_short(at, letter, spelling);
         p++;
     }
+}
+
+/* The same with the spelling known to the compiler, for those that records are written in. */
+KD_ALWAYS_INLINE char *kd_copy_text(char *at, const uint8_t **from, size_t n, int spelling) {
+    switch (spelling) {
+    case 0: return kd_copy_spelled(at, from, n, 0);
+    case KD_JSON: return kd_copy_spelled(at, from, n, KD_JSON);
+    case KD_SHOWN: return kd_copy_spelled(at, from, n, KD_SHOWN);
+    case KD_DOUBLED: return kd_copy_spelled(at, from, n, KD_DOUBLED);
+    default: return kd_copy_spelled(at, from, n, spelling);
+    }
+}
+
+/* Returns the first index from `start` on where `sought` (n bytes, not none) stands before `end`; -1
+ * for none. Its first and its last byte are looked for together, 16 places at a time. */
+static inline ptrdiff_t kd_find(
+    const uint8_t *data, ptrdiff_t start, ptrdiff_t end, const uint8_t *sought, ptrdiff_t n
+) {
+    ptrdiff_t at = start, stop = end - n;
+#ifdef KD_TEXT_SSE2
+    __m128i first = _mm_set1_epi8((char)sought[0]), last = _mm_set1_epi8((char)sought[n - 1]);
+    for (; at + 15 <= stop; at += 16) {
+        __m128i heads = _mm_loadu_si128((const __m128i *)(data + at));
+        __m128i tails = _mm_loadu_si128((const __m128i *)(data + at + n - 1));
+        unsigned bits = (unsigned)_mm_movemask_epi8(
+            _mm_and_si128(_mm_cmpeq_epi8(heads, first), _mm_cmpeq_epi8(tails, last)));
+        for (; bits; bits &= bits - 1) {
+            ptrdiff_t k = at + (ptrdiff_t)kd_lowest_bit(bits);
+            if (!memcmp(data + k, sought, (size_t)n)) return k;
+        }
+    }
+#endif
+    for (; at <= stop; at++)
+        if (data[at] == sought[0] && !memcmp(data + at, sought, (size_t)n)) return at;
+    return -1;
 }
 
 #endif

@@ -350,7 +350,9 @@ class DecodedRecords(Columns):
     size_bytes, sizes = _cell(R_SIZE), _Column(R_SIZE)
     offset, offsets = _cell(R_OFFSET), _Column(R_OFFSET)
     timestamp, timestamps = _cell(R_TIMESTAMP), _Column(R_TIMESTAMP)
+    key_position, key_positions = _cell(R_KEY), _Column(R_KEY)
     key_size, key_sizes = _cell(R_KEY_SIZE), _Column(R_KEY_SIZE)
+    value_position, value_positions = _cell(R_VALUE), _Column(R_VALUE)
     value_size, value_sizes = _cell(R_VALUE_SIZE), _Column(R_VALUE_SIZE)
     flags_of, row_flags = _cell(R_FLAGS), _Column(R_FLAGS)
 

@@ -41,6 +41,12 @@ def time_cell(timestamp_ms: object) -> str:
     return time_text(timestamp_ms) if isinstance(timestamp_ms, int) else "-"
 
 
+def second_cell(timestamp_ms: object) -> str:
+    """Write a time to the second, where that is enough."""
+    text = time_cell(timestamp_ms)
+    return f"{text[:-5]}Z" if text.endswith("Z") else text
+
+
 def seconds_text(value: object) -> str:
     """Write how long something took."""
     seconds = float(str(value))

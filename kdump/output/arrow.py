@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.findings.schema import SAID
 from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
@@ -95,7 +95,7 @@ class ArrowSink(Sink):
         """Take one item."""
         if self._decode:
             item = decoding(item)
-        if isinstance(item, RecordChunk) and item.is_decoded:
+        if isinstance(item, DecodedChunk):
             for record in item.iter_records():
                 self._row("record", self._record_types, said_columns(record))
         elif isinstance(item, RecordChunk):

@@ -237,5 +237,6 @@ def summary(fields: Fields) -> list[str]:
         lines.append("Records are missing: what is shown may be out of date. See the findings")
     if fields["other_copies"]:
         many = len(fields["other_copies"])
-        lines.append(f"Of {many + 1} copies of the log this one goes furthest: {fields['path']}")
+        path = visible(str(fields["path"]))
+        lines.append(f"Of {many + 1} copies of the log this one goes furthest: {path}")
     return lines

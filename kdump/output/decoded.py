@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from kdump.findings.rows import RecordChunk
+from kdump.findings.rows import DecodedChunk, RecordChunk
 from kdump.messages.consumer_protocol import opened as opened_members
 from kdump.messages.records import TOPICS, Decoded, decode, decode_control
 from kdump.messages.secrets import masked
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 #: No broker writes a record of an internal topic that is larger, and what is made of one takes much
 #: more memory than its bytes.
 MOST_BYTES = 8 << 20
+_AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 
 class Decoding(Sink):
@@ -38,7 +39,6 @@ class Decoding(Sink):
         self._sink = sink
         self.settle = sink.settle  # type: ignore[method-assign]
         self.finish = sink.finish  # type: ignore[method-assign]
-        self.stop = sink.stop  # type: ignore[method-assign]
 
     def write(self, item: Item) -> None:
         """Take one item."""
@@ -48,9 +48,7 @@ class Decoding(Sink):
 def decoding(item: Item) -> Item:
     """Give an item back; records of an internal topic as a chunk that says what is in them."""
     if isinstance(item, RecordChunk) and internal_topic(item.place) is not None:
-        return DecodedChunk(
-            item.place, item.data, item.batches, item.records, item.rows, item.controls
-        )
+        return _Chunk(item.place, item.data, item.batches, item.records, item.rows, item.controls)
     return item
 
 
@@ -65,31 +63,40 @@ def internal_topic(place: Place) -> str | None:
     return place.topic if place.topic in TOPICS else None
 
 
-class DecodedChunk(RecordChunk):
-    """Records of an internal topic, whose keys and values are `Said`."""
+class _Chunk(DecodedChunk):
+    """Records of an internal topic, which are decoded when they are asked for."""
 
     __slots__ = ()
-    is_decoded = True
 
-    def iter_records(self) -> Iterator[RecordRow]:
-        """Make a row of each record that passed the filters."""
+    def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
+        """Make a row of each record, with what its key and its value are as JSON."""
         topic = internal_topic(self.place)
         assert topic is not None
-        return (said(topic, record) for record in super().iter_records())
+        return ((record, *said(topic, record)) for record in super().iter_records())
+
+    def iter_records(self) -> Iterator[RecordRow]:
+        """Make a row of each record, whose key and value are JSON text."""
+        for record, key, value in self.iter_said():
+            yield record._replace(key=_text(key), value=_text(value))
 
 
-def said(topic: str, record: RecordRow) -> RecordRow:
-    """Put what the key and the value of a record say in their place."""
+def said(topic: str, record: RecordRow) -> tuple[object, object]:
+    """Say what the key and the value of a record hold; bytes where that is not looked at."""
     if len(record.key or b"") + len(record.value or b"") > MOST_BYTES:
         if TOPICS[topic] == "metadata":  # its bytes might be a secret, however unlikely
-            too_large = Said(json_text({"type": "unknown", "problem": "too-large"}).encode())
-            return record._replace(value=too_large)
-        return record
+            return None, {"type": "unknown", "problem": "too-large"}
+        return record.key, record.value
     if record.control is not None:
         key, value = decode_control(record.key, record.value)
     else:
         key, value = decode(topic, record.key, record.value)
-    return record._replace(key=_text(key), value=_text(value))
+    return members(key), members(value)
+
+
+def _text(held: object) -> bytes | None:
+    if held is None or isinstance(held, bytes):
+        return held
+    return Said(json_text(held).encode())
 
 
 def said_columns(record: RecordRow) -> dict[str, object]:
@@ -102,12 +109,10 @@ def said_columns(record: RecordRow) -> dict[str, object]:
     return columns
 
 
-def _text(decoded: Decoded | None) -> Said | None:
-    return None if decoded is None else Said(json_text(members(decoded)).encode())
-
-
-def members(decoded: Decoded) -> dict[str, object]:
-    """Return the members of the JSON object for a key or a value."""
+def members(decoded: Decoded | None) -> dict[str, object] | None:
+    """Return the JSON object for a key or a value."""
+    if decoded is None:
+        return None
     shown = opened_members(masked(decoded))
     told: dict[str, object] = {"type": shown.type or "unknown"}
     if shown.type is None and shown.type_id is not None:
@@ -124,14 +129,16 @@ def members(decoded: Decoded) -> dict[str, object]:
     return told
 
 
-def _plain(held: object) -> object:
-    """Return a value as JSON can hold it."""
-    if isinstance(held, bytes):
-        return base64_text(held)
+def _plain(held: Any) -> Any:
+    """Return a value as JSON can hold it; what it can is not copied."""
     if isinstance(held, dict):
+        if all(type(inner) in _AS_IT_IS for inner in held.values()):
+            return held
         return {name: _plain(inner) for name, inner in held.items()}
     if isinstance(held, list):
         return [_plain(inner) for inner in held]
+    if isinstance(held, bytes):
+        return base64_text(held)
     if isinstance(held, float) and not math.isfinite(held):
         return "NaN" if math.isnan(held) else "Infinity" if held > 0 else "-Infinity"
     return held

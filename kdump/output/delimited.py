@@ -9,27 +9,37 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import RECORD_NAMES, BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump import kernels
+from kdump.findings.rows import (
+    RECORD_NAMES,
+    BatchChunk,
+    BatchRow,
+    DecodedChunk,
+    RecordChunk,
+    RecordRow,
+    Row,
+)
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
 from kdump.output.sink import Sink
-from kdump.output.values import AUTO, BASE64, UTF8, bytes_text, headers_json
+from kdump.output.text_forms import csv_form
+from kdump.output.values import AUTO, BASE64, UTF8, Said, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from kdump.findings.rows import Place
+    from kdump.kernels.text_form import TextForm
     from kdump.output.items import Item
 
 _QUOTED = re.compile('[",\r\n]')
 #: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
 _FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-_GATHERED = 1 << 16  # characters written at once
-_at = RECORD_NAMES.index
-# Members that all records of a batch share, and those of each record behind its offset and time.
-_PLACE = slice(_at("offset"))
-_SHARED = slice(_at("timestamp_type"), _at("sequence"))
-_OWN = slice(_at("sequence"), _at("headers"))
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 class Delimited(Sink):
@@ -49,14 +59,17 @@ class Delimited(Sink):
         self._mode = mode
         self._terminal = terminal
         self._header: tuple[str, tuple[str, ...]] = ("", ())
+        self._place: Place | None = None
+        self._form = csv_form(b"", mode, shown=terminal, safe=safe)
 
     def write(self, item: Item) -> None:
         """Write one item."""
         if isinstance(item, RecordChunk):
             self._chunk(item)
         elif isinstance(item, BatchChunk):
-            for batch in item.iter_batches():
-                self._line("batch", batch._fields, batch)
+            self._header_of("batch", BatchRow._fields)
+            form = self._form_of(item.place)
+            kernels.format_batches(self._write, item.batches, item.rows, form)
         elif isinstance(item, RecordRow):
             self._record(item)
         elif isinstance(item, BatchRow):
@@ -65,35 +78,25 @@ class Delimited(Sink):
             self._line(item.row, tuple(item.fields), item.fields.values())
 
     def _chunk(self, chunk: RecordChunk) -> None:
-        """Write a chunk's records; what they share with their batch is written out once."""
+        if isinstance(chunk, DecodedChunk):
+            for record in chunk.iter_records():
+                self._record(record)
+            return
         self._header_of("record", RECORD_NAMES)
-        cell, at = self._cell, -1
-        lines: list[str] = []
-        size = 0
-        for record in chunk.iter_records():
-            if is_large(record):
-                self._flush(lines)
-                write_pieces(self._write, self._pieces(record))
-                continue
-            values: tuple[object, ...] = record
-            if record.position != at:
-                at = record.position
-                head = ",".join(["record", *map(cell, values[_PLACE])])
-                middle = ",".join(map(cell, values[_SHARED]))
-            timestamp = "" if record.timestamp_ms is None else record.timestamp_ms
-            rest = ",".join(map(cell, values[_OWN]))
-            headers = cell(headers_json(record.headers, self._mode)) if record.headers else "[]"
-            lines.append(f"{head},{record.offset},{timestamp},{middle},{rest},{headers}\r\n")
-            size += len(lines[-1])
-            if size > _GATHERED:
-                self._flush(lines)
-                size = 0
-        self._flush(lines)
+        controls = chunk.controls
+        said = None if controls is None else [_encoded(self._cell(each)) for each in controls]
+        form = self._form_of(chunk.place)
+        kernels.format_records(
+            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
+        )
 
-    def _flush(self, lines: list[str]) -> None:
-        if lines:
-            self._write("".join(lines).encode("utf-8", "surrogateescape"))
-            lines.clear()
+    def _form_of(self, place: Place) -> TextForm:
+        if place != self._place:
+            self._place = place
+            head = _encoded(",".join(map(self._cell, place[:3])))
+            shown, safe = self._terminal, self._safe
+            self._form = csv_form(head, self._mode, shown=shown, safe=safe)
+        return self._form
 
     def _record(self, record: RecordRow) -> None:
         if is_large(record):
@@ -113,7 +116,7 @@ class Delimited(Sink):
     def _line(self, row: str, names: tuple[str, ...], values: Iterable[object]) -> None:
         self._header_of(row, names)
         cells = [row, *map(self._cell, values)]
-        self._write(",".join(cells).encode("utf-8", "surrogateescape") + b"\r\n")
+        self._write(_encoded(",".join(cells)) + b"\r\n")
 
     def _pieces(self, record: RecordRow) -> Iterator[str]:
         """Write a large record's line in pieces."""
@@ -127,7 +130,9 @@ class Delimited(Sink):
                 yield '"' if record.headers else ""
             elif isinstance(value, bytes) and value:
                 mode, before = self._mode, ""
-                if mode == AUTO:
+                if isinstance(value, Said):
+                    mode = UTF8
+                elif mode == AUTO:
                     mode = UTF8
                     if not is_utf8(value):
                         mode, before = BASE64, "base64:"

@@ -1,22 +1,10 @@
-"""Write text as Java does: bytes like `new String(bytes, UTF_8)`, JSON like Jackson."""
+"""Write JSON as Jackson does."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping
-
-#: The start of a UTF-16 surrogate written as UTF-8. Java takes all of it for one malformed
-#: sequence, Python every byte for one.
-_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
-def java_text(data: bytes) -> str:
-    """Decode UTF-8 with one U+FFFD for each malformed sequence, cut as Java cuts them."""
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return _SURROGATE.sub(b"\xff", data).decode("utf-8", "replace")
 
 
 def jackson(value: object) -> str:

@@ -1,7 +1,7 @@
 """Write JSON Lines: one object a line, no spaces, `row` first.
 
-Chunks of columns go to the kernel's formatter whole. What the formatter does not know (control
-records, entries, messages of 0.7) takes the slow path below, whose text is the same byte for byte.
+Chunks of columns go to the kernel's formatter whole. What the formatter does not know (entries,
+messages of 0.7) takes the slow path below, whose text is the same byte for byte.
 """
 
 from __future__ import annotations
@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
 from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
-from kdump.output.values import Said, bytes_json, headers_json
+from kdump.output.text_forms import json_form
+from kdump.output.values import bytes_json, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from kdump.findings.rows import Place
+    from kdump.kernels.text_form import TextForm
     from kdump.output.items import Item
 
 _encoder: Callable[[object], str] | None = None
@@ -63,18 +65,11 @@ def record_members(record: RecordRow, mode: int) -> dict[str, object]:
     return members
 
 
-def said_line(record: RecordRow, mode: int) -> bytes:
-    """Write a decoded record, whose key and value are JSON text already."""
+def said_line(record: RecordRow, key: object, value: object, mode: int) -> bytes:
+    """Write a record of which it is said what its key and its value hold."""
     members: dict[str, object] = {"row": "record", **dict(record.members())}
-    for name in ("key", "value", "headers"):
-        del members[name]
-    head = json_text(members)[:-1]
-    key, value = (
-        one.decode() if isinstance(one, Said) else json_text(bytes_json(one, mode))
-        for one in (record.key, record.value)
-    )
-    headers = json_text(headers_json(record.headers, mode))
-    return f'{head},"key":{key},"value":{value},"headers":{headers}}}\n'.encode()
+    members |= {"key": key, "value": value, "headers": headers_json(record.headers, mode)}
+    return json_line(members)
 
 
 def batch_members(batch: BatchRow) -> dict[str, object]:
@@ -97,15 +92,15 @@ class JsonLines(Sink):
         self._write = write
         self._mode = mode
         self._place: Place | None = None
-        self._head = b""
+        self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
         """Write one item."""
         if isinstance(item, RecordChunk):
             self._records(item)
         elif isinstance(item, BatchChunk):
-            head = self._head_of(item.place)
-            kernels.format_batches(self._write, item.batches, item.rows, head)
+            form = self._form_of(item.place)
+            kernels.format_batches(self._write, item.batches, item.rows, form)
         elif isinstance(item, Row):
             self._write(json_line(row_members(item, self._mode)))
         elif isinstance(item, BatchRow):
@@ -114,24 +109,27 @@ class JsonLines(Sink):
             self._record(item)
 
     def _records(self, chunk: RecordChunk) -> None:
-        if chunk.controls is not None or chunk.is_decoded:
-            for record in chunk.iter_records():
-                self._record(record)
+        if isinstance(chunk, DecodedChunk):
+            for record, key, value in chunk.iter_said():
+                if isinstance(key, bytes) or isinstance(value, bytes):
+                    self._record(record)  # too large to be decoded
+                else:
+                    self._write(said_line(record, key, value, self._mode))
             return
-        head = self._head_of(chunk.place)
+        controls = chunk.controls
+        said = None if controls is None else [json_text(each).encode() for each in controls]
+        form = self._form_of(chunk.place)
         kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, head, self._mode
+            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
         )
 
     def _record(self, record: RecordRow) -> None:
         if is_large(record):
             write_pieces(self._write, json_pieces(record, self._mode, json_text))
-        elif isinstance(record.key or record.value, Said):
-            self._write(said_line(record, self._mode))
         else:
             self._write(json_line(record_members(record, self._mode)))
 
-    def _head_of(self, place: Place) -> bytes:
+    def _form_of(self, place: Place) -> TextForm:
         if place != self._place:
-            self._place, self._head = place, head_of(place)
-        return self._head
+            self._place, self._form = place, json_form(head_of(place), self._mode)
+        return self._form

@@ -1,4 +1,4 @@
-"""Write kafka-dump-log's lines for batches, index entries, producers and closing reports."""
+"""Write kafka-dump-log's lines for index entries, producers and closing reports."""
 
 from __future__ import annotations
 
@@ -12,28 +12,6 @@ if TYPE_CHECKING:
     from kdump.engine.kafka_text.dump import Reports
     from kdump.engine.kafka_text.pairs import Pairs
     from kdump.findings.rows import BatchRow, Row
-
-
-def batch_text(batch: BatchRow) -> str:
-    """Write the line of one log entry."""
-    if batch.leader_epoch is None:
-        line = f"offset: {batch.last_offset}"
-    else:
-        horizon = batch.delete_horizon_ms
-        line = (
-            f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
-            f"count: {batch.records_count} baseSequence: {batch.base_sequence} "
-            f"lastSequence: {batch.last_sequence} producerId: {batch.producer_id} "
-            f"producerEpoch: {batch.producer_epoch} partitionLeaderEpoch: {batch.leader_epoch} "
-            f"isTransactional: {_bool(batch.transactional)} isControl: {_bool(batch.control)} "
-            f"deleteHorizonMs: {_optional(horizon)}"
-        )
-    timestamp = -1 if batch.max_timestamp_ms is None else batch.max_timestamp_ms
-    return (
-        f"{line} position: {batch.position} {batch.timestamp_type or 'NoTimestampType'}: "
-        f"{timestamp} size: {batch.size_bytes} magic: {batch.magic} "
-        f"compresscodec: {batch.codec} crc: {batch.crc} isvalid: {_bool(batch.crc_valid)}"
-    )
 
 
 def broken_text(batch: BatchRow, key_size: int, value_size: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.output.values import AUTO, BASE64, HEX, UTF8, Said, bytes_text, headers_json
+from kdump.output.values import AUTO, BASE64, HEX, UTF8, bytes_text, headers_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,22 +139,7 @@ def _together(headers: Sequence[Header]) -> Iterator[list[Header] | Header]:
         yield some
 
 
-def name_pieces(headers: Sequence[Header], text: Callable[[bytes], str]) -> Iterator[str]:
-    """Write the keys of headers with commas between them."""
-    before = ""
-    for some in _together(headers):
-        yield before
-        if isinstance(some, list):
-            yield ",".join([text(key) for key, _ in some])
-        else:
-            yield from map(text, cut_text(some[0]))
-        before = ","
-
-
 def _bytes_json(data: bytes, mode: int, encode: Callable[[object], str]) -> Iterator[str]:
-    if isinstance(data, Said):
-        yield data.decode()
-        return
     around = '"', '"'
     if mode == AUTO:
         mode = UTF8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.engine.find.reset import refused_topic
+from kdump.engine.find.reset import refused_group, refused_topic
 from kdump.findings.rows import Row
 from kdump.output.sink import Sink
 
@@ -16,14 +16,25 @@ if TYPE_CHECKING:
 
 
 class ResetCsv(Sink):
-    """Writes one line for each lookup that has an answer; messages name every other one."""
+    """Writes one line for each lookup that has an answer; messages name every other one.
 
-    def __init__(self, write: Callable[[bytes], object], messages: Messages) -> None:
+    Or for each committed offset; with `has_groups` it begins with the group, as the tool has it for
+    several.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[bytes], object],
+        messages: Messages,
+        *,
+        has_groups: bool = False,
+    ) -> None:
         self._write = write
         self._messages = messages
+        self._has_groups = has_groups
 
     def write(self, item: Item) -> None:
-        """Write one lookup."""
+        """Write one lookup, or one committed offset."""
         if not isinstance(item, Row):
             return
         topic, partition, offset, error = (
@@ -37,4 +48,10 @@ class ResetCsv(Sink):
         elif offset is None:
             tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
         else:
-            self._write(f"{topic},{partition},{offset}\n".encode())
+            head = ""
+            if self._has_groups:
+                head = f"{item.fields['group']},"
+                if refused_group(head[:-1]):
+                    tell(f"kdump: left out: group {head[:-1]}: no plan can have such a name")
+                    return
+            self._write(f"{head}{topic},{partition},{offset}\n".encode())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import cluster_tables
-from kdump.output.amounts import counted, number_text, size_text, time_cell
+from kdump.output import cluster_tables, group_tables
+from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
 if TYPE_CHECKING:
@@ -180,8 +180,8 @@ def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[C
         Column("", lambda row: _bar(row["share"]), rank=1),
         *([amount("batches", lambda row: number_text(row["batches"]), 2)] if of_batches else []),
         amount("records", lambda row: number_text(row["records_count"])),
-        Column("first time", lambda row: _second(row["first_timestamp_ms"]), rank=4),
-        Column("last time", lambda row: _second(row["last_timestamp_ms"]), rank=3),
+        Column("first time", lambda row: second_cell(row["first_timestamp_ms"]), rank=4),
+        Column("last time", lambda row: second_cell(row["last_timestamp_ms"]), rank=3),
     )
 
 
@@ -221,12 +221,6 @@ def _size_cell(least: int | None, most: int | None) -> str:
     return _size(least) if least == most else f"{_size(least)}\N{EN DASH}{_size(most)}"
 
 
-def _second(timestamp_ms: int | None) -> str:
-    """Write a time to the second, which is enough here."""
-    text = time_cell(timestamp_ms)
-    return f"{text[:-5]}Z" if text.endswith("Z") else text
-
-
 def _bar(share: float) -> str:
     eighths = round(min(max(share, 0.0), 1.0) * _BAR_CELLS * 8)
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8]).rstrip()
@@ -239,6 +233,7 @@ _COLUMNS = {
     "reindex": _REINDEX,
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,
+    **group_tables.COLUMNS,
     **cluster_tables.COLUMNS,
 }
 #: Rows that are shown in lines, not in a table.

@@ -1,4 +1,4 @@
-"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, M4, X15).
+"""Read the cluster metadata log of a KRaft node: snapshots, and the log behind them (M1, M6, X15).
 
 A controller loads the newest snapshot and replays the log from there on; so do we, unless the whole
 log is asked for, because only it says when things were said. What is missing from the log, at its
@@ -118,17 +118,21 @@ class ClusterReplay:
         """Load the first sound snapshot whose end offset lies between two."""
         return any(
             self._load(end_offset, path)
-            for end_offset, path in self._snapshots
+            for end_offset, path in list(self._snapshots)
             if least <= end_offset and (most is None or end_offset <= most)
         )
 
     def _load_newest(self, above: int) -> bool:
         """Load the newest sound snapshot, if it stands for more than all below an offset."""
-        newest_first = reversed(self._snapshots)
+        newest_first = self._snapshots[::-1]
         return any(self._load(end, path) for end, path in newest_first if end > above)
 
     def _load(self, end_offset: int, path: str) -> bool:
-        """Put what a snapshot says in the place of the state; say whether it could be loaded."""
+        """Put what a snapshot says in the place of the state; say whether it could be loaded.
+
+        Each is read once, however much the log has lost.
+        """
+        self._snapshots = [one for one in self._snapshots if one[1] != path]
         if self._until.offset is not None and end_offset > self._until.offset + 1:
             return False
         loaded = ClusterState()

@@ -1,4 +1,4 @@
-"""The state that the records of a metadata log come to, as a controller keeps it (M1, M4).
+"""The state that the records of a metadata log come to, as a controller keeps it (M1, M6).
 
 Records between BEGIN and END of a transaction take effect together, and none that are aborted
 (KIP-868). Each fact is replaced whole, so that who holds one may compare it with what comes later.

@@ -167,8 +167,10 @@ def decode(path: Path, case: Case) -> Result:
 def json_lines(path: Path, case: Case) -> Result:
     """Decode and write JSON Lines to nowhere."""
     from kdump import kernels
+    from kdump.output.text_forms import json_form
 
     del case
+    form = json_form(HEAD, 0)
     rows = made = 0
 
     def write(piece: Buffer) -> None:
@@ -176,7 +178,7 @@ def json_lines(path: Path, case: Case) -> Result:
         made += len(piece)
 
     for data, batches, records in runs(path):
-        rows += kernels.format_records(write, data, batches, records, None, HEAD, 0)
+        rows += kernels.format_records(write, data, batches, records, None, form)
     return rows, made
 
 
@@ -246,7 +248,9 @@ def peer_aiokafka(path: Path, case: Case) -> Result:
 def verify(path: Path, case: Case) -> None:
     """Once, untimed: what the steps make is what was written."""
     from kdump import kernels
+    from kdump.output.text_forms import json_form
 
+    form = json_form(HEAD, 0)
     found, keys_crc, values_crc = Found(), 0, 0
     rest = b""
 
@@ -258,7 +262,7 @@ def verify(path: Path, case: Case) -> None:
             found.json_line(line)
 
     for data, batches, records in runs(path):
-        kernels.format_records(write, data, batches, records, None, HEAD, 0)
+        kernels.format_records(write, data, batches, records, None, form)
     for _, keys, values, _ in arrow_columns(path):
         keys_crc, values_crc = zlib.crc32(keys, keys_crc), zlib.crc32(values, values_crc)
     wanted = (case.records, case.keys_crc, case.values_crc)

@@ -182,9 +182,7 @@ def test_torn_metadata_log() -> None:
     assert cluster is not None
     for disk in disks:
         for target in targets(Path(disk.path)):
-            row = predict_partition(
-                target, MODERN, Settings(), directory=disk, cluster=cluster
-            ).fields
+            row = predict_partition(target, MODERN, Settings(), cluster=cluster).fields
             name = Path(target.path).name
             if name == "__cluster_metadata-0":
                 assert (row["outcome"], row["log_end_after"]) == ("truncate", 382)
@@ -320,9 +318,7 @@ def test_modern_start_after_a_kill() -> None:
                 index_interval_bytes=int(of_topic.get("index.interval.bytes", 4096)),
                 index_size_max_bytes=int(of_topic.get("segment.index.bytes", 10_485_760)),
             )
-            row = predict_partition(
-                target, MODERN, settings, directory=disk, cluster=cluster
-            ).fields
+            row = predict_partition(target, MODERN, settings, cluster=cluster).fields
             name = Path(target.path).name
             assert row["records_lost"] == 0, name
             if name.endswith("-delete"):

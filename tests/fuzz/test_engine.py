@@ -20,6 +20,8 @@ from fuzz.seeds import all_seeds
 
 from kdump import kernels
 from kdump.engine.find import run as find
+from kdump.engine.groups.options import GroupOptions
+from kdump.engine.groups.run import groups
 from kdump.engine.reindex.options import ReindexOptions
 from kdump.engine.reindex.run import reindex
 from kdump.engine.sequences.run import SequenceOptions, sequences
@@ -69,6 +71,9 @@ def asked(path: str, number: int) -> Iterator[object]:
     counted = UsageOptions(by=by, deep=deep, decompress_limit=_LIMIT)
     yield from usage([path], counted, split_bytes=rng.choice((None, 1, 4096)), groups_kept=50)
     yield from sequences([path], SequenceOptions(explained=True))
+    at_ms = rng.choice((None, 1_795_350_100_000))
+    asked_groups = GroupOptions(at_ms=at_ms, history=deep, decompress_limit=_LIMIT)
+    yield from groups([path], asked_groups)
 
 
 def test_no_input_breaks_the_engine(tmp_path: Path) -> None:

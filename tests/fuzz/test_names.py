@@ -48,6 +48,8 @@ COMMANDS = [
         ("usage --by topic,partition --retired", "table jsonl csv"),
         ("usage --by key", "table jsonl csv"),
         ("sequences --explained", "table jsonl csv"),
+        ("groups --retired", "table jsonl csv reset-csv"),
+        ("groups --history", "table jsonl csv"),
         ("compare", "table jsonl csv"),
     )
     for form in forms.split()

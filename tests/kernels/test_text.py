@@ -23,6 +23,8 @@ from builders import (
 from kernel_calls import MANY, decode, lines, walk
 
 from kdump.kernels import columns as c
+from kdump.kernels.text_form import TextForm
+from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 
 def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
@@ -40,7 +42,7 @@ def test_format_record_is_exactly_this(kernel: ModuleType) -> None:
     batches, records = decode(kernel, data)
     out: list[bytes] = []
     head = b'"topic":"orders","partition":7,"segment":41'
-    assert kernel.format_records(out.append, data, batches, records, None, head, 0) == 1
+    assert kernel.format_records(out.append, data, batches, records, None, json_form(head, 0)) == 1
     assert b"".join(out) == (
         b'{"row":"record","topic":"orders","partition":7,"segment":41,"position":0,"magic":2,'
         b'"codec":"none","offset":42,"timestamp_ms":1007,"timestamp_type":"CreateTime",'
@@ -55,7 +57,10 @@ def test_format_marker_is_exactly_this(kernel: ModuleType) -> None:
     data = marker(0, coordinator_epoch=7) + batch(base_offset=1) + last
     batches, records = decode(kernel, data)
     out: list[bytes] = []
-    assert kernel.format_records(out.append, data, batches, records, None, b"", c.BYTES_HEX) == 3
+    assert (
+        kernel.format_records(out.append, data, batches, records, None, json_form(b"", c.BYTES_HEX))
+        == 3
+    )
     abort, other, commit = b"".join(out).splitlines()
     assert abort.endswith(
         b'"transactional":true,"control":{"type":"ABORT","version":0,"coordinator_epoch":7},'
@@ -84,7 +89,7 @@ def test_format_messages_inside_a_wrapper(kernel: ModuleType) -> None:
     batches = walk(kernel, wrapper([], 101, attributes=LOG_APPEND_TIME, timestamp=77))
     records, _, _ = kernel.decode_messages(inner, 0, len(inner), batches, 0, 100, MANY)
     out: list[bytes] = []
-    kernel.format_records(out.append, inner, batches, records, None, b"", 0)
+    kernel.format_records(out.append, inner, batches, records, None, json_form(b"", 0))
     rows = [json.loads(line) for line in b"".join(out).splitlines()]
     assert [(row["offset"], row["timestamp_ms"], row["timestamp_type"]) for row in rows] == [
         (100, 77, "LogAppendTime"),
@@ -118,7 +123,7 @@ def test_format_escapes(kernel: ModuleType, text: str, escaped: str | None) -> N
         data = batch([record(value=(plain + text + plain).encode())])
         batches, records = decode(kernel, data)
         out: list[bytes] = []
-        kernel.format_records(out.append, data, batches, records, None, b"", 0)
+        kernel.format_records(out.append, data, batches, records, None, json_form(b"", 0))
         line = b"".join(out).decode()
         assert f'"value":"{plain}{text if escaped is None else escaped}{plain}"' in line
         assert json.loads(line)["value"] == plain + text + plain
@@ -189,7 +194,7 @@ def test_format_long_values_come_in_pieces(kernel: ModuleType, unit: bytes, mode
     data = batch([record(value=value, key=b"k")])
     batches, records = decode(kernel, data)
     pieces: list[bytes] = []
-    kernel.format_records(pieces.append, data, batches, records, None, b"", mode)
+    kernel.format_records(pieces.append, data, batches, records, None, json_form(b"", mode))
     assert max(map(len, pieces)) <= 1 << 20
     row = json.loads(b"".join(pieces))
     if mode == c.BYTES_HEX:
@@ -205,7 +210,7 @@ def test_format_pieces_are_not_touched_again(kernel: ModuleType) -> None:
     data = batch([record(i, value=b"%06d" % i * 40) for i in range(5000)])
     batches, records = decode(kernel, data)
     pieces: list[bytes] = []
-    kernel.format_records(pieces.append, data, batches, records, None, b"", 0)
+    kernel.format_records(pieces.append, data, batches, records, None, json_form(b"", 0))
     assert len(pieces) > 3
     offsets = [json.loads(line)["offset"] for line in b"".join(pieces).splitlines()]
     assert offsets == list(range(5000))
@@ -216,8 +221,8 @@ def test_format_long_head(kernel: ModuleType) -> None:
     batches, records = decode(kernel, data)
     head = b'"topic":"' + b"t" * 700_000 + b'"'
     pieces: list[bytes] = []
-    kernel.format_records(pieces.append, data, batches, records, None, head, 0)
-    kernel.format_batches(pieces.append, batches, None, head)
+    kernel.format_records(pieces.append, data, batches, records, None, json_form(head, 0))
+    kernel.format_batches(pieces.append, batches, None, json_form(head, 0))
     rows = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert [len(row["topic"]) for row in rows] == [700_000] * 3
 
@@ -227,12 +232,17 @@ def test_format_chosen_rows(kernel: ModuleType) -> None:
     batches, records = decode(kernel, data)
     out: list[bytes] = []
     rows = array("q", [4, 1, 1])
-    assert kernel.format_records(out.append, data, batches, records, rows, b"", 0) == 3
+    assert kernel.format_records(out.append, data, batches, records, rows, json_form(b"", 0)) == 3
     assert [json.loads(line)["offset"] for line in b"".join(out).splitlines()] == [4, 1, 1]
-    assert kernel.format_records(out.append, data, batches, records, array("q"), b"", 0) == 0
+    assert (
+        kernel.format_records(out.append, data, batches, records, array("q"), json_form(b"", 0))
+        == 0
+    )
     for wrong in (-1, 5):
         with pytest.raises(IndexError):
-            kernel.format_records(out.append, data, batches, records, array("q", [wrong]), b"", 0)
+            kernel.format_records(
+                out.append, data, batches, records, array("q", [wrong]), json_form(b"", 0)
+            )
 
 
 def test_format_stops_when_write_raises(kernel: ModuleType) -> None:
@@ -246,10 +256,10 @@ def test_format_stops_when_write_raises(kernel: ModuleType) -> None:
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
-        kernel.format_records(write, data, batches, records, None, b"", 0)
+        kernel.format_records(write, data, batches, records, None, json_form(b"", 0))
     assert calls == 1
     with pytest.raises(BrokenPipeError):
-        kernel.format_batches(write, batches, None, b"")
+        kernel.format_batches(write, batches, None, json_form(b"", 0))
 
 
 def test_format_batch_is_exactly_this(kernel: ModuleType) -> None:
@@ -267,7 +277,7 @@ def test_format_batch_is_exactly_this(kernel: ModuleType) -> None:
     )
     out: list[bytes] = []
     batches = walk(kernel, data)
-    assert kernel.format_batches(out.append, batches, None, b'"topic":null') == 1
+    assert kernel.format_batches(out.append, batches, None, json_form(b'"topic":null', 0)) == 1
     assert b"".join(out) == (
         b'{"row":"batch","topic":null,"position":0,"size_bytes":76,"magic":2,"codec":"none",'
         b'"base_offset":41,"last_offset":42,"records_count":1,"crc":5,"crc_valid":false,'
@@ -284,7 +294,7 @@ def test_format_batches_of_all_versions(kernel: ModuleType) -> None:
     )
     batches = walk(kernel, data)
     out: list[bytes] = []
-    kernel.format_batches(out.append, batches, None, b"")
+    kernel.format_batches(out.append, batches, None, json_form(b"", 0))
     first, second, third = (json.loads(line) for line in b"".join(out).splitlines())
     assert (first["base_offset"], first["last_offset"], first["records_count"]) == (1, 1, 1)
     assert (first["timestamp_type"], first["max_timestamp_ms"]) == (None, None)
@@ -306,6 +316,114 @@ def test_format_batches_of_all_versions(kernel: ModuleType) -> None:
     batches.block[c.B_BASE_OFFSET * batches.stride + 1] = 2
     batches.block[c.B_RECORDS_COUNT * batches.stride + 1] = 1
     out.clear()
-    kernel.format_batches(out.append, batches, array("q", [1]), b"")
+    kernel.format_batches(out.append, batches, array("q", [1]), json_form(b"", 0))
     row = json.loads(out[0])
     assert (row["base_offset"], row["records_count"]) == (2, 1)
+
+
+def written(kernel: ModuleType, data: bytes, form: TextForm) -> str:
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    kernel.format_records(out.append, data, batches, records, None, form)
+    return b"".join(out).decode()
+
+
+MARK = "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"plain", "plain"),
+        ("é鍵🔑".encode(), "é鍵🔑"),
+        (b"\xff\xfe", MARK * 2),
+        (b"\xed\xa0\x80", MARK),  # a surrogate is one malformed sequence
+        (b"\xed\xa0\x80\xed\xb0\x80", MARK * 2),
+        (b"\xed\xa0A", MARK + "A"),
+        (b"\xed\xa0", MARK),
+        (b"\xed\x9f\xbf", "\ud7ff"),
+        (b"\xe0\x80\x80", MARK * 3),
+        (b"\xe2\x82", MARK),
+        (b"\xe2\x82A", MARK + "A"),
+        (b"\xf0\x9f\x98", MARK),
+        (b"\xf0\x80\x80\x80", MARK * 4),
+        (b"\xf4\x90\x80\x80", MARK * 4),
+        (b"\xf8\x88\x80\x80\x80", MARK * 5),
+        (b"\xc0\xaf", MARK * 2),
+        (b"\xc2", MARK),
+    ],
+)
+def test_malformed_sequences_as_java_has_them(kernel: ModuleType, data: bytes, text: str) -> None:
+    form = kafka_form(shown=False)
+    line = written(kernel, batch([record(0, 0, data, data)]), form)
+    assert line.endswith(f" key: {text} payload: {text}\n")
+
+
+@pytest.mark.parametrize(
+    ("value", "cell", "shown_cell"),
+    [
+        (b"plain", "plain", "plain"),
+        (b"", '""', '""'),
+        (b'a "b", c', '"a ""b"", c"', '"a ""b"", c"'),
+        (b"a\r\nb", '"a\r\nb"', "a\\r\\nb"),
+        (b"\x1b[m", "\x1b[m", "\\x1b[m"),
+        ("\u061c\x9b\u202e".encode(), "\u061c\x9b\u202e", "\\u061c\\x9b\\u202e"),
+        (b"=1", "'=1", "'=1"),
+        (b"\t1", "'\t1", "\\t1"),
+        ("\uff1d1,".encode(), '"\'\uff1d1,"', '"\'\uff1d1,"'),
+        (b"\xfb\xff", "base64:+/8=", "base64:+/8="),
+    ],
+)
+def test_cells_of_csv(kernel: ModuleType, value: bytes, cell: str, shown_cell: str) -> None:
+    for shown, wanted in ((False, cell), (True, shown_cell)):
+        form = csv_form(b"t,0,0", c.BYTES_AUTO, shown=shown, safe=True)
+        line = written(kernel, batch([record(0, 0, None, value)]), form)
+        assert line.endswith(f",false,,,{wanted},[]\r\n")
+
+
+def test_headers_in_a_cell_of_csv(kernel: ModuleType) -> None:
+    form = csv_form(b"t,0,0", c.BYTES_AUTO, shown=True, safe=True)
+    headers = [('"\u061c'.encode(), b"\xff"), (b"b", None)]
+    line = written(kernel, batch([record(0, 0, b"k", b"v", headers)]), form)
+    first = '{""key"":""\\""\\u061c"",""value"":{""base64"":""/w==""}}'
+    assert line.endswith(f',k,v,"[{first},{{""key"":""b"",""value"":null}}]"\r\n')
+
+
+def test_batches_before_their_records(kernel: ModuleType) -> None:
+    data = b"".join(batch([record(0), record(1)], base_offset=2 * n) for n in range(3))
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    rows = array("q", [0, 3, 4])
+    form = kafka_form(shown=False)
+    heads = array("q", [0, 1, 2])
+    count = kernel.format_records(out.append, data, batches, records, rows, form, None, heads)
+    words = [line.split()[:3] for line in b"".join(out).decode().splitlines()]
+    assert count == 3
+    assert [line[1] if line[0] != "|" else f"record {line[2]}" for line in words] == [
+        *("0", "record 0", "2", "record 3", "4", "record 4"),
+    ]
+
+
+def test_what_a_control_record_says(kernel: ModuleType) -> None:
+    data = batch([record(0, 0, b"k", b"v"), record(1)])
+    batches, records = decode(kernel, data)
+    out: list[bytes] = []
+    form = kafka_form(shown=False)
+    said = [b"one", b"two"]
+    kernel.format_records(out.append, data, batches, records, None, form, said)
+    ends = [line.partition("headerKeys: [] ")[2] for line in b"".join(out).decode().splitlines()]
+    assert ends == ["one", "two"]
+    with pytest.raises(ValueError, match="one"):
+        kernel.format_records(out.append, data, batches, records, None, form, said[:1])
+
+
+def test_markers_in_csv_and_as_the_dump_tool_has_them(kernel: ModuleType) -> None:
+    data = marker(0, coordinator_epoch=7) + batch([record(0, 0, b"k", b"v")], base_offset=1)
+    csv = written(kernel, data, csv_form(b"t,0,0", c.BYTES_HEX, shown=False, safe=True))
+    said = '"{""type"":""ABORT"",""version"":0,""coordinator_epoch"":7}"'
+    abort, plain = csv.splitlines()
+    assert abort.endswith(f",true,{said},00000000,000000000007,[]")
+    assert plain.endswith(",false,,6b,76,[]")
+    abort, plain = written(kernel, data, kafka_form(shown=False)).splitlines()
+    assert abort.endswith(" headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: 7")
+    assert plain.endswith(" headerKeys: [] key: k payload: v")

@@ -138,6 +138,11 @@ def test_a_table_shows_the_text_of_json(offsets: Path) -> None:
     assert '{"type":"offset_commit"' in hexed.stdout
 
 
+def test_a_table_is_brought_to_its_end(offsets: Path) -> None:
+    shown = dump("--format", "table", offsets, COLUMNS="50").stdout
+    assert shown.splitlines()[-1].endswith("--wide shows every column.")
+
+
 def test_csv_is_raw_unless_it_is_asked_for(offsets: Path) -> None:
     raw = dump("--format", "csv", offsets).stdout
     assert "offset_commit" not in raw
@@ -236,6 +241,11 @@ def test_large_ones_are_written_whole(tmp_path: Path) -> None:
     key = b"\0\2" + message("GroupMetadataKey").write(0, {"group": "g"})
     directory = partition(tmp_path, "__consumer_offsets-0", [(key, value)])
     ((said_key, said),) = pairs(dump(directory))
+    for mode in ("auto", "hex"):
+        text = dump("--format", "csv", "--decode", "auto", "--bytes", mode, directory).stdout
+        csv.field_size_limit(1 << 20)
+        (line,) = csv.DictReader(io.StringIO(text))
+        assert json.loads(line["value"]) == said
     assert said_key == {"type": "group_metadata", "version": 2, "data": {"group": "g"}}
     assert isinstance(said, dict)
     assert len(said["data"]["members"]) == 4

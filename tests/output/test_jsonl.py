@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kdump.findings.rows import Place, RecordChunk, Row
 from kdump.kernels import _pure
 from kdump.output.jsonl import JsonLines, batch_members, head_of, json_line, record_members
+from kdump.output.text_forms import json_form
 from kdump.output.values import AUTO, BASE64, HEX, UTF8
 
 
@@ -23,8 +24,7 @@ def fast(chunk: RecordChunk, mode: int, kernel: ModuleType) -> bytes:
         chunk.batches,
         chunk.records,
         chunk.rows,
-        head_of(chunk.place),
-        mode,
+        json_form(head_of(chunk.place), mode),
     )
     return b"".join(pieces)
 
@@ -71,7 +71,7 @@ def test_paths_agree_on_headers_of_batches(kernel: ModuleType) -> None:
     chunk = batch_chunk(data)
     pieces: list[bytes] = []
     kernel.format_batches(
-        lambda piece: pieces.append(bytes(piece)), chunk.batches, None, head_of(PLACE)
+        lambda piece: pieces.append(bytes(piece)), chunk.batches, None, json_form(head_of(PLACE), 0)
     )
     wanted = [json_line(batch_members(row)) for row in chunk.iter_batches()]
     assert b"".join(pieces).splitlines(keepends=True) == wanted

@@ -13,7 +13,7 @@ import builders
 import damage
 import pytest
 from builders import control_record
-from corpus import corpus, expected, names
+from corpus import corpus, expected, names, shared
 from directories import identifier
 from internal_topics import raw_records
 from metadata_log import (
@@ -34,6 +34,7 @@ from kdump.record.frames import Run
 from kdump.replay.cluster import Until, read_cluster, read_replay, replay_snapshot
 from kdump.replay.cluster_facts import Change, Moment, content
 from kdump.replay.cluster_state import ClusterState, facts
+from kdump.storage.about import meta_of
 from kdump.storage.file_records import walk
 
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1" / "d1"
@@ -61,6 +62,41 @@ def test_real_logs_come_to_what_the_broker_knew() -> None:
         cluster = json.loads(expected(f"{answers}/cluster.json").read_text())
         levels = {key: one.feature_level for key, one in state.features.items()}
         assert cluster["finalized_features"] == levels
+        held = {
+            key: sorted(one for one in partitions if METADATA not in one)
+            for key, partitions in cluster["log_dirs"].items()
+        }
+        assert in_directories(state, corpus(name)) == held
+        # Asked before the stop, of which the log tells as well: leaders go then.
+        until = Until(offset=cluster["features_epoch"])
+        running = read_replay(str(directory), until=until).state
+        assert cluster["partition_leaders"] == leaders(running)
+
+
+def leaders(state: ClusterState) -> dict[str, int]:
+    return {
+        one.subject: one.leader
+        for partitions in state.partitions.values()
+        for one in partitions.values()
+    }
+
+
+@pytest.mark.parametrize("name", ["metadata-torn-before", "metadata-torn-after", "future-live"])
+def test_logs_that_were_torn_and_other_extras(name: str) -> None:
+    root = corpus(f"modern/extras/{name}")
+    (directory,) = root.rglob(METADATA)
+    replay = read_replay(str(directory), whole=True)
+    assert replay.state.complete
+    assert not replay.holes
+    answers = shared()
+    assert answers is not None
+    path = answers / "corpus" / "modern" / "extras" / f"{name}-answers" / "cluster.json"
+    if path.exists():
+        cluster = json.loads(path.read_text())
+        until = Until(offset=cluster["features_epoch"])
+        assert cluster["partition_leaders"] == leaders(
+            read_replay(str(directory), until=until).state
+        )
 
 
 def moments(copy: str) -> list[dict[str, Any]]:
@@ -132,6 +168,20 @@ def as_admin_says(state: ClusterState) -> dict[str, Any]:
     }
 
 
+def in_directories(state: ClusterState, root: Path) -> dict[str, list[str]]:
+    """The partitions in each of a broker's data directories, as the metadata log has it."""
+    found: dict[str, list[str]] = {}
+    for name in ("d1", "d2"):
+        directory_id = meta_of(str(root / name))["directory.id"]
+        found[name] = sorted(
+            one.subject
+            for partitions in state.partitions.values()
+            for one in partitions.values()
+            if directory_id in one.directories
+        )
+    return found
+
+
 def as_recorded(moment: dict[str, Any]) -> dict[str, Any]:
     """The same of what the admin client did say."""
     topics = {
@@ -170,6 +220,9 @@ def test_each_recorded_moment_is_as_the_admin_client_told(copy: str, whole: bool
             if whole:  # who leads is in no snapshot
                 assert state.leader[""].leader_id == moment["cluster"]["controller"]
                 assert state.leader[""].epoch == moment["quorum"]["epoch"]
+            assert in_directories(state, corpus(copy)) == {
+                name: sorted(held) for name, held in moment["log_dirs"].items()
+            }
             for kind, by_name in moment["configs"].items():
                 for name, told in by_name.items():
                     ours = state.settings(kind.replace("_", "-"), name)
@@ -254,12 +307,37 @@ def test_a_snapshot_bridges_what_the_log_has_lost(tmp_path: Path) -> None:
     assert told - {None} < all_told
     assert lost not in told
     assert damaged.state.topics[sound.ids["orders.plain"]].created_offset is None
+    for topic_id, one in sound.topics.items():  # what was said before still knows when
+        if one.created_offset is not None and one.created_offset < hole.first:
+            assert damaged.state.topics[topic_id] == one
     for snapshot in directory.glob("*.checkpoint"):
         if int(snapshot.name.partition("-")[0]) >= hole.following:
             snapshot.unlink()
     alone = read_replay(str(directory), whole=True)
     assert not alone.state.complete
     assert alone.holes[0].bridged_by is None
+
+
+def test_what_was_counted_is_kept_over_a_bridge_and_a_broken_snapshot_is_none(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / METADATA
+    directory.mkdir()
+    first, last = [topic("a", 1), b"\x01\x7e\x00"], [topic("c", 3)]
+    log = log_of(first) + log_of(last, base_offset=5)
+    (directory / f"{0:020}.log").write_bytes(log)
+    whole = snapshot_of([topic("a", 1), topic("b", 2)])
+    (directory / f"{5:020}-{1:010}.checkpoint").write_bytes(whole)
+    replay = read_replay(str(directory), whole=True)
+    assert (set(replay.state.ids), replay.state.unknown) == ({"a", "b", "c"}, 1)
+    assert [replay.state.topics[identifier(at)].created_offset for at in (1, 2, 3)] == [0, None, 5]
+    assert replay.state.complete
+    broken = snapshot_of([topic("z", 9)], footer=False)
+    (directory / f"{6:020}-{1:010}.checkpoint").write_bytes(broken)
+    for is_whole in (True, False):
+        replay = read_replay(str(directory), whole=is_whole)
+        assert set(replay.state.ids) == {"a", "b", "c"}
+        assert (replay.snapshot, replay.state.complete) == (5, True)
 
 
 def test_a_log_that_lost_its_begin_tells_what_snapshots_say(tmp_path: Path) -> None:

@@ -218,7 +218,6 @@ class TestTimeIndex:
     def test_extent(self, index: TimeIndex) -> None:
         assert index.extent() == Extent(3, 3, 3, 0, 0)
         assert TimeIndex(bytes(24), 0).extent() == Extent(0, 0, 2, 0, 0)
-        assert TimeIndex(bytes(24), 0).extent(zero_is_entry=True) == Extent(1, 1, 2, 0, 0)
         stale = TimeIndex(times((7, 3), (9, 1), (8, 4), (9, 4)) + bytes(12), 0).extent()
         assert stale == Extent(1, 4, 5, 1, 2)
 

@@ -11,6 +11,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import Columns
 from kdump.kernels.gathered import Gathered
+from kdump.output.text_forms import json_form
 
 LAST = (1 << 63) - 1
 MANY = 1 << 30
@@ -62,7 +63,7 @@ def decode_payload(
 def lines(kernel: ModuleType, data: bytes, mode: int = c.BYTES_AUTO) -> list[dict[str, object]]:
     batches, records = decode(kernel, data)
     pieces: list[bytes] = []
-    count = kernel.format_records(pieces.append, data, batches, records, None, b"", mode)
+    count = kernel.format_records(pieces.append, data, batches, records, None, json_form(b"", mode))
     rows = [json.loads(line) for line in b"".join(pieces).splitlines()]
     assert count == len(rows) == records.count
     return rows

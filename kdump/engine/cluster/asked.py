@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kdump.replay.cluster import END, Until
@@ -131,19 +131,24 @@ def is_after(change: Change, start: Until) -> bool:
     return start.time_ms is not None and at.time_ms > start.time_ms
 
 
-def folded(changes: Iterable[Change]) -> Iterator[Change]:
-    """Make of several changes of one thing one, from what was before to what came of it."""
-    folds: dict[object, Change] = {}
-    for change in changes:
+class Folds:
+    """Makes of several changes of one thing one, from what was before to what came of it."""
+
+    def __init__(self) -> None:
+        self._folds: dict[object, Change] = {}
+
+    def add(self, change: Change) -> None:
+        """Take up the next change; things stand in the order of their last ones."""
         key = identity(change.fact)
-        first = folds.pop(key, None)
-        if first is not None:
-            change = change._replace(before=first.before)
-        folds[key] = change
-    for change in folds.values():
-        before, after = change.before, change.after
-        if before is None or after is None:
-            if before is not after:
+        first = self._folds.pop(key, None)
+        self._folds[key] = change if first is None else change._replace(before=first.before)
+
+    def changes(self) -> Iterator[Change]:
+        """Yield what is different in the end."""
+        for change in self._folds.values():
+            before, after = change.before, change.after
+            if before is None or after is None:
+                if before is not after:
+                    yield change
+            elif content(before) != content(after):
                 yield change
-        elif content(before) != content(after):
-            yield change

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from math import isfinite
 from typing import Any
 
 from kdump.findings.rows import Row
@@ -47,6 +48,8 @@ def shown(fact: Fact, members: Fields, *, secrets: bool) -> Fields:
                 members[name] = b64encode(value).decode()
     elif isinstance(fact, Quota):
         members["entity"] = dict(fact.entity)
+        if not isfinite(fact.value):
+            members["value"] = str(fact.value)  # no number of JSON
     return members
 
 

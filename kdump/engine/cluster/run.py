@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.cluster.asked import WHAT, ClusterOptions, folded, holds, is_after
+from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.directory import directory_rows, told_by
 from kdump.engine.cluster.rows import change_row, row_of
 from kdump.engine.cluster.zookeeper_view import zookeeper_rows
@@ -21,7 +21,7 @@ from kdump.engine.work.pipeline import run, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
-from kdump.replay.cluster import END, ClusterReplay, Hole, read_replay, replay_snapshot
+from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
 from kdump.replay.cluster_facts import Broker, Change, Controller, Fact, Partition, Topic, kind_of
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
@@ -34,22 +34,24 @@ from kdump.storage.targets import data_directories
 if TYPE_CHECKING:
     Driver = Callable[..., Iterator[tuple["Item", "Told | KdumpError"]]]
 
-_MOST_CHANGES = 1_000_000
+
+_LOG, _FORMAT, _DIRECTORY = _SOURCES = ("log", "format", "directory")  # the best one first
 
 
 class Item(NamedTuple):
-    """One metadata log, or the data directories of a node that has none here."""
+    """One metadata log, what format left for one, or data directories of a node without either."""
 
     path: str
     directories: tuple[str, ...]
     cluster_id: str | None
-    has_log: bool
+    source: str  # one of _SOURCES
     size_bytes: int = 0
 
     @property
     def key(self) -> object:
         """What copies of the same log have in common."""
-        return self.cluster_id if self.has_log and self.cluster_id is not None else self.path
+        is_copy = self.source != _DIRECTORY and self.cluster_id is not None
+        return self.cluster_id if is_copy else self.path
 
 
 class Told(NamedTuple):
@@ -111,16 +113,20 @@ def plan(paths: Iterable[str], options: ClusterOptions) -> Iterator[Item | Kdump
                 items.setdefault(places.real(item.path), item)
         except PathError as error:
             yield error
-    with_log = {item.cluster_id for item in items.values() if item.has_log}
+    best: dict[object, str] = {}
+    for item in items.values():
+        known = best.setdefault(item.cluster_id, item.source)
+        best[item.cluster_id] = min(known, item.source, key=_SOURCES.index)
     nodes: dict[object, Item] = {}
     for item in items.values():
-        if item.has_log:
-            yield item
-        elif item.cluster_id is None or item.cluster_id not in with_log:
+        if item.source != _DIRECTORY:
+            if item.cluster_id is None or item.source == best[item.cluster_id]:
+                yield item
+        elif item.cluster_id is None or best[item.cluster_id] == _DIRECTORY:
             node = owner_of(item.path)
             key = node if None not in node else places.parent(places.absolute(item.path))
-            known = nodes.get(key, item._replace(directories=()))
-            nodes[key] = known._replace(directories=(*known.directories, item.path))
+            node_item = nodes.get(key, item._replace(directories=()))
+            nodes[key] = node_item._replace(directories=(*node_item.directories, item.path))
     yield from nodes.values()
     if not items and named:
         yield NothingToDo(f"no data directory and no metadata log under {', '.join(named)}")
@@ -142,46 +148,50 @@ def _items_at(path: str) -> Iterator[Item]:
     for at in logs:
         yield _log_item(at, path)
     bootstrap = os.path.join(path, names.BOOTSTRAP_CHECKPOINT)
-    if not logs and bootstrap in directory.files:
-        yield Item(path, (path,), owner_of(path)[1], has_log=True)
+    if not logs and not directory.partitions and bootstrap in directory.files:
+        yield Item(path, (path,), owner_of(path)[1], _FORMAT)
     elif not logs and (directory.partitions or meta_of(path)):
-        yield Item(path, (path,), owner_of(path)[1], has_log=False)
+        yield Item(path, (path,), owner_of(path)[1], _DIRECTORY)
 
 
 def _log_item(path: str, directory: str) -> Item:
     logs = LocalLog.open(path).logs
     size_bytes = sum(places.planned_size(str(one.log)) for one in logs)
-    return Item(path, (directory,), owner_of(directory)[1], True, size_bytes)
+    return Item(path, (directory,), owner_of(directory)[1], _LOG, size_bytes)
 
 
 def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> Told:
     """Replay one metadata log; or say what a data directory without one tells."""
     pace(item.size_bytes)
-    if not item.has_log:
+    if item.source == _DIRECTORY:
         return _without_log(item, options)
-    if item.path == item.directories[0]:
+    if item.source == _FORMAT:
         return _bootstrap(item, options)
     changes: list[Change] = []
-    start = options.diff_from or (END if options.history else None)
+    folds = Folds()
 
     def take(change: Change) -> None:
-        if options.admits_change(change) and (start == END or is_after(change, start or END)):
-            changes.append(change)
+        if options.admits_change(change):
+            if options.diff_from is None:
+                changes.append(change)
+            elif is_after(change, options.diff_from):
+                folds.add(change)
 
     replay = read_replay(
         item.path,
         until=options.at,
         whole=True,
         limit=options.decompress_limit,
-        on_change=None if start is None else take,
+        on_change=take if options.wants_changes else None,
     )
     if not replay.has_log and replay.snapshot is None:
         return _bootstrap(item, options)
     state = replay.state
-    if not state.complete and start is None:
+    if not state.complete and not options.wants_changes:
         newest = read_replay(item.path, until=options.at, limit=options.decompress_limit)
         if newest.state.complete:
             state = newest.state
+    changes.extend(map(state.as_it_is, folds.changes()))
     rows = _rows(state, changes, options, item)
     return Told(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
 
@@ -201,7 +211,7 @@ def _without_log(item: Item, options: ClusterOptions) -> Told:
     rows = tuple(row for row in told if row.row in options.kinds() and _is_of_topic(row, options))
     text = told_by(meta_of(item.path))
     summary = _summary(item, ClusterState(), None)
-    return Told((), rows, summary | {"source": "directory", "complete": False, "text": text})
+    return Told((), rows, summary | {"source": _DIRECTORY, "complete": False, "text": text})
 
 
 def _is_of_topic(row: Row, options: ClusterOptions) -> bool:
@@ -217,8 +227,7 @@ def _rows(
 ) -> Iterator[Row]:
     secrets = options.show_secrets
     if options.wants_changes:
-        told = changes if options.history else map(state.as_it_is, folded(changes))
-        yield from (change_row(change, secrets=secrets) for change in told)
+        yield from (change_row(change, secrets=secrets) for change in changes)
     elif options.view is not None:
         yield from zookeeper_rows(state, options, item.cluster_id)
     else:
@@ -297,7 +306,7 @@ def _summary(item: Item, state: ClusterState, replay: ClusterReplay | None) -> d
     return {
         "path": item.path,
         "cluster_id": item.cluster_id,
-        "source": "log" if has_records else "format",
+        "source": _LOG if has_records else _FORMAT,
         "as_of_offset": state.next_offset - 1 if has_records else None,
         "as_of_ms": None if state.last_ms < 0 else state.last_ms,
         "leader_id": None if leader is None else leader.leader_id,

@@ -154,7 +154,8 @@ def _configs(state: ClusterState, options: ClusterOptions) -> Nodes:
     for quota in state.quotas.values():
         if options.admits(quota):
             at = ("config", *_entity_path(quota.entity))
-            entities.setdefault(at, {})[quota.key] = quota.value
+            value = shown(quota, quota._asdict(), secrets=secrets)["value"]
+            entities.setdefault(at, {})[quota.key] = value
     for user in state.users.values():
         if options.admits(user):
             members = shown(user, user._asdict(), secrets=secrets)

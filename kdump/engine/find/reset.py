@@ -20,3 +20,8 @@ def refused_topic(row: Row) -> Finding | None:
     if topic is None or DirectoryName(str(topic), 0).legal:
         return None
     return finding("topic-name", path=f"{topic}-{partition}", actual=str(topic))
+
+
+def refused_group(name: str) -> bool:
+    """Whether a plan cannot have a group's name: one that its reader would take apart."""
+    return not name.isprintable() or name != name.strip() or bool({*name} & {*',"'})

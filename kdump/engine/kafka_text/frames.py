@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from kdump.storage.source import Source
 
 
-def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Oversize | Gap]:
+def framed(
+    source: Source, limit: int, position: int = 0, block: int = BLOCK_BYTES
+) -> Iterator[Run | Oversize | Gap]:
     """Yield the entries of a file by their lengths alone, as FileLogInputStream does (S6).
 
     The last item is a Gap where the file does not end with an entry. After a length that leads
-    nowhere the walk goes on at the next valid entry.
+    nowhere the walk goes on at the next valid entry. `block` bytes are read at once, or an entry.
     """
-    buffer = bytearray(min(BLOCK_BYTES, max(source.size - position, 1)))
+    buffer = bytearray(min(block, max(source.size - position, 1)))
     beside = FileRecords(source, limit=limit)
     while position < source.size:
         filled = source.read_into(buffer, position, min(len(buffer), source.size - position))
@@ -62,8 +64,8 @@ def framed(source: Source, limit: int, position: int = 0) -> Iterator[Run | Over
             position += needed
         elif reason == reasons.CUT_SHORT and needed > len(buffer):
             buffer = bytearray(needed)
-        elif len(buffer) > BLOCK_BYTES:
-            buffer = bytearray(BLOCK_BYTES)
+        elif len(buffer) > block:
+            buffer = bytearray(block)
 
 
 def see_as_batch(batches: RecordBatches, row: int, header: bytes) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kdump.storage.names import FileName
 
 _TOOL = (4, 1)  # the release whose text this is
+_NEAR = 1 << 15  # bytes read at once where a batch is looked for that an index names
 #: `--max-message-size`: how far the index check looks for a batch behind a position.
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
@@ -100,7 +101,7 @@ class _Log:
         """
         if position < 0 or position > self._source.size:
             raise _Death(f"slice from position {position} exceeds end position")
-        for item in framed(self._source, self._limit, position):
+        for item in framed(self._source, self._limit, position, _NEAR):
             if not isinstance(item, Run):
                 if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
                     raise _Death(f"the log is broken behind position {position}")

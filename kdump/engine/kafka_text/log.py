@@ -138,7 +138,7 @@ class ToolLog:
         if filters.on_batches:
             admitted = bytearray(filters.admits_batch(batches, row) for row in range(batches.count))
             rows = array("q", (row for row in rows if admitted[row]))
-        wanted = filters.shown_records(memoryview(data), records, admitted)
+        wanted = filters.shown_records(data, records, admitted)
         if filters.on_records and wanted is not None:
             holding = {records.batch(row) for row in wanted}
             rows = array("q", (row for row in rows if row in holding))

@@ -5,16 +5,16 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump import kernels
 from kdump.findings.rows import BatchRow
 from kdump.kernels import columns as c
 from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable
 
     from kdump.findings.rows import RecordRow
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
+    from kdump.kernels.columns import Data, DecodedRecords, RecordBatches
 
 _NO_TIMESTAMP = -1
 
@@ -42,15 +42,19 @@ class Filters(NamedTuple):
         )  # fmt: skip
 
     @property
-    def on_records(self) -> bool:
-        """Whether records have to be looked at one by one."""
+    def _on_columns(self) -> bool:
+        """Whether records are asked for by offset, time or key."""
         return any(
             bound is not None
             for bound in (
-                self.from_offset, self.to_offset, self.from_time_ms, self.to_time_ms,
-                self.key, self.grep,
+                self.from_offset, self.to_offset, self.from_time_ms, self.to_time_ms, self.key,
             )
         )  # fmt: skip
+
+    @property
+    def on_records(self) -> bool:
+        """Whether records have to be looked at one by one."""
+        return self._on_columns or self.grep is not None
 
     def admits_batch(self, batches: RecordBatches, row: int) -> bool:
         """Whether a batch can hold a record that is asked for, as far as its header tells.
@@ -113,42 +117,24 @@ class Filters(NamedTuple):
         )
 
     def shown_records(
-        self, data: memoryview, records: DecodedRecords, admitted: bytearray | None
+        self, data: Data, records: DecodedRecords, admitted: bytearray | None
     ) -> array[int] | None:
         """Return the rows of records asked for, None for all.
 
         `admitted` marks the batches that passed; None: all did.
         """
-        rows: Iterable[int] = range(records.count)
-        if admitted is not None:
-            batch = records.batches
-            rows = [row for row in rows if admitted[batch[row]]]
-        if not self.on_records:
-            return None if admitted is None else array("q", rows)
-        for values, low, high in (
-            (records.offsets, self.from_offset, self.to_offset),
-            (records.timestamps, self.from_time_ms, self.to_time_ms),
-        ):
-            if low is None and high is None:
-                continue
-            if low is not None:
-                rows = [row for row in rows if values[row] >= low]
-            if high is not None:
-                rows = [row for row in rows if values[row] < high]
-        if self.key is not None or self.grep is not None:
-            rows = [row for row in rows if self._matches(data, records, row)]
-        return array("q", rows)
+        search = None
+        if self.grep is not None:
+            from kdump.engine.reading.content_search import search_for
 
-    def _matches(self, data: memoryview, records: DecodedRecords, row: int) -> bool:
-        key = records.key(data, row)
-        if self.key is not None and key != self.key:
-            return False
-        if self.grep is None:
-            return True
-        if key is not None and self.grep.search(key):
-            return True
-        value = records.payload(data, row)
-        return value is not None and self.grep.search(value) is not None
+            search = search_for(self.grep)
+        part = None if search is None else search.part
+        rows = None
+        if admitted is not None or part is not None or self._on_columns:
+            offsets = self.from_offset, self.to_offset
+            times = self.from_time_ms, self.to_time_ms
+            rows = kernels.select_records(data, records, admitted, offsets, times, self.key, part)
+        return rows if search is None else array("q", search.rows(data, records, rows))
 
 
 def _first_time(batches: RecordBatches, row: int) -> int:

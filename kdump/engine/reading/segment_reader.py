@@ -249,7 +249,7 @@ class SegmentReader:
         admitted: bytearray | None,
         controls: list[dict[str, object] | None] | None = None,
     ) -> Iterator[RecordChunk]:
-        rows = self._filters.shown_records(memoryview(data), records, admitted)
+        rows = self._filters.shown_records(data, records, admitted)
         if rows is None or rows:
             chunk = RecordChunk(self.place, data, batches, records, rows, controls)
             yield chunk

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
 from kdump.errors import KdumpError
@@ -87,7 +88,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
     counter = _Counter(options, most)
     told: list[Finding | KdumpError] = []
     lost = _Lost(options)
-    going = _Going(split, pace)
+    going = Going(split.size_bytes, pace, split.start)
     for item in reader.items():
         if isinstance(item, (RecordChunk, BatchChunk)):
             going.reached(item)
@@ -128,32 +129,6 @@ class _Lost:
         if finding.entry.hides in self._lost and place != self._last:
             self._last = place
             self.size_bytes += finding.size_bytes or 0
-
-
-class _Going:
-    """Tells the pace how far a split was read."""
-
-    def __init__(self, split: Split, pace: Pace) -> None:
-        self._left = split.size_bytes
-        self._pace = pace
-        self._path = ""
-        self._position = split.start
-
-    def reached(self, chunk: RecordChunk | BatchChunk) -> None:
-        if chunk.place.path != self._path:
-            if self._path:
-                self._position = 0
-            self._path = chunk.place.path
-        batches = chunk.batches
-        position = batches.end_position(batches.count - 1)
-        done = min(max(position - self._position, 0), self._left)
-        if done:
-            self._position = position
-            self._left -= done
-            self._pace(done)
-
-    def end(self) -> None:
-        self._pace(self._left)
 
 
 class _Counter:

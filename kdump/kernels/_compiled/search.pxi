@@ -1,4 +1,4 @@
-# Find the next believable entry behind damage.
+# Find the next believable entry behind damage, and the records asked for.
 
 cdef Py_ssize_t first_not_zero(
     const uint8_t *data, Py_ssize_t position, Py_ssize_t end
@@ -134,3 +134,113 @@ def resync(
         )
     PyBuffer_Release(&buffer)
     return found, stop, right
+
+
+cdef struct Bounds:
+    int64_t low
+    int64_t high
+    bint has_high
+
+
+cdef inline bint within(const Bounds *bounds, int64_t number) noexcept nogil:
+    return number >= bounds.low and (number < bounds.high or not bounds.has_high)
+
+
+cdef int open_bounds(object low, object high, Bounds *out) except -1:
+    out.low = INT64_MIN if low is None else low
+    out.has_high = high is not None
+    out.high = high if out.has_high else 0
+    return 0
+
+
+cdef struct Sought:
+    const uint8_t *text  # NULL: anything
+    Py_ssize_t size
+
+
+cdef int open_sought(bytes text, Sought *out) except -1:
+    out.text = NULL if text is None else <const uint8_t *>PyBytes_AS_STRING(text)
+    out.size = 0 if text is None else len(text)
+    return 0
+
+
+cdef Py_ssize_t choose(
+    const uint8_t *data, Py_ssize_t length, const Cols *records, const uint8_t *admitted,
+    Py_ssize_t batches, const Bounds *offsets, const Bounds *times, const Sought *key,
+    const Sought *part, int64_t *rows,
+) noexcept nogil:
+    """Put the numbers of the records asked for into `rows` and return how many."""
+    cdef Py_ssize_t row
+    cdef Py_ssize_t count = 0
+    cdef int64_t batch, position, end
+    cdef int64_t hit = -1
+    cdef int64_t last = 0
+    if records.count:
+        row = records.count - 1
+        last = min(add(cell(records, R_POSITION, row), cell(records, R_SIZE, row)), <int64_t>length)
+    for row in range(records.count):
+        batch = cell(records, R_BATCH, row)
+        if admitted is not NULL and not (0 <= batch < batches and admitted[batch]):
+            continue
+        if not within(offsets, cell(records, R_OFFSET, row)):
+            continue
+        if not within(times, cell(records, R_TIMESTAMP, row)):
+            continue
+        if key.text is not NULL:
+            position = cell(records, R_KEY, row)
+            if cell(records, R_KEY_SIZE, row) != key.size or not inside(position, key.size, length):
+                continue
+            if memcmp(data + position, key.text, key.size):
+                continue
+        if part.text is not NULL:
+            position = cell(records, R_POSITION, row)
+            if not inside(position, cell(records, R_SIZE, row), length):
+                continue
+            end = position + cell(records, R_SIZE, row)
+            if hit < position:  # the next one, however far away, is looked for once
+                hit = kd_find(data, position, max(position, last), part.text, part.size)
+                if hit < 0:
+                    break
+            if hit > end - part.size:
+                continue
+        rows[count] = row
+        count += 1
+    return count
+
+
+def select_records(
+    object data, object records, object admitted, tuple offsets, tuple times, bytes key, bytes part
+):
+    """Return the numbers of the records asked for."""
+    cdef Py_buffer buffer, record_buffer, admitted_buffer
+    cdef Cols columns
+    cdef Bounds of_offsets, of_times
+    cdef array rows
+    cdef Py_ssize_t count
+    cdef Sought of_key, of_part
+    open_bounds(offsets[0], offsets[1], &of_offsets)
+    open_bounds(times[0], times[1], &of_times)
+    open_sought(key, &of_key)
+    open_sought(part, &of_part)
+    if part == b"":
+        raise ValueError(part)
+    no_buffer(&buffer)
+    no_buffer(&record_buffer)
+    no_buffer(&admitted_buffer)
+    try:
+        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
+        if admitted is not None:
+            PyObject_GetBuffer(admitted, &admitted_buffer, PyBUF_SIMPLE)
+        rows = clone(template, max(<Py_ssize_t>1, columns.count), False)
+        with nogil:
+            count = choose(
+                <const uint8_t *>buffer.buf, buffer.len, &columns,
+                <const uint8_t *>admitted_buffer.buf, admitted_buffer.len, &of_offsets, &of_times,
+                &of_key, &of_part, <int64_t *>rows.data.as_longlongs,
+            )
+    finally:
+        PyBuffer_Release(&admitted_buffer)
+        PyBuffer_Release(&record_buffer)
+        PyBuffer_Release(&buffer)
+    return rows[:count]

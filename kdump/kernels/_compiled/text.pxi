@@ -1,23 +1,32 @@
-# Write records and batches as JSON Lines.
+# Write records and batches as text, in any form.
 
 cdef extern from "_text.h" nogil:
     enum:
         KD_TEXT_SLACK
-    char *kd_copy_escaped(char *at, const uint8_t **p, size_t n)
+        KD_JSON
+        KD_SHOWN
+        KD_DOUBLED
+    ptrdiff_t kd_find(
+        const uint8_t *data, ptrdiff_t start, ptrdiff_t end, const uint8_t *sought, ptrdiff_t n
+    )
+    char *kd_copy_short(char *at, const char *text, size_t n)
+    char *kd_copy_text(char *at, const uint8_t **p, size_t n, int spelling)
 
 
 cdef enum:
     BYTES_AUTO = 0
     BYTES_UTF8 = 1
     BYTES_HEX = 2
-    BYTES_OBJECT = -1  # {"base64":"..."}; any other number: base64
+    BYTES_BASE64 = 3
+    BYTES_OBJECT = -1  # {"base64":"..."}
 
 
 cdef enum:
     PIECE = 1 << 18
     STRING_BLOCK = 1 << 13  # grows up to six times when escaped
     BINARY_BLOCK = 3 << 14  # a multiple of 3, so that base64 needs no padding inside
-    NUMBERS = 1024  # more than all numbers and names of a row together
+    WORD = 24  # the longest of all numbers and names
+    NUMBERS = 1024  # more than all that a transaction marker says
 
 cdef const char *HEX = b"0123456789abcdef"
 cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -134,20 +143,8 @@ cdef inline char *add_number(char *at, int64_t number) noexcept nogil:
     return at + (digits + 20 - p)
 
 
-cdef inline char *add_optional(char *at, int64_t number, bint present) noexcept nogil:
-    return add_number(at, number) if present else add_text(at, b"null", 4)
-
-
 cdef inline char *add_bool(char *at, bint value) noexcept nogil:
     return add_text(at, b"true", 4) if value else add_text(at, b"false", 5)
-
-
-cdef inline char *add_type(char *at, int64_t attributes, bint present) noexcept nogil:
-    if not present:
-        return add_text(at, b"null", 4)
-    if attributes & LOG_APPEND_TIME:
-        return add_text(at, b'"LogAppendTime"', 15)
-    return add_text(at, b'"CreateTime"', 12)
 
 
 cdef char *add_marker(char *at, const Marker *marker) noexcept nogil:
@@ -217,41 +214,54 @@ cdef bint is_utf8(const uint8_t *p, Py_ssize_t size) noexcept nogil:
     return True
 
 
-cdef inline char *add_escape(char *at, int code) noexcept nogil:
+cdef inline char *add_escape(char *at, int code, int spelling) noexcept nogil:
     at[0] = b"\\"
-    at[1] = b"u"
-    at[2] = HEX[code >> 12]
-    at[3] = HEX[code >> 8 & 15]
-    at[4] = HEX[code >> 4 & 15]
-    at[5] = HEX[code & 15]
-    return at + 6
+    if code < 0x100 and not spelling & KD_JSON:
+        at[1] = b"x"
+        at += 2
+    else:
+        at[1] = b"u"
+        at[2] = HEX[code >> 12]
+        at[3] = HEX[code >> 8 & 15]
+        at += 4
+    at[0] = HEX[code >> 4 & 15]
+    at[1] = HEX[code & 15]
+    return at + 2
 
 
-cdef inline char *add_multibyte(char *at, const uint8_t *p, int size) noexcept nogil:
+cdef inline char *add_multibyte(char *at, const uint8_t *p, int size, int spelling) noexcept nogil:
     """Add one valid character of two to four bytes, escaped where it steers a terminal."""
     cdef int code
-    if size == 2:
-        if p[0] == 0xC2 and p[1] < 0xA0:
-            return add_escape(at, p[1])
-        memcpy(at, p, 2)
-        return at + 2
-    if size == 3:
-        if p[0] == 0xE2 and (p[1] == 0x80 or p[1] == 0x81):
+    if spelling & (KD_JSON | KD_SHOWN):
+        if size == 2:
+            if p[0] == 0xC2 and p[1] < 0xA0:
+                return add_escape(at, p[1], spelling)
+            if spelling & KD_SHOWN and p[0] == 0xD8 and p[1] == 0x9C:
+                return add_escape(at, 0x61C, spelling)
+        elif size == 3 and p[0] == 0xE2 and (p[1] == 0x80 or p[1] == 0x81):
             code = 0x2000 | (p[1] & 1) << 6 | (p[2] & 0x3F)
             if (
                 code == 0x200E or code == 0x200F
                 or 0x2028 <= code <= 0x202E
                 or 0x2066 <= code <= 0x2069
             ):
-                return add_escape(at, code)
-        memcpy(at, p, 3)
-        return at + 3
-    memcpy(at, p, 4)
-    return at + 4
+                return add_escape(at, code, spelling)
+    memcpy(at, p, size)
+    return at + size
 
 
-cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
-    """Add text, escaped, without its quotes; what is not UTF-8 becomes U+FFFD."""
+cdef inline int java_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
+    """As utf8_step, but all of a surrogate is one malformed sequence, as Java's decoder has it."""
+    cdef int step = utf8_step(p, left)
+    if step < 0 and p[0] == 0xED and left > 1 and 0xA0 <= p[1] <= 0xBF:
+        return -3 if left > 2 and 0x80 <= p[2] <= 0xBF else -2
+    return step
+
+
+cdef int put_text(
+    Out *out, const uint8_t *p, Py_ssize_t size, int spelling, bint as_java=False
+) except -1 nogil:
+    """Add text in a spelling; what is not UTF-8 becomes U+FFFD."""
     cdef const uint8_t *end = p + size
     cdef const uint8_t *stop
     cdef char *at
@@ -261,25 +271,32 @@ cdef int put_string(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
         room(out, 6 * (stop - p) + 8 + KD_TEXT_SLACK)
         at = out.text + out.used
         while p < stop:
-            at = kd_copy_escaped(at, &p, stop - p)
+            at = kd_copy_text(at, &p, stop - p, spelling)
             if p == stop:
                 break
             if p[0] < 0x80:
-                at = add_escape(at, p[0])
+                at = add_escape(at, p[0], spelling)
                 p += 1
                 continue
-            step = utf8_step(p, end - p)
+            step = java_step(p, end - p) if as_java else utf8_step(p, end - p)
             if step < 0:
                 at = add_text(at, b"\xef\xbf\xbd", 3)
                 p -= step
             else:
-                at = add_multibyte(at, p, step)
+                at = add_multibyte(at, p, step, spelling)
                 p += step
         out.used = at - out.text
     return 0
 
 
-cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil:
+cdef inline char *add_quote(char *at, int spelling) noexcept nogil:
+    """Add a quote of JSON's own, which is two in a cell of CSV."""
+    at[0] = b'"'
+    at[1] = b'"'
+    return at + (2 if spelling & KD_DOUBLED else 1)
+
+
+cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size, int spelling) except -1 nogil:
     """Add a short text with its quotes if it is UTF-8; else add nothing and return False.
 
     One pass over the bytes: nearly all that is tried is valid.
@@ -288,24 +305,22 @@ cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     cdef char *at
     cdef int step
     room(out, 6 * size + 8 + KD_TEXT_SLACK)
-    at = out.text + out.used
-    at[0] = b'"'
-    at += 1
+    at = add_quote(out.text + out.used, spelling)
     while True:
-        at = kd_copy_escaped(at, &p, end - p)
+        at = kd_copy_text(at, &p, end - p, spelling)
         if p == end:
             break
         if p[0] < 0x80:
-            at = add_escape(at, p[0])
+            at = add_escape(at, p[0], spelling)
             p += 1
             continue
         step = utf8_step(p, end - p)
         if step < 0:
             return False
-        at = add_multibyte(at, p, step)
+        at = add_multibyte(at, p, step, spelling)
         p += step
-    at[0] = b'"'
-    out.used = at + 1 - out.text
+    at = add_quote(at, spelling)
+    out.used = at - out.text
     return True
 
 
@@ -356,28 +371,91 @@ cdef int put_base64(Out *out, const uint8_t *p, Py_ssize_t size) except -1 nogil
     return 0
 
 
-cdef int put_bytes(Out *out, const uint8_t *p, Py_ssize_t size, int mode) except -1 nogil:
+cdef int put_bytes(
+    Out *out, const uint8_t *p, Py_ssize_t size, int mode, int spelling
+) except -1 nogil:
     """Add bytes as a JSON string, or as the base64 object of BYTES_AUTO."""
     if mode == BYTES_AUTO:
         if size <= STRING_BLOCK:
-            if put_valid(out, p, size):
+            if put_valid(out, p, size, spelling):
                 return 0
             mode = BYTES_OBJECT
         else:
             mode = BYTES_UTF8 if is_utf8(p, size) else BYTES_OBJECT
     if mode == BYTES_OBJECT:
-        put(out, b'{"base64":"', 11)
-    else:
-        put(out, b'"', 1)
+        put_word(out, b'{""base64"":' if spelling & KD_DOUBLED else b'{"base64":')
+    put_quote(out, spelling)
     if mode == BYTES_UTF8:
-        put_string(out, p, size)
+        put_text(out, p, size, spelling)
     elif mode == BYTES_HEX:
         put_hex(out, p, size)
     else:
         put_base64(out, p, size)
+    put_quote(out, spelling)
     if mode == BYTES_OBJECT:
-        put(out, b'"}', 2)
-    else:
+        put(out, b"}", 1)
+    return 0
+
+
+cdef inline int put_word(Out *out, const char *text) except -1 nogil:
+    room(out, WORD)
+    out.used = add_name(out.text + out.used, text) - out.text
+    return 0
+
+
+cdef inline int put_quote(Out *out, int spelling) except -1 nogil:
+    room(out, 2)
+    out.used = add_quote(out.text + out.used, spelling) - out.text
+    return 0
+
+
+cdef bint needs_quotes(const uint8_t *p, Py_ssize_t size, bint shown) noexcept nogil:
+    """Whether a cell of CSV has to be quoted; line ends that are spelled out need none."""
+    cdef Py_ssize_t i
+    for i in range(size):
+        if p[i] == b'"' or p[i] == b",":
+            return True
+        if (p[i] == b"\n" or p[i] == b"\r") and not shown:
+            return True
+    return False
+
+
+cdef bint begins_formula(const uint8_t *p, Py_ssize_t size, bint shown) noexcept nogil:
+    """Whether a spreadsheet may take text for a formula; the marks may be wide (U+FF1D)."""
+    if p[0] == b"=" or p[0] == b"+" or p[0] == b"-" or p[0] == b"@":
+        return True
+    if p[0] == b"\t" or p[0] == b"\r" or p[0] == b"\n":
+        return not shown
+    if size < 3 or p[0] != 0xEF or p[1] != 0xBC:
+        return False
+    return p[2] == 0x9D or p[2] == 0x8B or p[2] == 0x8D or p[2] == 0xA0
+
+
+cdef int put_csv(
+    Out *out, const uint8_t *p, Py_ssize_t size, int mode, bint shown, bint safe
+) except -1 nogil:
+    """Add bytes as a cell of CSV; an empty one is quoted, to tell it from null."""
+    cdef bint quoted
+    if size == 0:
+        return put(out, b'""', 2)
+    if mode == BYTES_AUTO:
+        mode = BYTES_UTF8
+        if not is_utf8(p, size):
+            put(out, b"base64:", 7)
+            return put_base64(out, p, size)
+    if mode == BYTES_HEX:
+        return put_hex(out, p, size)
+    if mode == BYTES_BASE64:
+        if safe and p[0] >> 2 == 62:  # a plus
+            put(out, b"'", 1)
+        return put_base64(out, p, size)
+    quoted = needs_quotes(p, size, shown)
+    if quoted:
+        put(out, b'"', 1)
+    if safe and begins_formula(p, size, shown):
+        put(out, b"'", 1)
+    put_text(out, p, size, (KD_SHOWN if shown else 0) | (KD_DOUBLED if quoted else 0))
+    if quoted:
         put(out, b'"', 1)
     return 0
 
@@ -387,63 +465,237 @@ cdef inline int64_t sequence_of(int64_t base, int64_t delta) noexcept nogil:
     return -1 if base < 0 else add(base, delta) & 0x7FFFFFFF
 
 
-# What is the same in all records of one batch, cut at the numbers that differ.
-cdef struct Texts:
+# In the order of MEMBERS in text_form.py, so with their numbers; a test holds them together.
+cdef enum:
+    M_POSITION, M_SIZE, M_MAGIC, M_CODEC, M_BASE_OFFSET, M_LAST_OFFSET, M_RECORDS_COUNT, M_CRC,
+    M_CRC_VALID, M_TIMESTAMP_TYPE, M_BASE_TIMESTAMP, M_MAX_TIMESTAMP, M_LEADER_EPOCH,
+    M_PRODUCER_ID, M_PRODUCER_EPOCH, M_BASE_SEQUENCE, M_LAST_SEQUENCE, M_TRANSACTIONAL, M_CONTROL,
+    M_DELETE_HORIZON,
+    M_OFFSET, M_TIMESTAMP, M_SEQUENCE, M_MESSAGE_CRC, M_MESSAGE_CRC_VALID, M_KEY_SIZE,
+    M_VALUE_SIZE, M_KEY, M_VALUE, M_HEADERS, M_HEADER_NAMES, M_SAID, M_END
+
+cdef enum:
+    STYLE_JSON, STYLE_CSV, STYLE_KAFKA
+    MOST_CELLS = 32
+
+cdef dict MEMBER_NUMBERS = {name: number for number, name in enumerate(MEMBERS)}
+
+
+# The columns of members that are numbers as they stand.
+cdef int COLUMNS[20]
+COLUMNS[:] = [
+    B_POSITION, B_SIZE, B_MAGIC, -1, B_BASE_OFFSET, B_LAST_OFFSET, B_RECORDS_COUNT, B_CRC, -1, -1,
+    B_BASE_TIMESTAMP, B_MAX_TIMESTAMP, B_LEADER_EPOCH, B_PRODUCER_ID, B_PRODUCER_EPOCH,
+    B_BASE_SEQUENCE, -1, -1, -1, B_BASE_TIMESTAMP,
+]
+
+
+cdef struct Part:
+    const char *text
+    Py_ssize_t size
+
+
+cdef struct Cell:
+    int member
+    Part before
+    Part after
+    Part without
+
+
+cdef struct Cells:
+    int count
+    Py_ssize_t most_text  # of all of them together, data aside
+    Cell cells[MOST_CELLS]
+
+
+cdef struct Form:
+    int style
+    int mode
+    int spelling
+    bint shown
+    bint safe
+    PyObject *said  # a list parallel to the records, or NULL
+    char *texts  # of all cells, with room to read behind them
+    Cells record
+    Cells message
+    Cells batch
+    Cells message_batch
+
+
+cdef char *open_part(bytes text, char *at, Part *out) except NULL:
+    out.text = at
+    out.size = len(text)
+    return add_text(at, PyBytes_AS_STRING(text), out.size)
+
+
+cdef char *open_cells(tuple cells, char *at, Cells *out) except NULL:
+    """Take the cells of a row, with their texts copied to `at`, and return the end of these."""
+    cdef Cell *each
+    out.count = len(cells)
+    out.most_text = 0
+    if out.count > MOST_CELLS:
+        raise ValueError(cells)
+    for i, (member, before, after, without) in enumerate(cells):
+        each = &out.cells[<int>i]
+        each.member = MEMBER_NUMBERS[member]
+        at = open_part(without, open_part(after, open_part(before, at, &each.before), &each.after),
+                       &each.without)
+        out.most_text += each.before.size + each.after.size + each.without.size + WORD
+    return at
+
+
+cdef Py_ssize_t size_of(tuple cells) except -1:
+    cdef Py_ssize_t size = 0
+    for _, before, after, without in cells:
+        size += len(before) + len(after) + len(without)
+    return size
+
+
+cdef int open_form(object form, list said, Form *out) except -1:
+    """Take a form; its `texts` are the caller's to free, and NULL before."""
+    cdef tuple record = form.record
+    cdef tuple message = form.message
+    cdef tuple batch = form.batch
+    cdef tuple message_batch = form.message_batch
+    cdef char *at
+    out.said = NULL if said is None else <PyObject *>said
+    out.style = form.style
+    out.mode = form.bytes_mode
+    out.shown = form.shown
+    out.safe = form.safe
+    out.spelling = KD_SHOWN if out.shown else 0
+    if out.style == STYLE_JSON:
+        out.spelling |= KD_JSON
+    at = out.texts = <char *>malloc(
+        size_of(record) + size_of(message) + size_of(batch) + size_of(message_batch)
+        + KD_TEXT_SLACK
+    )
+    if at is NULL:
+        raise MemoryError
+    at = open_cells(record, at, &out.record)
+    at = open_cells(message, at, &out.message)
+    at = open_cells(batch, at, &out.batch)
+    open_cells(message_batch, at, &out.message_batch)
+    return 0
+
+
+cdef inline char *add_part(char *at, const Part *part) noexcept nogil:
+    return kd_copy_short(at, part.text, part.size)
+
+
+cdef char *add_member(
+    char *at, const Cols *batches, Py_ssize_t row, int member, bint timed
+) noexcept nogil:
+    """Add what the header of an entry says of a member; NULL where it says nothing."""
+    cdef int64_t attributes = cell(batches, B_ATTRIBUTES, row)
+    cdef int64_t flags = cell(batches, B_FLAGS, row)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, row))
+    cdef int64_t meant = attributes & read.meant_bits
+    cdef bint known = not (flags & WRAPPER and cell(batches, B_RECORDS_COUNT, row) < 0)
+    cdef bint horizon = meant & DELETE_HORIZON_BIT != 0
+    cdef int64_t number
+    if member == M_CODEC:
+        return add_name(at, CODECS[attributes & CODEC_BITS])
+    if member == M_CRC_VALID:
+        return add_bool(at, not flags & CRC_BAD)
+    if member == M_TRANSACTIONAL:
+        return add_bool(at, meant & TRANSACTIONAL_BIT != 0)
+    if member == M_CONTROL:
+        return add_bool(at, meant & CONTROL_BIT != 0)
+    if member == M_TIMESTAMP_TYPE:
+        if not (timed and read.has_timestamps):
+            return NULL
+        return add_name(at, b"LogAppendTime" if attributes & LOG_APPEND_TIME else b"CreateTime")
+    if member == M_LAST_SEQUENCE:
+        if not read.has_producer_fields:
+            return NULL
+        number = subtract(cell(batches, B_LAST_OFFSET, row), cell(batches, B_BASE_OFFSET, row))
+        return add_number(at, sequence_of(cell(batches, B_BASE_SEQUENCE, row), number))
+    if member == M_BASE_OFFSET or member == M_RECORDS_COUNT:
+        if not known:
+            return NULL
+    elif member == M_BASE_TIMESTAMP:
+        if horizon or not read.has_timestamps:
+            return NULL
+    elif member == M_DELETE_HORIZON:
+        if not horizon:
+            return NULL
+    elif member == M_MAX_TIMESTAMP:
+        if not read.has_timestamps:
+            return NULL
+    elif member == M_LEADER_EPOCH:
+        if not read.has_leader_epoch:
+            return NULL
+    elif member >= M_PRODUCER_ID and not read.has_producer_fields:
+        return NULL
+    return add_number(at, cell(batches, COLUMNS[member], row))
+
+
+# What is the same in all records of one batch, cut at the members that differ.
+cdef struct Piece:
+    Py_ssize_t start
+    Py_ssize_t size
+    int member  # that stands behind the text; M_END: none
+    const Cell *cell
+
+
+cdef struct Rendered:
     Py_ssize_t batch
     bint timed
     bint wrapper
-    bint produced
     int64_t base_offset
     int64_t base_sequence
-    char *before_offset  # has room for the head and NUMBERS more
-    Py_ssize_t head_size
-    Py_ssize_t before_offset_size
-    char before_sequence[NUMBERS]
-    Py_ssize_t before_sequence_size
-    char before_key[64]
-    Py_ssize_t before_key_size
+    char *text
+    Piece pieces[MOST_CELLS + 1]
 
 
-cdef void write_texts(
-    const Cols *batches, Py_ssize_t batch, bint timed, Texts *out
+cdef void render(
+    const Cells *cells, const Cols *batches, Py_ssize_t batch, bint timed, bint says, Rendered *out
 ) noexcept nogil:
-    cdef int64_t attributes = cell(batches, B_ATTRIBUTES, batch)
+    """Write all that an entry's header says of its rows into `text`, which has room for it."""
     cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
-    cdef char *at
+    cdef Piece *piece = out.pieces
+    cdef const Cell *each
+    cdef char *at = out.text
+    cdef char *start = at
+    cdef char *end
+    cdef bint known
+    cdef int i
     out.batch = batch
     out.timed = timed
     out.wrapper = read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER != 0
-    out.produced = read.has_producer_fields
     out.base_offset = cell(batches, B_BASE_OFFSET, batch)
     out.base_sequence = cell(batches, B_BASE_SEQUENCE, batch)
-
-    at = out.before_offset + out.head_size
-    at = add_text(at, b'"position":', 11)
-    at = add_number(at, cell(batches, B_POSITION, batch))
-    at = add_text(at, b',"magic":', 9)
-    at = add_number(at, cell(batches, B_MAGIC, batch))
-    at = add_text(at, b',"codec":"', 10)
-    at = add_name(at, CODECS[attributes & CODEC_BITS])
-    at = add_text(at, b'","offset":', 11)
-    out.before_offset_size = at - out.before_offset
-
-    at = out.before_sequence
-    at = add_text(at, b',"timestamp_type":', 18)
-    at = add_type(at, attributes, timed and read.has_timestamps)
-    at = add_text(at, b',"leader_epoch":', 16)
-    at = add_optional(at, cell(batches, B_LEADER_EPOCH, batch), read.has_leader_epoch)
-    at = add_text(at, b',"producer_id":', 15)
-    at = add_optional(at, cell(batches, B_PRODUCER_ID, batch), out.produced)
-    at = add_text(at, b',"producer_epoch":', 18)
-    at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, batch), out.produced)
-    at = add_text(at, b',"sequence":', 12)
-    out.before_sequence_size = at - out.before_sequence
-
-    at = out.before_key
-    at = add_text(at, b',"transactional":', 17)
-    at = add_bool(at, attributes & read.meant_bits & TRANSACTIONAL_BIT != 0)
-    at = add_text(at, b',"control":', 11)
-    out.before_key_size = at - out.before_key
+    for i in range(cells.count):
+        each = &cells.cells[i]
+        if each.member < M_OFFSET:
+            end = add_part(at, &each.before)
+            end = add_member(end, batches, batch, each.member, timed)
+            at = add_part(at, &each.without) if end is NULL else add_part(end, &each.after)
+            continue
+        known = True
+        if each.member == M_TIMESTAMP:
+            known = timed
+        elif each.member == M_SEQUENCE:
+            known = read.has_producer_fields
+        elif each.member == M_SAID:
+            known = says or cell(batches, B_ATTRIBUTES, batch) & read.meant_bits & CONTROL_BIT
+        if not known:
+            at = add_part(at, &each.without)
+            continue
+        if each.member <= M_SEQUENCE:
+            at = add_part(at, &each.before)
+        piece.start = start - out.text
+        piece.size = at - start
+        piece.member = each.member
+        piece.cell = each
+        piece += 1
+        start = at
+        if each.member <= M_SEQUENCE:
+            at = add_part(at, &each.after)
+    piece.start = start - out.text
+    piece.size = at - start
+    piece.member = M_END
 
 
 cdef inline bint has_time(const Cols *batches, Py_ssize_t batch, int64_t flags) noexcept nogil:
@@ -452,33 +704,6 @@ cdef inline bint has_time(const Cols *batches, Py_ssize_t batch, int64_t flags) 
     if read.is_legacy and cell(batches, B_FLAGS, batch) & WRAPPER:
         read = message_format(<uint64_t>flags >> INNER_MAGIC_SHIFT & 3)
     return read.has_timestamps
-
-
-cdef int put_headers(
-    Out *out, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row, int mode
-) except -1 nogil:
-    cdef const uint8_t *p
-    cdef const uint8_t *end
-    cdef int64_t count = cell(records, R_HEADERS_COUNT, row)
-    cdef int key_mode = BYTES_UTF8 if mode == BYTES_AUTO else mode
-    cdef Header header
-    cdef int64_t i
-    if not open_headers(data, length, records, row, &p, &end):
-        return 0
-    for i in range(count):
-        if read_header(&p, end, &header):
-            break
-        if i:
-            put(out, b",", 1)
-        put(out, b'{"key":', 7)
-        put_bytes(out, header.key, header.key_size, key_mode)
-        put(out, b',"value":', 9)
-        if header.value_size < 0:
-            put(out, b"null", 4)
-        else:
-            put_bytes(out, header.value, header.value_size, mode)
-        put(out, b"}", 1)
-    return 0
 
 
 cdef inline bint open_headers(
@@ -496,67 +721,243 @@ cdef inline bint open_headers(
     return True
 
 
+cdef inline int put_short(Out *out, const char *text, Py_ssize_t size) except -1 nogil:
+    """Add text, mostly short, that may be read for KD_TEXT_SLACK bytes behind its end."""
+    if PIECE - out.used < size + KD_TEXT_SLACK:
+        return put(out, text, size)
+    out.used = kd_copy_short(out.text + out.used, text, size) - out.text
+    return 0
+
+
+cdef inline int put_part(Out *out, const Part *part) except -1 nogil:
+    return put_short(out, part.text, part.size)
+
+
+cdef inline int put_digits(Out *out, int64_t number) except -1 nogil:
+    room(out, WORD)
+    out.used = add_number(out.text + out.used, number) - out.text
+    return 0
+
+
+cdef inline int put_data(
+    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form
+) except -1 nogil:
+    """Add a key or a value in the form's style."""
+    if form.style == STYLE_JSON:
+        return put_bytes(out, p, size, form.mode, form.spelling)
+    if form.style == STYLE_CSV:
+        return put_csv(out, p, size, form.mode, form.shown, form.safe)
+    return put_text(out, p, size, form.spelling, True)
+
+
+cdef int put_header(
+    Out *out, const Header *header, int64_t number, const Form *form, bint named
+) except -1 nogil:
+    """Add a header as JSON, or its name alone; as it is a cell of CSV, quotes are doubled."""
+    cdef int mode = BYTES_UTF8 if form.mode == BYTES_AUTO else form.mode
+    cdef int spelling = KD_JSON | form.spelling
+    if number:
+        put(out, b",", 1)
+    if named:
+        return put_text(out, header.key, header.key_size, form.spelling, True)
+    if form.style == STYLE_CSV:
+        spelling |= KD_DOUBLED
+    put_word(out, b'{""key"":' if spelling & KD_DOUBLED else b'{"key":')
+    put_bytes(out, header.key, header.key_size, mode, spelling)
+    put_word(out, b',""value"":' if spelling & KD_DOUBLED else b',"value":')
+    if header.value_size < 0:
+        put(out, b"null", 4)
+    else:
+        put_bytes(out, header.value, header.value_size, form.mode, spelling)
+    return put(out, b"}", 1)
+
+
+cdef int put_headers(
+    Out *out, const uint8_t *data, Py_ssize_t length, const Cols *records, Py_ssize_t row,
+    const Form *form, const Cell *each,
+) except -1 nogil:
+    cdef const uint8_t *p
+    cdef const uint8_t *end
+    cdef int64_t count = cell(records, R_HEADERS_COUNT, row)
+    cdef Header header
+    cdef int64_t i
+    if count <= 0 or not open_headers(data, length, records, row, &p, &end):
+        return put_part(out, &each.without)
+    put_part(out, &each.before)
+    for i in range(count):
+        if read_header(&p, end, &header):
+            break
+        put_header(out, &header, i, form, each.member == M_HEADER_NAMES)
+    return put_part(out, &each.after)
+
+
+cdef int put_marker(Out *out, const Marker *marker, const Form *form) except -1 nogil:
+    """Add what a transaction marker says."""
+    cdef char text[NUMBERS]
+    cdef char *at = text
+    if form.style == STYLE_KAFKA:
+        at = add_name(at, b"endTxnMarker: COMMIT" if marker.commit else b"endTxnMarker: ABORT")
+        at = add_name(at, b" coordinatorEpoch: ")
+        at = add_number(at, marker.coordinator_epoch)
+    else:
+        at = add_marker(at, marker)
+    if form.style == STYLE_CSV:
+        return put_csv(out, <const uint8_t *>text, at - text, BYTES_UTF8, False, False)
+    return put(out, text, at - text)
+
+
+cdef inline bint marker_here(
+    const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    Py_ssize_t row, Marker *marker,
+) noexcept nogil:
+    cdef int64_t batch = cell(records, R_BATCH, row)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
+    if not cell(records, R_FLAGS, row) & MARKER:
+        return False
+    if not cell(batches, B_ATTRIBUTES, batch) & read.meant_bits & CONTROL_BIT:
+        return False
+    return read_marker(data, length, records.block + row, records.stride, marker)
+
+
+cdef int put_cell(
+    Out *out, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
+    Py_ssize_t row, const Form *form, const Cell *each,
+) except -1 nogil:
+    """Add a member that each record has for itself, or what stands there in its absence."""
+    cdef int64_t position, size, flags
+    cdef PyObject *word
+    cdef const char *text
+    cdef Marker marker
+    cdef bint bad
+    if each.member == M_KEY or each.member == M_VALUE:
+        if form.style == STYLE_KAFKA and (
+            form.said is not NULL or marker_here(data, length, batches, records, row, &marker)
+        ):
+            return put_part(out, &each.without)  # what is said stands in place of the bytes
+        position = R_KEY if each.member == M_KEY else R_VALUE
+        size = cell(records, position + 1, row)
+        position = cell(records, position, row)
+        if not inside(position, size, length):
+            return put_part(out, &each.without)
+        put_part(out, &each.before)
+        put_data(out, data + position, size, form)
+        return put_part(out, &each.after)
+    if each.member == M_HEADERS or each.member == M_HEADER_NAMES:
+        return put_headers(out, data, length, records, row, form, each)
+    if each.member == M_MESSAGE_CRC:
+        position = cell(records, R_POSITION, row)
+        if not inside(position, SMALLEST_MESSAGE + 2, length):
+            return put_part(out, &each.without)
+        put_part(out, &each.before)
+        put_digits(out, be32(data + position + LOG_OVERHEAD))
+    elif each.member == M_MESSAGE_CRC_VALID:
+        flags = cell(batches, B_FLAGS, cell(records, R_BATCH, row))
+        bad = flags & CRC_BAD != 0
+        if flags & WRAPPER:
+            bad = cell(records, R_FLAGS, row) & INNER_CRC_BAD != 0
+        put_part(out, &each.before)
+        put_word(out, b"false" if bad else b"true")
+    elif each.member == M_SAID:
+        if form.said is NULL:
+            if not marker_here(data, length, batches, records, row, &marker):
+                return put_part(out, &each.without)
+            put_part(out, &each.before)
+            put_marker(out, &marker, form)
+        else:
+            with gil:
+                word = <PyObject *>(<list>form.said)[row]  # the list holds it
+                text = PyBytes_AS_STRING(<bytes>word)
+                size = len(<bytes>word)
+            put_part(out, &each.before)
+            put(out, text, size)
+    else:
+        position = R_KEY if each.member == M_KEY_SIZE else R_VALUE
+        size = cell(records, position + 1, row)
+        if not inside(cell(records, position, row), size, length):
+            return put_part(out, &each.without)
+        put_part(out, &each.before)
+        put_digits(out, size)
+    return put_part(out, &each.after)
+
+
 cdef int put_records(
     Out *out, const uint8_t *data, Py_ssize_t length, const Cols *batches, const Cols *records,
-    const Rows *rows, Texts *texts, int mode,
+    const Rows *rows, Py_ssize_t *at, int64_t only, const Form *form, Rendered *texts,
 ) except -1 nogil:
-    cdef Py_ssize_t i, row
-    cdef int64_t batch, position, size
-    cdef Marker marker
-    cdef char *at
+    """Add records from the `at`th row on, as far as they belong to batch `only`; -1: all."""
+    cdef Py_ssize_t row
+    cdef int64_t batch, offset
+    cdef const Piece *piece
+    cdef char *end
     cdef bint timed
-    for i in range(rows.count):
-        row = row_number(rows, i)
+    while at[0] < rows.count:
+        row = row_number(rows, at[0])
         batch = cell(records, R_BATCH, row)
+        if only >= 0 and batch != only:
+            return 0
+        at[0] += 1
         if batch < 0 or batch >= batches.count:
             with gil:
                 raise IndexError(batch)
         if batch != texts.batch or texts.wrapper:
             timed = has_time(batches, batch, cell(records, R_FLAGS, row))
             if batch != texts.batch or timed != texts.timed:
-                write_texts(batches, batch, timed, texts)
-        put(out, texts.before_offset, texts.before_offset_size)
+                render(
+                    record_cells(form, batches, batch), batches, batch, timed,
+                    form.said is not NULL, texts,
+                )
+        piece = texts.pieces
+        offset = cell(records, R_OFFSET, row)
+        while True:
+            if PIECE - out.used < piece.size + WORD + KD_TEXT_SLACK:
+                put(out, texts.text + piece.start, piece.size)
+                room(out, WORD)
+                end = out.text + out.used
+            else:
+                end = kd_copy_short(out.text + out.used, texts.text + piece.start, piece.size)
+            if piece.member == M_OFFSET:
+                end = add_number(end, offset)
+            elif piece.member == M_TIMESTAMP:
+                end = add_number(end, cell(records, R_TIMESTAMP, row))
+            elif piece.member == M_SEQUENCE:
+                end = add_number(
+                    end, sequence_of(texts.base_sequence, subtract(offset, texts.base_offset))
+                )
+            out.used = end - out.text
+            if piece.member > M_SEQUENCE:
+                if piece.member == M_END:
+                    break
+                put_cell(out, data, length, batches, records, row, form, piece.cell)
+            piece += 1
+    return 0
 
-        room(out, NUMBERS + NUMBERS)
-        at = out.text + out.used
-        at = add_number(at, cell(records, R_OFFSET, row))
-        at = add_text(at, b',"timestamp_ms":', 16)
-        at = add_optional(at, cell(records, R_TIMESTAMP, row), texts.timed)
-        at = add_text(at, texts.before_sequence, texts.before_sequence_size)
-        at = add_optional(
-            at,
-            sequence_of(
-                texts.base_sequence, subtract(cell(records, R_OFFSET, row), texts.base_offset)
-            ),
-            texts.produced,
-        )
-        at = add_text(at, texts.before_key, texts.before_key_size)
-        if cell(records, R_FLAGS, row) & MARKER and read_marker(
-            data, length, records.block + row, records.stride, &marker
-        ):
-            at = add_marker(at, &marker)
-        else:
-            at = add_text(at, b"null", 4)
-        at = add_text(at, b',"key":', 7)
-        out.used = at - out.text
 
-        position = cell(records, R_KEY, row)
-        size = cell(records, R_KEY_SIZE, row)
-        if inside(position, size, length):
-            put_bytes(out, data + position, size, mode)
-        else:
-            put(out, b"null", 4)
-        put(out, b',"value":', 9)
-        position = cell(records, R_VALUE, row)
-        size = cell(records, R_VALUE_SIZE, row)
-        if inside(position, size, length):
-            put_bytes(out, data + position, size, mode)
-        else:
-            put(out, b"null", 4)
-        put(out, b',"headers":[', 12)
-        if cell(records, R_HEADERS_COUNT, row) > 0:
-            put_headers(out, data, length, records, row, mode)
-        put(out, b"]}\n", 3)
+cdef inline const Cells *record_cells(
+    const Form *form, const Cols *batches, Py_ssize_t batch
+) noexcept nogil:
+    if format_at(cell(batches, B_LAYOUT, batch)).is_legacy:
+        return &form.message
+    return &form.record
+
+
+cdef int put_entry(
+    Out *out, const Cols *batches, Py_ssize_t row, const Form *form, Rendered *texts
+) except -1 nogil:
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, row))
+    cdef const Cells *cells = &form.message_batch if read.is_legacy else &form.batch
+    render(cells, batches, row, read.has_timestamps, False, texts)
+    return put_short(out, texts.text, texts.pieces[0].size)
+
+
+cdef int open_texts(Form *form, Rendered *out) except -1:
+    """Make room for all that a batch may say, whichever cells it is asked for."""
+    cdef Py_ssize_t records = max(form.record.most_text, form.message.most_text)
+    cdef Py_ssize_t batches = max(form.batch.most_text, form.message_batch.most_text)
+    out.batch = -1
+    out.timed = out.wrapper = False
+    out.text = <char *>malloc(max(records, batches) + KD_TEXT_SLACK)
+    if out.text is NULL:
+        raise MemoryError
     return 0
 
 
@@ -566,143 +967,94 @@ def format_records(
     object batches,
     object records,
     object rows,
-    bytes head,
-    int bytes_mode,
+    object form,
+    list said=None,
+    object headed=None,
 ):
-    """Write `record` rows as JSON Lines and return how many."""
-    cdef bytes start = b'{"row":"record",' + (head + b"," if head else b"")
-    cdef Py_buffer buffer, batch_buffer, record_buffer, row_buffer
+    """Write the rows of records and return how many."""
+    cdef Py_buffer buffer, batch_buffer, record_buffer, row_buffer, head_buffer
     cdef Cols batch_columns, record_columns
-    cdef Rows numbers
-    cdef Texts texts
+    cdef Rows numbers, heads
+    cdef Rendered texts, head_texts
+    cdef Form cells
     cdef Out out
-    texts.batch = -1
-    texts.timed = texts.wrapper = False
-    texts.head_size = len(start)
-    texts.before_offset = <char *>malloc(texts.head_size + NUMBERS)
-    if texts.before_offset is NULL:
-        raise MemoryError
-    memcpy(texts.before_offset, PyBytes_AS_STRING(start), texts.head_size)
+    cdef Py_ssize_t i, row
+    cdef Py_ssize_t at = 0
+    cdef bint has_heads = headed is not None
+    if said is not None and len(said) < records.count:
+        raise ValueError(said)
+    cells.texts = texts.text = head_texts.text = NULL
     out.piece = NULL
     no_buffer(&buffer)
     no_buffer(&batch_buffer)
     no_buffer(&record_buffer)
     no_buffer(&row_buffer)
+    no_buffer(&head_buffer)
     try:
+        open_form(form, said, &cells)
+        open_texts(&cells, &texts)
+        open_texts(&cells, &head_texts)
         PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
         open_columns(batches, BATCH_WIDTH, &batch_buffer, &batch_columns)
         open_columns(records, RECORD_WIDTH, &record_buffer, &record_columns)
         open_rows(rows, record_columns.count, &row_buffer, &numbers)
+        if has_heads:
+            open_rows(headed, batch_columns.count, &head_buffer, &heads)
         open_out(&out, write)
         with nogil:
-            put_records(
-                &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns, &record_columns,
-                &numbers, &texts, bytes_mode,
-            )
+            if not has_heads:
+                put_records(
+                    &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns,
+                    &record_columns, &numbers, &at, -1, &cells, &texts,
+                )
+            else:
+                for i in range(heads.count):
+                    row = row_number(&heads, i)
+                    put_entry(&out, &batch_columns, row, &cells, &head_texts)
+                    put_records(
+                        &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns,
+                        &record_columns, &numbers, &at, row, &cells, &texts,
+                    )
         hand_over(&out)
     finally:
-        free(texts.before_offset)
+        free(cells.texts)
+        free(texts.text)
+        free(head_texts.text)
         Py_XDECREF(out.piece)
+        PyBuffer_Release(&head_buffer)
         PyBuffer_Release(&row_buffer)
         PyBuffer_Release(&record_buffer)
         PyBuffer_Release(&batch_buffer)
         PyBuffer_Release(&buffer)
-    return numbers.count
+    return at
 
 
-cdef int put_batches(
-    Out *out, const Cols *batches, const Rows *rows, const char *start, Py_ssize_t start_size
-) except -1 nogil:
-    cdef Py_ssize_t i, row
-    cdef const Format *read
-    cdef int64_t attributes, meant, flags
-    cdef bint produced, timed, known, horizon
-    cdef char *at
-    for i in range(rows.count):
-        row = row_number(rows, i)
-        attributes = cell(batches, B_ATTRIBUTES, row)
-        flags = cell(batches, B_FLAGS, row)
-        read = format_at(cell(batches, B_LAYOUT, row))
-        meant = attributes & read.meant_bits
-        produced = read.has_producer_fields
-        timed = read.has_timestamps
-        known = not (flags & WRAPPER and cell(batches, B_RECORDS_COUNT, row) < 0)
-        horizon = meant & DELETE_HORIZON_BIT != 0
-        put(out, start, start_size)
-        room(out, NUMBERS)
-        at = out.text + out.used
-        at = add_text(at, b'"position":', 11)
-        at = add_number(at, cell(batches, B_POSITION, row))
-        at = add_text(at, b',"size_bytes":', 14)
-        at = add_number(at, cell(batches, B_SIZE, row))
-        at = add_text(at, b',"magic":', 9)
-        at = add_number(at, cell(batches, B_MAGIC, row))
-        at = add_text(at, b',"codec":"', 10)
-        at = add_name(at, CODECS[attributes & CODEC_BITS])
-        at = add_text(at, b'","base_offset":', 16)
-        at = add_optional(at, cell(batches, B_BASE_OFFSET, row), known)
-        at = add_text(at, b',"last_offset":', 15)
-        at = add_number(at, cell(batches, B_LAST_OFFSET, row))
-        at = add_text(at, b',"records_count":', 17)
-        at = add_optional(at, cell(batches, B_RECORDS_COUNT, row), known)
-        at = add_text(at, b',"crc":', 7)
-        at = add_number(at, cell(batches, B_CRC, row))
-        at = add_text(at, b',"crc_valid":', 13)
-        at = add_bool(at, not flags & CRC_BAD)
-        at = add_text(at, b',"timestamp_type":', 18)
-        at = add_type(at, attributes, timed)
-        at = add_text(at, b',"base_timestamp_ms":', 21)
-        at = add_optional(at, cell(batches, B_BASE_TIMESTAMP, row), timed and not horizon)
-        at = add_text(at, b',"max_timestamp_ms":', 20)
-        at = add_optional(at, cell(batches, B_MAX_TIMESTAMP, row), timed)
-        at = add_text(at, b',"leader_epoch":', 16)
-        at = add_optional(at, cell(batches, B_LEADER_EPOCH, row), read.has_leader_epoch)
-        at = add_text(at, b',"producer_id":', 15)
-        at = add_optional(at, cell(batches, B_PRODUCER_ID, row), produced)
-        at = add_text(at, b',"producer_epoch":', 18)
-        at = add_optional(at, cell(batches, B_PRODUCER_EPOCH, row), produced)
-        at = add_text(at, b',"base_sequence":', 17)
-        at = add_optional(at, cell(batches, B_BASE_SEQUENCE, row), produced)
-        at = add_text(at, b',"last_sequence":', 17)
-        at = add_optional(
-            at,
-            sequence_of(
-                cell(batches, B_BASE_SEQUENCE, row),
-                subtract(cell(batches, B_LAST_OFFSET, row), cell(batches, B_BASE_OFFSET, row)),
-            ),
-            produced,
-        )
-        at = add_text(at, b',"transactional":', 17)
-        at = add_bool(at, meant & TRANSACTIONAL_BIT != 0)
-        at = add_text(at, b',"control":', 11)
-        at = add_bool(at, meant & CONTROL_BIT != 0)
-        at = add_text(at, b',"delete_horizon_ms":', 21)
-        at = add_optional(at, cell(batches, B_BASE_TIMESTAMP, row), horizon)
-        at = add_text(at, b"}\n", 2)
-        out.used = at - out.text
-    return 0
-
-
-def format_batches(object write, object batches, object rows, bytes head):
-    """Write `batch` rows as JSON Lines and return how many."""
-    cdef bytes start = b'{"row":"batch",' + (head + b"," if head else b"")
-    cdef const char *start_text = PyBytes_AS_STRING(start)
-    cdef Py_ssize_t start_size = len(start)
+def format_batches(object write, object batches, object rows, object form):
+    """Write the rows of batches and return how many."""
     cdef Py_buffer batch_buffer, row_buffer
     cdef Cols columns
     cdef Rows numbers
+    cdef Rendered texts
+    cdef Form cells
     cdef Out out
+    cdef Py_ssize_t i
+    cells.texts = texts.text = NULL
     out.piece = NULL
     no_buffer(&batch_buffer)
     no_buffer(&row_buffer)
     try:
+        open_form(form, None, &cells)
+        open_texts(&cells, &texts)
         open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
         open_rows(rows, columns.count, &row_buffer, &numbers)
         open_out(&out, write)
         with nogil:
-            put_batches(&out, &columns, &numbers, start_text, start_size)
+            for i in range(numbers.count):
+                put_entry(&out, &columns, row_number(&numbers, i), &cells, &texts)
         hand_over(&out)
     finally:
+        free(cells.texts)
+        free(texts.text)
         Py_XDECREF(out.piece)
         PyBuffer_Release(&row_buffer)
         PyBuffer_Release(&batch_buffer)

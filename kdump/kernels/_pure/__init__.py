@@ -29,7 +29,7 @@ from kdump.kernels._pure.records import (
     inner_base,
     same_records,
 )
-from kdump.kernels._pure.search import resync
+from kdump.kernels._pure.search import resync, select_records
 from kdump.kernels._pure.sums import (
     crc32,
     crc32_joined,
@@ -63,6 +63,7 @@ __all__ = [
     "rising_slots",
     "room_for",
     "same_records",
+    "select_records",
     "sum_batches",
     "sum_keys",
     "tally",

@@ -1,13 +1,16 @@
-"""Find the next believable entry behind damage."""
+"""Find the next believable entry behind damage, and the records asked for."""
 
 from __future__ import annotations
 
 import re
 import zlib
+from array import array
 from typing import TYPE_CHECKING
 
 from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, Bad, clamped, varint, view_of
 from kdump.kernels._pure.sums import crc32c_function
+from kdump.kernels._pure.text import span_of
+from kdump.kernels.columns import R_KEY
 from kdump.kernels.layout import (
     CODEC_MASK,
     CRC32C,
@@ -23,8 +26,13 @@ from kdump.kernels.layout import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from kdump.kernels._pure.layout import Data
+    from kdump.kernels.columns import DecodedRecords
     from kdump.kernels.layout import Format
+
+    Bounds = tuple[int | None, int | None]
 
 # A size of at least 14 and a known magic at their places: all that a fast first look can ask.
 _CANDIDATE = re.compile(rb"(?s)(?=.{8}(?!\0\0\0[\0-\r])[\0-\x7f].{7}[\0-\x%02x])" % NEWEST_MAGIC)
@@ -133,3 +141,62 @@ def _message(view: memoryview, size: int, read: Format) -> bool:
         return True  # the checksum decides
     value_size = I32.unpack_from(view, at)[0]
     return bool(-1 <= value_size <= size - at - 4)
+
+
+def select_records(
+    data: Data,
+    records: DecodedRecords,
+    admitted: bytearray | None,
+    offsets: Bounds,
+    times: Bounds,
+    key: bytes | None,
+    part: bytes | None,
+) -> array[int]:
+    """Return the numbers of the records asked for.
+
+    They belong to a batch that `admitted` marks (None: all do), their offset and their time lie
+    in bounds (the upper exclusive; None: no bound), their key is `key` (None: any), and `part`
+    stands in their bytes (None: anything).
+    """
+    view = view_of(data)
+    rows: Iterable[int] = range(records.count)
+    if admitted is not None:
+        batches = records.batches
+        rows = [row for row in rows if 0 <= batches[row] < len(admitted) and admitted[batches[row]]]
+    for values, (low, high) in ((records.offsets, offsets), (records.timestamps, times)):
+        if low is not None:
+            rows = [row for row in rows if values[row] >= low]
+        if high is not None:
+            rows = [row for row in rows if values[row] < high]
+    if key is not None:
+        sizes, places = records.key_sizes, records.column(R_KEY)
+        size, wanted = len(key), memoryview(key)
+        rows = [row for row in rows if sizes[row] == size]
+        rows = [row for row in rows if span_of(view, places[row], size) == wanted]
+    if part is not None:
+        rows = list(_with_part(view, records, rows, part))
+    return array("q", rows)
+
+
+def _with_part(
+    view: memoryview, records: DecodedRecords, rows: Iterable[int], part: bytes
+) -> Iterator[int]:
+    """Yield the rows of records that hold some bytes; the next of these is looked for once."""
+    if not part:
+        raise ValueError(part)
+    if not records.count:
+        return
+    search = re.compile(re.escape(part)).search
+    last = int64(records.positions[-1] + records.sizes[-1])
+    hit = -1
+    for row in rows:
+        position, size = records.position(row), records.size_bytes(row)
+        if span_of(view, position, size) is None:
+            continue
+        if hit < position:
+            found = search(view, position, max(position, min(last, len(view))))
+            if found is None:
+                return
+            hit = found.start()
+        if hit <= position + size - len(part):
+            yield row

@@ -1,49 +1,77 @@
-"""Write records and batches as JSON Lines."""
+"""Write records and batches as text, in any form."""
 
 from __future__ import annotations
 
 import codecs
+import re
 from binascii import b2a_base64
+from functools import cache
+from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import MAX_SEQUENCE, Bad, view_of
+from kdump.kernels._pure.layout import MAX_SEQUENCE, U32, Bad, view_of
 from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
+    LOG_OVERHEAD,
+    SMALLEST_MESSAGE,
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     format_at,
     int64,
     message_format,
 )
+from kdump.kernels.text_form import CSV, JSON, KAFKA, MEMBERS, Cell, TextForm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kdump.kernels._pure.layout import Data, Row, Rows, Write
 
 _PIECE = 1 << 18
 _BLOCK = 3 << 14  # of a long value; a multiple of 3, so that base64 needs no padding inside
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
-_TYPES = ('"CreateTime"', '"LogAppendTime"')
+_OF_RECORDS = frozenset(MEMBERS[MEMBERS.index("offset") :])
+_NUMBERS = frozenset(("offset", "timestamp_ms", "sequence"))
 
 # What a terminal might act on: controls, line and paragraph separators, direction marks.
-_ESCAPES = {
-    code: f"\\u{code:04x}"
-    for code in (
-        *range(0x20),
-        *range(0x7F, 0xA0),
-        0x200E,
-        0x200F,
-        *range(0x2028, 0x202F),
-        *range(0x2066, 0x206A),
-    )
-}
-_ESCAPES.update({8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"})
+_UNSEEN = "\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_JSON_UNSEEN = re.compile(f"[{_UNSEEN}]")
+_SHOWN_UNSEEN = re.compile(f"[\0-\x1f\u061c{_UNSEEN}]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_QUOTED = re.compile(b'[",\r\n]')
+_QUOTED_SHOWN = re.compile(b'[",]')
+_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
+#: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+
+if TYPE_CHECKING:
+    Spell = Callable[[str], str]
+
+
+def _json(text: str) -> str:
+    """Spell text as between the quotes of a JSON string."""
+    text = encode_basestring(text)[1:-1]
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _JSON_UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+
+
+def _shown(text: str) -> str:
+    """Spell out what a terminal would act on."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _SHOWN_UNSEEN.sub(_shown_mark, text)
+
+
+def _shown_mark(match: re.Match[str]) -> str:
+    mark = match.group()
+    number = ord(mark)
+    return _SHORT.get(mark) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")
 
 
 class _Out:
@@ -54,8 +82,7 @@ class _Out:
         self.parts: list[bytes] = []
         self.size = 0
 
-    def put(self, text: str) -> None:
-        part = text.encode()
+    def put(self, part: bytes) -> None:
         self.parts.append(part)
         self.size += len(part)
         if self.size >= _PIECE:
@@ -68,31 +95,106 @@ class _Out:
             self.size = 0
 
 
-def _put_bytes(out: _Out, piece: memoryview, mode: int) -> None:
-    """Write bytes as a JSON string (or the base64 object of BYTES_AUTO), block by block."""
+@cache
+def _speller(*, json: bool, shown: bool, doubled: bool) -> Spell:
+    """Return how text is spelled; in a quoted cell of CSV quotes are doubled."""
+    steps = [step for step, wanted in ((_json, json), (_shown, shown)) if wanted]
+
+    def spell(text: str) -> str:
+        for step in steps:
+            text = step(text)
+        return text.replace('"', '""') if doubled else text
+
+    return spell
+
+
+def _put_text(out: _Out, piece: memoryview, spell: Spell, decode: str = "replace") -> None:
+    """Write text; what is not UTF-8 becomes U+FFFD. Long text is written block by block."""
+    if len(piece) <= _BLOCK:
+        out.put(spell(str(piece, "utf-8", decode)).encode())
+        return
+    decoder = codecs.getincrementaldecoder("utf-8")(decode)
+    for block in _blocks(piece):
+        out.put(spell(decoder.decode(block)).encode())
+    out.put(decoder.decode(b"", final=True).encode())
+
+
+def _blocks(piece: memoryview) -> Iterator[memoryview]:
+    return (piece[at : at + _BLOCK] for at in range(0, len(piece), _BLOCK))
+
+
+def _put_java_text(out: _Out, piece: memoryview, spell: Spell) -> None:
+    """Write text as Java decodes it: a surrogate is one malformed sequence."""
+    if _is_utf8(piece):
+        _put_text(out, piece, spell)
+    else:
+        _put_text(out, memoryview(_SURROGATE.sub(b"\xff", piece)), spell)
+
+
+def _put_encoded(out: _Out, piece: memoryview, mode: int) -> None:
+    """Write bytes in hex or base64."""
+    for block in _blocks(piece):
+        if mode == c.BYTES_HEX:
+            out.put(block.hex().encode())
+        else:
+            out.put(b2a_base64(block, newline=False))
+
+
+def _put_json(out: _Out, piece: memoryview, mode: int, spell: Spell) -> None:
+    """Write bytes as a JSON string, or as the base64 object of BYTES_AUTO."""
+    if mode in (c.BYTES_AUTO, c.BYTES_UTF8) and len(piece) <= _BLOCK:
+        try:
+            text = str(piece, "utf-8", "strict" if mode == c.BYTES_AUTO else "replace")
+        except UnicodeDecodeError:
+            mode = -1
+        else:
+            quote = b'""' if spell('"') == '\\""' else b'"'
+            out.put(quote + spell(text).encode() + quote)
+            return
+    quote = b'""' if spell('"') == '\\""' else b'"'
     if mode == c.BYTES_AUTO:
         mode = c.BYTES_UTF8 if _is_utf8(piece) else -1
-    blocks = (piece[at : at + _BLOCK] for at in range(0, len(piece), _BLOCK))
-    out.put('{"base64":"' if mode == -1 else '"')
+    if mode == -1:
+        out.put(b'{"base64":'.replace(b'"', quote))
+    out.put(quote)
     if mode == c.BYTES_UTF8:
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for block in blocks:
-            out.put(decoder.decode(block).translate(_ESCAPES))
-        out.put(decoder.decode(b"", final=True))
-    elif mode == c.BYTES_HEX:
-        for block in blocks:
-            out.put(block.hex())
+        _put_text(out, piece, spell)
     else:
-        for block in blocks:
-            out.put(b2a_base64(block, newline=False).decode())
-    out.put('"}' if mode == -1 else '"')
+        _put_encoded(out, piece, mode)
+    out.put(quote + b"}" if mode == -1 else quote)
+
+
+def _put_csv(out: _Out, piece: memoryview, form: TextForm) -> None:
+    """Write bytes as a cell of CSV; an empty one is quoted, to tell it from null."""
+    mode = form.bytes_mode
+    if not piece:
+        out.put(b'""')
+    elif mode == c.BYTES_AUTO and not _is_utf8(piece):
+        out.put(b"base64:")
+        _put_encoded(out, piece, c.BYTES_BASE64)
+    elif mode in (c.BYTES_HEX, c.BYTES_BASE64):
+        if form.safe and mode == c.BYTES_BASE64 and piece[0] >> 2 == 62:  # a plus
+            out.put(b"'")
+        _put_encoded(out, piece, mode)
+    else:
+        quoted = (_QUOTED_SHOWN if form.shown else _QUOTED).search(piece) is not None
+        spell = _speller(json=False, shown=form.shown, doubled=quoted)
+        formula = form.safe and spell(str(piece[:4], "utf-8", "replace")).startswith(_FORMULA)
+        if quoted or formula:
+            out.put(b'"' * quoted + b"'" * formula)
+        _put_text(out, piece, spell)
+        if quoted:
+            out.put(b'"')
 
 
 def _is_utf8(piece: memoryview) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for at in range(0, len(piece), _BLOCK):
-            decoder.decode(piece[at : at + _BLOCK])
+        if len(piece) <= _BLOCK:  # an incremental decoder costs more than most texts
+            str(piece, "utf-8")
+            return True
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for block in _blocks(piece):
+            decoder.decode(block)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return False
@@ -115,10 +217,6 @@ def row_numbers(columns: Columns, rows: Rows) -> Sequence[int]:
     return rows
 
 
-def _number(value: int, present: bool) -> str:
-    return str(value) if present else "null"
-
-
 def sequence_at(batch: Row, delta: int) -> int:
     """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
     base = batch[c.B_BASE_SEQUENCE]
@@ -133,89 +231,277 @@ def has_time(batch: Row, flags: int) -> bool:
     return read.has_timestamps
 
 
+def _member(batch: Row, member: str, timed: bool) -> bytes | None:
+    """Write what the header of an entry says of a member; None where it says nothing."""
+    value = _member_value(batch, member, timed)
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    return None if value is None else str(value).encode()
+
+
+def _member_value(batch: Row, member: str, timed: bool) -> int | str | bool | None:
+    attributes, flags = batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
+    read = format_at(batch[c.B_LAYOUT])
+    meant = attributes & read.meant_bits
+    if member == "codec":
+        return _CODECS[attributes & CODEC_MASK]
+    if member == "crc_valid":
+        return not flags & c.CRC_BAD
+    if member == "transactional":
+        return bool(meant & TRANSACTIONAL_BIT)
+    if member == "control":
+        return bool(meant & CONTROL_BIT)
+    if member == "timestamp_type":
+        if not (timed and read.has_timestamps):
+            return None
+        return "LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
+    if member == "last_sequence":
+        delta = int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET])
+        return sequence_at(batch, delta) if read.has_producer_fields else None
+    horizon = bool(meant & DELETE_HORIZON_BIT)
+    unknown = flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0
+    column, known = {
+        "position": (c.B_POSITION, True),
+        "size_bytes": (c.B_SIZE, True),
+        "magic": (c.B_MAGIC, True),
+        "base_offset": (c.B_BASE_OFFSET, not unknown),
+        "last_offset": (c.B_LAST_OFFSET, True),
+        "records_count": (c.B_RECORDS_COUNT, not unknown),
+        "crc": (c.B_CRC, True),
+        "base_timestamp_ms": (c.B_BASE_TIMESTAMP, read.has_timestamps and not horizon),
+        "max_timestamp_ms": (c.B_MAX_TIMESTAMP, read.has_timestamps),
+        "leader_epoch": (c.B_LEADER_EPOCH, read.has_leader_epoch),
+        "producer_id": (c.B_PRODUCER_ID, read.has_producer_fields),
+        "producer_epoch": (c.B_PRODUCER_EPOCH, read.has_producer_fields),
+        "base_sequence": (c.B_BASE_SEQUENCE, read.has_producer_fields),
+        "delete_horizon_ms": (c.B_BASE_TIMESTAMP, horizon),
+    }[member]
+    return batch[column] if known else None
+
+
+def _rendered(
+    cells: tuple[Cell, ...], batch: Row, timed: bool
+) -> tuple[list[tuple[bytes, Cell]], bytes]:
+    """Write all that an entry's header says of its rows, cut at what differs from row to row.
+
+    Returns each of these cells with the text before it, and the text behind the last.
+    """
+    read = format_at(batch[c.B_LAYOUT])
+    known = {"timestamp_ms": timed, "sequence": read.has_producer_fields}
+    pieces = []
+    text = b""
+    for cell in cells:
+        if cell.member not in _OF_RECORDS:
+            value = _member(batch, cell.member, timed)
+            text += cell.without if value is None else cell.before + value + cell.after
+        elif cell.member not in _NUMBERS:
+            pieces.append((text, cell))
+            text = b""
+        elif known.get(cell.member, True):
+            pieces.append((text + cell.before, cell))
+            text = cell.after
+        else:
+            text += cell.without
+    return pieces, text
+
+
+class _Rows:
+    """Writes the rows of one call."""
+
+    def __init__(
+        self,
+        out: _Out,
+        data: Data,
+        batches: RecordBatches,
+        records: DecodedRecords,
+        form: TextForm,
+        said: list[bytes] | None,
+    ) -> None:
+        self._out = out
+        self._view = view_of(data)
+        self._batches = batches
+        self._records = records
+        self._form = form
+        self._said = said
+        self._batch: Row = ()
+        self._of: tuple[int, bool] = -1, False
+        self._pieces: list[tuple[bytes, Cell]] = []
+        self._end = b""
+        is_json = form.style == JSON
+        self._spell = _speller(json=is_json, shown=form.shown, doubled=False)
+        self._spell_headers = _speller(json=True, shown=form.shown, doubled=form.style == CSV)
+
+    def record(self, number: int) -> None:
+        """Write a record."""
+        record = self._records.row(number)
+        at = record[c.R_BATCH]
+        if at != self._of[0]:
+            self._batch = batch_row(self._batches, at)
+        timed = has_time(self._batch, record[c.R_FLAGS])
+        if (at, timed) != self._of:
+            self._of = at, timed
+            legacy = format_at(self._batch[c.B_LAYOUT]).is_legacy
+            cells = self._form.message if legacy else self._form.record
+            self._pieces, self._end = _rendered(cells, self._batch, timed)
+        put = self._out.put
+        for text, cell in self._pieces:
+            if cell.member == "offset":
+                put(b"%b%d" % (text, record[c.R_OFFSET]))
+            elif cell.member == "timestamp_ms":
+                put(b"%b%d" % (text, record[c.R_TIMESTAMP]))
+            elif cell.member == "sequence":
+                delta = int64(record[c.R_OFFSET] - self._batch[c.B_BASE_OFFSET])
+                put(b"%b%d" % (text, sequence_at(self._batch, delta)))
+            else:
+                put(text)
+                self._own(cell, record, number)
+        put(self._end)
+
+    def _own(self, cell: Cell, record: Row, number: int) -> None:
+        """Write a member that each record has for itself, or what stands there in its absence."""
+        out, member = self._out, cell.member
+        if member in ("key", "value"):
+            piece = _piece(self._view, record, member)
+            if self._form.style == KAFKA and self._says(record, number) is not None:
+                piece = None  # what is said stands in place of the bytes
+            if piece is None:
+                out.put(cell.without)
+                return
+            out.put(cell.before)
+            self._bytes(piece)
+            out.put(cell.after)
+        elif member in ("headers", "header_names"):
+            self._headers(cell, record)
+        else:
+            value = self._word(member, record, number)
+            out.put(cell.without if value is None else cell.before + value + cell.after)
+
+    def _bytes(self, piece: memoryview) -> None:
+        form = self._form
+        if form.style == JSON:
+            _put_json(self._out, piece, form.bytes_mode, self._spell)
+        elif form.style == CSV:
+            _put_csv(self._out, piece, form)
+        else:
+            _put_java_text(self._out, piece, self._spell)
+
+    def _headers(self, cell: Cell, record: Row) -> None:
+        """Write headers as JSON, or their names."""
+        view, out, mode = self._view, self._out, self._form.bytes_mode
+        if record[c.R_HEADERS_COUNT] <= 0 or not _has_headers(view, record):
+            out.put(cell.without)
+            return
+        out.put(cell.before)
+        separator = b""
+        quote = b'""' if self._form.style == CSV else b'"'
+        for key, key_size, value, value_size in headers_of(view, record):
+            out.put(separator)
+            separator = b","
+            name = view[key : key + key_size]
+            if cell.member == "header_names":
+                _put_java_text(out, name, self._spell)
+                continue
+            out.put(b'{"key":'.replace(b'"', quote))
+            key_mode = c.BYTES_UTF8 if mode == c.BYTES_AUTO else mode
+            _put_json(out, name, key_mode, self._spell_headers)
+            out.put(b',"value":'.replace(b'"', quote))
+            if value_size < 0:
+                out.put(b"null")
+            else:
+                piece = view[value : value + value_size]
+                _put_json(out, piece, mode, self._spell_headers)
+            out.put(b"}")
+        out.put(cell.after)
+
+    def _says(self, record: Row, number: int) -> bytes | None:
+        """Write what a control record says: as was given, or of a transaction marker."""
+        if self._said is not None:
+            return self._said[number]
+        meant = format_at(self._batch[c.B_LAYOUT]).meant_bits
+        if not self._batch[c.B_ATTRIBUTES] & meant & CONTROL_BIT:
+            return None
+        text = control_text(self._view, record)
+        if not text:
+            return None
+        if self._form.style == KAFKA:
+            kind, _, epoch = marker_of(self._view, record) or ("", 0, 0)
+            return f"endTxnMarker: {kind} coordinatorEpoch: {epoch}".encode()
+        if self._form.style == CSV:
+            text = '"' + text.replace('"', '""') + '"'
+        return text.encode()
+
+    def _word(self, member: str, record: Row, number: int) -> bytes | None:
+        if member == "said":
+            return self._says(record, number)
+        if member == "message_crc":
+            at = record[c.R_POSITION]
+            if span_of(self._view, at, SMALLEST_MESSAGE + 2) is None:
+                return None
+            return b"%d" % U32.unpack_from(self._view, at + LOG_OVERHEAD)[0]
+        if member == "message_crc_valid":
+            flags = self._batch[c.B_FLAGS]
+            bad = flags & c.CRC_BAD
+            if flags & c.WRAPPER:
+                bad = record[c.R_FLAGS] & c.INNER_CRC_BAD
+            return b"false" if bad else b"true"
+        piece = _piece(self._view, record, member)
+        return None if piece is None else b"%d" % len(piece)
+
+
+def _piece(view: memoryview, record: Row, member: str) -> memoryview | None:
+    """Return a record's key or value; `member` is that or its size."""
+    at = c.R_KEY if member.startswith("key") else c.R_VALUE
+    return span_of(view, record[at], record[at + 1])
+
+
 def format_records(
     write: Write,
     data: Data,
     batches: RecordBatches,
     records: DecodedRecords,
     rows: Rows,
-    head: bytes,
-    bytes_mode: int,
+    form: TextForm,
+    said: list[bytes] | None = None,
+    headed: Rows = None,
 ) -> int:
-    """Write `record` rows as JSON Lines and return how many.
+    """Write the rows of records and return how many.
 
-    `data` is what the records were decoded from; `rows` the row numbers wanted (None: all); `head`
-    the JSON text of the members that are the same in all of them, without braces. `write` gets
-    pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory stays
-    bounded.
+    `data` is what the records were decoded from; `rows` the row numbers wanted (None: all). `write`
+    gets pieces of bytes, none much above 256 KiB: a long value comes in several, so that memory
+    stays bounded. `said` is, for control records, what each says, written already. `headed`: rows
+    of batches, each of which is written before such of the records as follow and belong to it.
 
-    Members after the head: those of the schema of rows, RECORD; `control` is null but where the
-    flag MARKER is set. What a format does not have is null; what it has is written as stored, so -1
-    stays -1. Header keys are strings under BYTES_AUTO too.
+    What a format does not have is null; what it has is written as stored, so -1 stays -1. Header
+    keys are strings under BYTES_AUTO too.
 
-    Escaped are, besides what JSON asks for, U+007F to U+009F, U+2028, U+2029 and the direction
-    marks, since text from a log is hostile to terminals.
+    JSON escapes, besides what it must, U+007F to U+009F, U+2028, U+2029 and the direction marks,
+    since text from a log is hostile to terminals.
     """
-    view = view_of(data)
+    if said is not None and len(said) < records.count:
+        raise ValueError(said)
     numbers = row_numbers(records, rows)
     out = _Out(write)
-    start = '{"row":"record",' + (head.decode() + "," if head else "")
-    key_mode = c.BYTES_UTF8 if bytes_mode == c.BYTES_AUTO else bytes_mode
-    batch: Row = ()
-    batch_at = -1
-    for number in numbers:
-        record = records.row(number)
-        if record[c.R_BATCH] != batch_at:
-            batch = batch_row(batches, record[c.R_BATCH])
-            batch_at = record[c.R_BATCH]
-        out.put(start + _record_members(batch, record))
-        out.put(f',"control":{control_text(view, record) or "null"}')
-        for name, at in ((',"key":', c.R_KEY), (',"value":', c.R_VALUE)):
-            piece = span_of(view, record[at], record[at + 1])
-            out.put(name)
-            if piece is None:
-                out.put("null")
-            else:
-                _put_bytes(out, piece, bytes_mode)
-        out.put(',"headers":[')
-        separator = ""
-        for key, key_size, value, value_size in headers_of(view, record):
-            out.put(separator + '{"key":')
-            _put_bytes(out, view[key : key + key_size], key_mode)
-            out.put(',"value":')
-            if value_size < 0:
-                out.put("null")
-            else:
-                _put_bytes(out, view[value : value + value_size], bytes_mode)
-            out.put("}")
-            separator = ","
-        out.put("]}\n")
+    writer = _Rows(out, data, batches, records, form, said)
+    if headed is None:
+        for number in numbers:
+            writer.record(number)
+        out.flush()
+        return len(numbers)
+    at = 0
+    for head in row_numbers(batches, headed):
+        _put_batch(out, batches.row(head), form)
+        while at < len(numbers) and records.value(c.R_BATCH, numbers[at]) == head:
+            writer.record(numbers[at])
+            at += 1
     out.flush()
-    return len(numbers)
+    return at
 
 
-def _record_members(batch: Row, record: Row) -> str:
-    attributes = batch[c.B_ATTRIBUTES]
-    read = format_at(batch[c.B_LAYOUT])
-    led, produced = read.has_leader_epoch, read.has_producer_fields
-    timed = has_time(batch, record[c.R_FLAGS])
-    kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)]
-    if not (timed and read.has_timestamps):
-        kind = "null"
-    sequence = sequence_at(batch, int64(record[c.R_OFFSET] - batch[c.B_BASE_OFFSET]))
-    transactional = "true" if attributes & read.meant_bits & TRANSACTIONAL_BIT else "false"
-    return (
-        f'"position":{batch[c.B_POSITION]},"magic":{batch[c.B_MAGIC]}'
-        f',"codec":"{_CODECS[attributes & CODEC_MASK]}"'
-        f',"offset":{record[c.R_OFFSET]}'
-        f',"timestamp_ms":{_number(record[c.R_TIMESTAMP], timed)}'
-        f',"timestamp_type":{kind}'
-        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], led)}'
-        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], produced)}'
-        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], produced)}'
-        f',"sequence":{_number(sequence, produced)}'
-        f',"transactional":{transactional}'
-    )
+def _has_headers(view: memoryview, record: Row) -> bool:
+    """Whether a record's columns, which may be anything, place its headers inside it."""
+    if span_of(view, record[c.R_POSITION], record[c.R_SIZE]) is None:
+        return False
+    return 0 <= record[c.R_HEADERS] <= record[c.R_POSITION] + record[c.R_SIZE]
 
 
 def control_text(view: memoryview, record: Row) -> str:
@@ -229,12 +515,10 @@ def control_text(view: memoryview, record: Row) -> str:
 
 def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, int]]:
     """Yield the headers of a decoded record: (key, size, value, size or -1)."""
-    if span_of(view, record[c.R_POSITION], record[c.R_SIZE]) is None:
+    if not _has_headers(view, record):
         return
     end = record[c.R_POSITION] + record[c.R_SIZE]
     at = record[c.R_HEADERS]
-    if not 0 <= at <= end:
-        return
     for _ in range(record[c.R_HEADERS_COUNT]):
         try:
             key, key_size, value, value_size, at = read_header(view, at, end)
@@ -243,47 +527,21 @@ def headers_of(view: memoryview, record: Row) -> Iterator[tuple[int, int, int, i
         yield key, key_size, value, value_size
 
 
-def format_batches(write: Write, batches: RecordBatches, rows: Rows, head: bytes) -> int:
-    """Write `batch` rows as JSON Lines and return how many; arguments as in format_records.
+def format_batches(write: Write, batches: RecordBatches, rows: Rows, form: TextForm) -> int:
+    """Write the rows of batches and return how many; arguments as in format_records.
 
-    Members after the head: those of the schema of rows, BATCH. base_offset and records_count of a
-    wrapper are null while RECORDS_COUNT is negative. base_timestamp_ms is null where the field
-    holds the delete horizon (F21).
+    base_offset and records_count of a wrapper are null while RECORDS_COUNT is negative.
+    base_timestamp_ms is null where the field holds the delete horizon (F21).
     """
     numbers = row_numbers(batches, rows)
     out = _Out(write)
-    start = '{"row":"batch",' + (head.decode() + "," if head else "")
     for number in numbers:
-        out.put(start + _batch_members(batches.row(number)))
+        _put_batch(out, batches.row(number), form)
     out.flush()
     return len(numbers)
 
 
-def _batch_members(batch: Row) -> str:
-    attributes, flags = batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
+def _put_batch(out: _Out, batch: Row, form: TextForm) -> None:
     read = format_at(batch[c.B_LAYOUT])
-    led, produced, timed = read.has_leader_epoch, read.has_producer_fields, read.has_timestamps
-    meant = attributes & read.meant_bits
-    known = not (flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0)
-    horizon = bool(meant & DELETE_HORIZON_BIT)
-    kind = _TYPES[bool(attributes & TIMESTAMP_TYPE_BIT)] if timed else "null"
-    sequence = sequence_at(batch, int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET]))
-    return (
-        f'"position":{batch[c.B_POSITION]},"size_bytes":{batch[c.B_SIZE]}'
-        f',"magic":{batch[c.B_MAGIC]},"codec":"{_CODECS[attributes & CODEC_MASK]}"'
-        f',"base_offset":{_number(batch[c.B_BASE_OFFSET], known)}'
-        f',"last_offset":{batch[c.B_LAST_OFFSET]}'
-        f',"records_count":{_number(batch[c.B_RECORDS_COUNT], known)}'
-        f',"crc":{batch[c.B_CRC]},"crc_valid":{"false" if flags & c.CRC_BAD else "true"}'
-        f',"timestamp_type":{kind}'
-        f',"base_timestamp_ms":{_number(batch[c.B_BASE_TIMESTAMP], timed and not horizon)}'
-        f',"max_timestamp_ms":{_number(batch[c.B_MAX_TIMESTAMP], timed)}'
-        f',"leader_epoch":{_number(batch[c.B_LEADER_EPOCH], led)}'
-        f',"producer_id":{_number(batch[c.B_PRODUCER_ID], produced)}'
-        f',"producer_epoch":{_number(batch[c.B_PRODUCER_EPOCH], produced)}'
-        f',"base_sequence":{_number(batch[c.B_BASE_SEQUENCE], produced)}'
-        f',"last_sequence":{_number(sequence, produced)}'
-        f',"transactional":{"true" if meant & TRANSACTIONAL_BIT else "false"}'
-        f',"control":{"true" if meant & CONTROL_BIT else "false"}'
-        f',"delete_horizon_ms":{_number(batch[c.B_BASE_TIMESTAMP], horizon)}}}\n'
-    )
+    cells = form.message_batch if read.is_legacy else form.batch
+    out.put(_rendered(cells, batch, read.has_timestamps)[1])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
+import re
 import shutil
 import tracemalloc
 from base64 import b64encode
@@ -24,7 +26,10 @@ from kdump.engine.cluster.run import cluster
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-from kdump.output.jsonl import json_text
+from kdump.messages.table import message
+from kdump.output.jsonl import JsonLines, json_text
+from kdump.output.table import Table
+from kdump.output.values import BYTES_MODES
 from kdump.replay.cluster import Until, read_replay
 from kdump.replay.cluster_facts import Moment, kind_of
 from kdump.replay.cluster_state import changes_between
@@ -156,6 +161,8 @@ def test_before_and_after_a_topic_was_deleted() -> None:
     assert all(one["after"] is None for one in ended)
     moved = rows(SAMPLE, kind="change", topic="doomed*", diff_from=until((200, None)))
     assert [one["what"] for one in moved] == [one["what"] for one in ended]
+    for start in ((885, None), (None, 1795220057943)):  # what was said right then is not in it
+        assert not rows(SAMPLE, kind="change", topic="doomed*", diff_from=until(start))
     back = rows(
         SAMPLE, kind="change", topic="doomed*", diff_from=until((100, None)), at=until((900, None))
     )
@@ -348,7 +355,15 @@ def test_topics_are_asked_for_where_there_is_no_log_too() -> None:
 
 def test_a_directory_of_a_node_whose_log_is_elsewhere() -> None:
     (*_, summary) = rows(SAMPLES / "4.1.1" / "d2")
-    assert summary["source"] in ("directory", "format")
+    assert (summary["source"], "There is no metadata log here" in summary["text"]) == (
+        "directory",
+        True,
+    )
+    # Beside its log neither the directory nor what format left in it counts.
+    beside = rows(SAMPLES / "4.1.1")
+    assert beside == rows(SAMPLE)
+    live = corpus("modern/data/live")
+    assert rows(live / "d2", live / "d1") == rows(live / "d1")
 
 
 def test_a_node_that_was_formatted_and_never_started() -> None:
@@ -357,9 +372,17 @@ def test_a_node_that_was_formatted_and_never_started() -> None:
     features = {one["name"]: one["feature_level"] for one in found if one["row"] == "feature"}
     assert features["metadata.version"] == 30
     assert [one["name"] for one in found if one["row"] == "scram-user"] == ["root-scram"]
-    older = rows(corpus("modern/data/live") / "d2")
-    assert older[-1]["source"] == "format"
-    assert "metadata.version" in {one["name"] for one in older if one["row"] == "feature"}
+
+
+def test_what_format_left_for_a_first_start_before_4_4(tmp_path: Path) -> None:
+    for name in ("bootstrap.checkpoint", "meta.properties"):
+        shutil.copy(SAMPLES / "4.1.1" / "d2" / name, tmp_path)
+    found = rows(tmp_path)
+    assert found[-1]["source"] == "format"
+    assert "metadata.version" in {one["name"] for one in found if one["row"] == "feature"}
+    # A partition shows that the node has run: its log is elsewhere then.
+    (tmp_path / "orders-0").mkdir()
+    assert rows(tmp_path)[-1]["source"] == "directory"
 
 
 def test_what_is_no_metadata_log_is_an_error(tmp_path: Path) -> None:
@@ -397,8 +420,15 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
         if raw.value and not raw.control
     ]
     kinds: dict[int, bytes] = {value[1]: value for value in whole}
+    quota = message("ClientQuotaRecord").write(
+        0, {"entity": [{"entityType": "\x1b[31m", "entityName": "\udc80"}], "value": float("nan")}
+    )
+    kinds[14] = b"\x01\x0e\x00" + quota
     for type_id in range(30):
         kinds.setdefault(type_id, bytes([1, type_id, 0]) + rng.randbytes(40))
+    written: list[bytes] = []
+    drawn: list[bytes] = []
+    lines = JsonLines(lambda data: written.append(bytes(data)), BYTES_MODES.index("auto"))
     times = 200 if os.environ.get("KDUMP_FUZZ") == "long" else 6
     for number in range(times):
         values = []
@@ -412,8 +442,14 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
             values.append(value)
         rng.shuffle(values)
         directory = made(tmp_path / str(number), values)
+        table = Table(lambda data: drawn.append(bytes(data)), io.StringIO(), 0)
         for way in ({}, {"history": True}, {"view": "zookeeper"}, {"at": until((9, None))}):
             for one in told(directory, **way):
                 assert isinstance(one, Row | Finding), one
                 if isinstance(one, Row):
-                    json_text(one.fields)
+                    lines.write(one)
+                    table.write(one)
+        table.finish()
+    for line in b"".join(written).splitlines():
+        json.loads(line, parse_constant=lambda word: pytest.fail(word))
+    assert not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]", b"".join(drawn))

@@ -1,0 +1,134 @@
+"""Yield every change of the committed offsets, in the order of the log, as it is read.
+
+Nothing is held but the state of the replay. How many members a group had is told only where all
+records about it are still there: not where the cleaner may have taken some that came before.
+"""
+
+from __future__ import annotations
+
+import struct
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kdump.engine.dump.run import log_items
+from kdump.engine.groups.partitions import Item, Records, cleaned_to, compacted
+from kdump.engine.groups.rows import history_row
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.work.pace import Pace
+from kdump.findings.finding import Finding
+from kdump.findings.rows import BatchChunk, RecordChunk, Row
+from kdump.messages.wire import text_of
+from kdump.replay.group_state import commit_key, members_count
+from kdump.replay.groups import Change, OffsetsLog, Stored, group_of
+from kdump.storage.targets import Selection, Target, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.groups.options import GroupOptions
+    from kdump.engine.work.pace import Progress
+    from kdump.errors import KdumpError
+
+_OFFSET = struct.Struct(">q")
+_OFFSET_AT = 2  # behind the version, in every version there is
+
+
+def history(
+    first: list[Item], rest: list[Item], options: GroupOptions, progress: Progress
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield an `offset-commit` row for each change; `rest` is read if there is none in `first`."""
+    found = False
+    for items in (first, rest):
+        if found:
+            return
+        progress.planned_items += len(items)
+        progress.planned_bytes += sum(item.size_bytes for item in items)
+        pace = Pace(progress.slots, 0, None, progress.tick)
+        for item in items:
+            progress.at = [item.path]
+            for one in _Partition(item, options, pace).changes():
+                found |= isinstance(one, Row)
+                yield one
+            progress.items_done += 1
+
+
+class _Partition:
+    def __init__(self, item: Item, options: GroupOptions, pace: Pace) -> None:
+        self._item = item
+        self._options = options
+        self._log = OffsetsLog(options.at_ms, options.only)
+        self._records = Records(item, pace, options.decompress_limit, self._log.lost)
+        self._members: dict[bytes, tuple[object, int]] = {}
+
+    def changes(self) -> Iterator[Row | Finding | KdumpError]:
+        log = self._log
+        for one in self._records.items():
+            if not isinstance(one, RecordChunk):
+                yield one
+                continue
+            for change in log.changes(one):
+                row = self._row(change)
+                if row is not None:
+                    yield row
+        if log.hole_end:
+            yield compacted(self._item, max(log.hole_end, cleaned_to(self._item)))
+
+    def _row(self, change: Change) -> Row | None:
+        group = group_of(change.key)
+        if group is None or not self._options.wants_group(text_of(group)):
+            return None
+        names = commit_key(change.key)
+        if names is None or not self._options.selection.admits(names.topic, names.partition):
+            return None
+        return history_row(
+            change,
+            names,
+            before=_offset(change.before),
+            now=_offset(change.now),
+            members=self._count(group, change.source_offset),
+            partition=self._item.partition,
+        )
+
+    def _count(self, group: bytes, offset: int) -> int | None:
+        """Count the members of a group; None where records about it may be gone."""
+        log = self._log
+        if log.hole_start is not None and log.hole_start <= offset < self._cleaned_to:
+            return None
+        return members_count(log, group)
+
+    @cached_property
+    def _cleaned_to(self) -> int:
+        """The offset behind which the cleaner took nothing: as it says, else behind the last hole.
+
+        Where only the partition was copied there is no word of it, and the headers have to be read.
+        """
+        return cleaned_to(self._item) or _last_hole(self._item)
+
+
+def _offset(stored: Stored | None) -> int | None:
+    """Read the offset out of a commit without reading the rest."""
+    if stored is None or len(stored[2]) < _OFFSET_AT + _OFFSET.size:
+        return None
+    found: int = _OFFSET.unpack_from(stored[2], _OFFSET_AT)[0]
+    return found
+
+
+def _last_hole(item: Item) -> int:
+    """Find the offset behind the last one that is missing, by the headers of batches."""
+    end, following = 0, 0
+    for target in resolve([item.path], Selection(retired=item.retired)):
+        if not isinstance(target, Target):
+            continue
+        for one in log_items(target, DumpOptions(mode="batches")):
+            if not isinstance(one, BatchChunk):
+                continue
+            batches = one.batches
+            for first, last, count in zip(
+                batches.base_offsets, batches.last_offsets, batches.records_counts, strict=True
+            ):
+                if last - first + 1 != count:
+                    end = last + 1
+                elif first > following:
+                    end = first
+                following = last + 1
+    return end

@@ -1,0 +1,47 @@
+"""What `groups` is asked for."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+from kdump.broker.versions import NEWEST, Version
+from kdump.replay.groups import keys_of
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import EVERYTHING, Selection
+
+_PATTERN = frozenset("*?[")
+
+
+class GroupOptions(NamedTuple):
+    """What is asked for; the names are those of the command line.
+
+    `selection` has topic and partition of committed offsets; `at_ms`: as of that time, inclusive.
+    """
+
+    selection: Selection = EVERYTHING
+    server_properties: str | None = None
+    group: str | None = None
+    at_ms: int | None = None
+    history: bool = False
+    broker_version: Version = NEWEST
+    decompress_limit: int = DEFAULT_LIMIT
+
+    @property
+    def one_group(self) -> str | None:
+        """The name of the one group that is asked for; None where it is a pattern, or none."""
+        return None if self.group is None or _PATTERN & {*self.group} else self.group
+
+    @property
+    def only(self) -> bytes:
+        """What the keys of the one group begin with; nothing where there may be several."""
+        return b"" if self.one_group is None else keys_of(self.one_group)
+
+    def wants_group(self, name: str) -> bool:
+        """Whether a group is asked for."""
+        return self.group is None or name == self.group or fnmatchcase(name, self.group)
+
+    @property
+    def wants_all_offsets(self) -> bool:
+        """Whether those of all partitions are asked for, and so groups without one."""
+        return self.selection.topic is None and self.selection.partition is None

@@ -1,0 +1,271 @@
+"""Run `groups`: replay the coordinators' topics, and hold commits against the logs beside them.
+
+A partition of `__consumer_offsets` is one item. Groups of the newest kind, share groups, keep their
+offsets in `__share_group_state`, which is replayed only where there are such groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kdump.broker.settings import read_settings
+from kdump.engine.groups.marks import Marks
+from kdump.engine.groups.options import GroupOptions
+from kdump.engine.groups.partitions import (
+    Item,
+    Records,
+    cleaned_to,
+    compacted,
+    items_of,
+    unexplained,
+)
+from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import run
+from kdump.errors import KdumpError, NothingToDo
+from kdump.findings.finding import Finding
+from kdump.findings.rows import RecordChunk, Row
+from kdump.replay import groups as offsets_topic
+from kdump.replay import share_state
+from kdump.replay.coordinators import partition_for
+from kdump.replay.group_state import GroupsRead, read_groups
+from kdump.replay.groups import SHARE, OffsetsLog
+from kdump.replay.share_state import ShareLog, SharePartition
+from kdump.storage.targets import Selection, Target, resolve
+
+if TYPE_CHECKING:
+    from kdump.engine.work.pace import Pace
+    from kdump.replay.group_state import Commit, Group
+
+    Told = Finding | KdumpError
+    Driver = Callable[..., Iterator[tuple[Item, Any]]]
+
+
+class Replayed(NamedTuple):
+    """What came of one partition of `__consumer_offsets`."""
+
+    read: GroupsRead
+    told: tuple[Told, ...]
+
+
+class Shared(NamedTuple):
+    """What came of one partition of `__share_group_state`."""
+
+    partitions: dict[tuple[str, str, int], SharePartition]
+    told: tuple[Told, ...]
+
+
+def groups(
+    paths: Iterable[str],
+    options: GroupOptions,
+    *,
+    jobs: int = 1,
+    progress: Progress | None = None,
+    driver: Driver = run,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
+
+    With `history` it is `offset-commit` rows, as they lie in each partition, one after the other.
+    """
+    targets: list[Target] = []
+    selection = Selection(retired=options.selection.retired)
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            yield target
+        else:
+            targets.append(target)
+    items: list[Item] = []
+    for item in items_of(targets, offsets_topic.TOPIC, retired=options.selection.retired):
+        if isinstance(item, Finding):
+            yield item
+        else:
+            items.append(item)
+    if targets and not items:
+        yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
+        return
+    work = _Work(options, jobs, progress or Progress(), driver)
+    marks = Marks(targets)
+    first, rest = _first_and_rest(items, options, marks)
+    if options.history:
+        from kdump.engine.groups.history import history
+
+        yield from history(first, rest, options, work.progress)
+        return
+    yield from _rows((first, rest), targets, marks, options, work)
+
+
+class _Work:
+    """Does the steps of items, and keeps the progress of all of them."""
+
+    def __init__(
+        self, options: GroupOptions, jobs: int, progress: Progress, driver: Driver
+    ) -> None:
+        self.progress = progress
+        self._options = options
+        self._jobs = jobs
+        self._driver = driver
+
+    def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
+        """Yield each item with what came of it."""
+        self.progress.planned_items += len(items)
+        self.progress.planned_bytes += sum(item.size_bytes for item in items)
+        bound = partial(step, options=self._options)
+        return self._driver(
+            items, bound, jobs=self._jobs, bytes_per_second=None, progress=self.progress
+        )
+
+
+def _first_and_rest(
+    items: list[Item], options: GroupOptions, marks: Marks
+) -> tuple[list[Item], list[Item]]:
+    """Split the partitions into the one that has the one group, and those that have it not.
+
+    How many partitions the topic has is not told by the partitions; where all that lie here count
+    from 0 on without a gap it is likely their number, else the cluster's metadata may say it. So
+    where the group is not found in the first, it may be in the rest.
+    """
+    group = options.one_group
+    if group is None:
+        return items, []
+    count: int | None = len(items)
+    if [item.partition for item in items] != list(range(len(items))):
+        count = marks.partitions_count(offsets_topic.TOPIC)
+    home = None if count is None else partition_for(group, count)
+    first = [item for item in items if item.partition == home]
+    rest = [item for item in items if item.partition != home]
+    return (first, rest) if first else (rest, [])
+
+
+def _rows(
+    items: tuple[list[Item], list[Item]],
+    targets: list[Target],
+    marks: Marks,
+    options: GroupOptions,
+    work: _Work,
+) -> Iterator[Row | Finding | KdumpError]:
+    found: list[tuple[Group, int]] = []
+    commits: list[Commit] = []
+    told_names: dict[str, str] = {}
+    for some in items:
+        for item, result in work.do(some, replay) if not found else ():
+            if isinstance(result, KdumpError):
+                yield result
+                continue
+            yield from result.told
+            found += [(group, item.partition) for group in result.read.groups]
+            commits += result.read.commits
+            told_names |= result.read.topic_names
+    found.sort(key=lambda pair: pair[0].name)
+    commits.sort(key=lambda one: (one.group, one.topic, one.partition, one.pending))
+    topic_names = TopicNames(told_names, marks)
+    shares = {group.name for group, _ in found if group.type == SHARE}
+    shared: dict[tuple[str, str, int], SharePartition] = {}
+    if shares:
+        yield from _shared(targets, options, work, shared)
+    offsets = _offset_rows(commits, {group.name: group for group, _ in found}, marks, options)
+    rows = [*offsets, *_share_rows(shared, shares, topic_names, marks, options)]
+    rows.sort(key=lambda row: str(row.fields["group"]))
+    with_rows = {row.fields["group"] for row in rows}
+    if not options.wants_all_offsets:
+        found = [pair for pair in found if pair[0].name in with_rows]
+    for group, partition in found:
+        yield group_row(group, partition)
+    for group, _ in found:
+        for member in group.members:
+            yield member_row(group, member, topic_names)
+    yield from rows
+
+
+def _offset_rows(
+    commits: list[Commit], by_name: dict[str, Group], marks: Marks, options: GroupOptions
+) -> Iterator[Row]:
+    keep_ms = read_settings(options.server_properties).offsets_retention_ms
+    waiting = {(one.group, one.topic, one.partition) for one in commits if one.pending}
+    for commit in commits:
+        if options.selection.admits(commit.topic, commit.partition):
+            yield commit_row(
+                commit,
+                by_name.get(commit.group),
+                marks.of(commit.topic, commit.partition),
+                stays=(commit.group, commit.topic, commit.partition) in waiting,
+                keep_ms=keep_ms,
+                broker=options.broker_version,
+            )
+
+
+def _shared(
+    targets: list[Target],
+    options: GroupOptions,
+    work: _Work,
+    shared: dict[tuple[str, str, int], SharePartition],
+) -> Iterator[Finding | KdumpError]:
+    """Replay `__share_group_state` into `shared`."""
+    items = []
+    for item in items_of(targets, share_state.TOPIC, retired=options.selection.retired):
+        if isinstance(item, Finding):
+            yield item
+        else:
+            items.append(item)
+    for _, result in work.do(items, replay_shared):
+        if isinstance(result, KdumpError):
+            yield result
+        else:
+            yield from result.told
+            shared.update(result.partitions)
+
+
+def _share_rows(
+    shared: dict[tuple[str, str, int], SharePartition],
+    shares: set[str],
+    topic_names: TopicNames,
+    marks: Marks,
+    options: GroupOptions,
+) -> Iterator[Row]:
+    named = [
+        (group, topic_names.of(topic_id), partition, share)
+        for (group, topic_id, partition), share in shared.items()
+        if group in shares
+    ]
+    for group, topic, partition, share in sorted(named, key=lambda one: one[:3]):
+        if options.selection.admits(topic, partition):
+            yield share_row(group, topic, partition, share, marks.of(topic, partition))
+
+
+def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
+    """Replay one partition of `__consumer_offsets`."""
+    log = OffsetsLog(options.at_ms, options.only)
+    records = Records(item, pace, options.decompress_limit, log.lost)
+    told: list[Told] = []
+    for one in records.items():
+        if isinstance(one, RecordChunk):
+            log.take(one)
+        else:
+            told.append(one)
+    read = read_groups(log, options.wants_group)
+    if options.at_ms is not None and log.hole_end:
+        end = max(log.hole_end, cleaned_to(item))
+        if log.end_offset < end:
+            told.append(compacted(item, end))
+    if read.unreadable:
+        told.append(unexplained(item, read.unreadable))
+    return Replayed(read, tuple(told))
+
+
+def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> Shared:
+    """Replay one partition of `__share_group_state`."""
+    log = ShareLog(options.at_ms)
+    records = Records(item, pace, options.decompress_limit, lambda: None)
+    told: list[Told] = []
+    for one in records.items():
+        if isinstance(one, RecordChunk):
+            log.take(one)
+        else:
+            told.append(one)
+    if log.unknown:
+        told.append(unexplained(item, log.unknown))
+    return Shared(
+        {key: one for key, one in log.partitions.items() if options.wants_group(key[0])},
+        tuple(told),
+    )

@@ -1,0 +1,139 @@
+"""The forms that rows of records and batches are written in, made from the schema of rows."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kdump.findings.schema import BATCH, RECORD, Field
+from kdump.kernels.text_form import CSV, JSON, KAFKA, Cell, TextForm
+
+Cells = tuple[Cell, ...]
+
+_PLACE = 3  # topic, partition and segment, which are the same in all rows of a chunk
+#: Members of a record that the kernels know by another name than the schema.
+_SAID = {"control": "said"}
+
+
+def json_form(head: bytes, mode: int) -> TextForm:
+    """Return the form of JSON Lines; `head` is the text of the members of the place."""
+    start = head + b"," if head else b""
+    record = _started(_json_cells(RECORD), b'{"row":"record",' + start)
+    batch = _started(_json_cells(BATCH), b'{"row":"batch",' + start)
+    return TextForm(JSON, mode, record, record, batch, batch)
+
+
+def csv_form(head: bytes, mode: int, *, shown: bool, safe: bool) -> TextForm:
+    """Return the form of CSV; `head` is the cells of the place."""
+    record = _started(_csv_cells(RECORD), b"record," + head)
+    batch = _started(_csv_cells(BATCH), b"batch," + head)
+    return TextForm(CSV, mode, record, record, batch, batch, shown=shown, safe=safe)
+
+
+@cache
+def kafka_form(*, shown: bool) -> TextForm:
+    """Return the form of kafka-dump-log."""
+    record, message = (*_START, *_RECORD, *_CONTENT), (*_START, *_MESSAGE, *_CONTENT)
+    return TextForm(
+        KAFKA,
+        0,
+        _ended(record, b"\n"),
+        _ended(message, b"\n"),
+        _ended((*_BATCH, *_ENTRY), b"\n"),
+        _ended((Cell("last_offset", b"offset: "), *_ENTRY), b"\n"),
+        shown=shown,
+    )
+
+
+def _started(cells: Cells, start: bytes) -> Cells:
+    first = cells[0]
+    return (first._replace(before=start + first.before, without=start + first.without), *cells[1:])
+
+
+def _ended(cells: Cells, end: bytes) -> Cells:
+    last = cells[-1]
+    return (*cells[:-1], last._replace(after=last.after + end, without=last.without + end))
+
+
+@cache
+def _json_cells(fields: tuple[Field, ...]) -> Cells:
+    cells = []
+    for number, field in enumerate(fields[_PLACE:]):
+        before = (b"," if number else b"") + f'"{field.name}":'.encode()
+        around = {"dictionary": (b'"', b'"'), "headers": (b"[", b"]")}.get(field.type, (b"", b""))
+        without = b"[]" if field.type == "headers" else b"null"
+        cells.append(_cell(fields, field, before + around[0], around[1], before + without))
+    return _ended(tuple(cells), b"}\n")
+
+
+@cache
+def _csv_cells(fields: tuple[Field, ...]) -> Cells:
+    cells = []
+    for field in fields[_PLACE:]:
+        if field.type == "headers":
+            cells.append(_cell(fields, field, b',"[', b']"', b",[]"))
+        else:
+            cells.append(_cell(fields, field, b",", b"", b","))
+    return _ended(tuple(cells), b"\r\n")
+
+
+def _cell(
+    fields: tuple[Field, ...], field: Field, before: bytes, after: bytes, without: bytes
+) -> Cell:
+    member = _SAID.get(field.name, field.name) if fields is RECORD else field.name
+    return Cell(member, before, after, without)
+
+
+def _words(**cells: str) -> Cells:
+    """Make the cells of members that are never null, each with a word of the tool's before it."""
+    return tuple(Cell(member, f" {word}: ".encode()) for member, word in cells.items())
+
+
+_TIMED = (Cell("timestamp_type", b" ", b"", b" NoTimestampType"),)
+_START = (
+    Cell("offset", b"| offset: "),
+    *_TIMED,
+    Cell("timestamp_ms", b": ", b"", b": -1"),
+    Cell("key_size", b" keySize: ", b"", b" keySize: -1"),
+    Cell("value_size", b" valueSize: ", b"", b" valueSize: -1"),
+)
+_RECORD = (
+    Cell("sequence", b" sequence: "),
+    Cell("header_names", b" headerKeys: [", b"]", b" headerKeys: []"),
+)
+_MESSAGE = (
+    Cell("message_crc_valid", b" isValid: "),
+    Cell("message_crc", b" crc: ", b"}"),  # the brace is the tool's own
+)
+_CONTENT = (Cell("said", b" "), Cell("key", b" key: "), Cell("value", b" payload: "))
+_BATCH = (
+    Cell("base_offset", b"baseOffset: "),
+    *_words(
+        last_offset="lastOffset",
+        records_count="count",
+        base_sequence="baseSequence",
+        last_sequence="lastSequence",
+        producer_id="producerId",
+        producer_epoch="producerEpoch",
+        leader_epoch="partitionLeaderEpoch",
+        transactional="isTransactional",
+        control="isControl",
+    ),
+    Cell(
+        "delete_horizon_ms",
+        b" deleteHorizonMs: OptionalLong[",
+        b"]",
+        b" deleteHorizonMs: OptionalLong.empty",
+    ),
+)
+_ENTRY = (
+    Cell("position", b" position: "),
+    *_TIMED,
+    Cell("max_timestamp_ms", b": ", b"", b": -1"),
+    *_words(
+        size_bytes="size",
+        magic="magic",
+        codec="compresscodec",
+        crc="crc",
+        crc_valid="isvalid",
+    ),
+)

@@ -1,0 +1,393 @@
+"""Measure kdump beside its peers, row by row, and write the table of `docs/performance.md`.
+
+    python tests/benchmarks/table.py --data DIRECTORY [--only TEXT] [--write FILE]
+
+Each function under ROWS is one piece of work: it names kdump's command, what that is measured
+against, and the ratio to reach. Both run in turn, round by round; a figure is the median of
+processor time, user and system, of whole processes, a ratio that of the rounds' ratios. Where wall
+time or memory counts the row says so; wall time means something on an idle machine alone. What a
+peer needs and this machine has not is a line under the table. The data is written at the first run
+and takes 5 GiB.
+"""
+
+import argparse
+import os
+import platform
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE))
+
+from generate import START_MS, load  # noqa: E402
+from measure import Command, Sample, run  # noqa: E402
+from table_data import PEERS  # noqa: E402
+
+ENTRY = "from kdump.cli import main; main()"
+
+
+class SkippedError(Exception):
+    """A peer that this machine has not."""
+
+
+@dataclass
+class Pair:
+    """Two commands to be held against each other, and the ratio to reach.
+
+    `of` is "cpu", "wall" or "memory"; of memory `most` is in MiB and there is no peer.
+    """
+
+    work: str
+    ours: list[str]
+    against: str
+    peer: list[str] | None
+    most: float
+    of: str = "cpu"
+    pure: bool = False
+    samples: list[tuple[Sample, Sample | None]] = field(default_factory=list)
+
+    def figures(self) -> tuple[float, float | None, float]:
+        """Give ours, the peer's, and the ratio; of memory the most, and no peer's."""
+        if self.of == "memory":
+            most = max(ours.memory_mib for ours, _ in self.samples)
+            return most, None, most
+        seconds = [(getattr(ours, self.of), getattr(peer, self.of)) for ours, peer in self.samples]
+        ours, peers = zip(*seconds, strict=True)
+        return median(ours), median(peers), median(mine / other for mine, other in seconds)
+
+    def line(self) -> str:
+        """Write one line of the table."""
+        ours, peer, ratio = self.figures()
+        reached = "yes" if ratio <= self.most else "no"
+        if peer is None:
+            return f"| {self.work} | {ours:.0f} MiB | | | < {self.most:.0f} MiB | {reached} |"
+        seconds = " s wall" if self.of == "wall" else " s"
+        shown = f"{ours:.2f}{seconds} | {self.against} {peer:.2f}{seconds} | {ratio:.2f}"
+        return f"| {self.work} | {shown} | ≤ {self.most:.2g} | {reached} |"
+
+
+class Bench:
+    """Where the data is, how kdump is started, and which peers were named."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self.data: Path = arguments.data.resolve()
+        self.kdump = shlex.split(arguments.kdump or "") or [sys.executable, "-c", ENTRY]
+        self._dump_log: str | None = arguments.dump_log
+        self._rust: str | None = arguments.rust
+        self.environment = dict(os.environ)
+        # Compiled modules are kept, as they are where kdump is installed.
+        self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        self.environment.pop("KDUMP_PURE", None)
+        paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        self.environment["PYTHONPATH"] = os.pathsep.join(paths)
+
+    def case(self, name: str) -> str:
+        """Name a segment of `generate.py`."""
+        self._write("generate.py", "--cases", name)
+        return str(self.data / load(self.data)[name].path)
+
+    def directory(self, name: str) -> str:
+        """Name a directory of `table_data.py`."""
+        self._write("table_data.py", name)
+        return str(self.data / name)
+
+    def _write(self, script: str, *words: str) -> None:
+        """Write what is missing, in another process: memory of this one counts for its children."""
+        argv = [sys.executable, str(HERE / script), str(self.data), *words]
+        subprocess.run(argv, check=True)
+
+    def run(self, *words: str) -> list[str]:
+        """Make a command of kdump."""
+        return [*self.kdump, *words]
+
+    def shell(self, line: str, *words: str) -> list[str]:
+        """Make a command of a line of sh, in which `kdump` is kdump."""
+        kdump = shlex.join(self.kdump)
+        return ["sh", "-c", f'kdump() {{ {kdump} "$@"; }}; {line}', "sh", *words]
+
+    def python(self, text: str, *words: str) -> list[str]:
+        """Make a command of a few lines of Python."""
+        return [sys.executable, "-c", text, *words]
+
+    def peer(self, name: str, *words: str) -> list[str]:
+        """Make a command of a peer in `table_data.PEERS`, which needs packages."""
+        needs, text = PEERS[name]
+        for package in needs:
+            if find_spec(package) is None:
+                raise SkippedError(f"{package} is not installed")
+        return self.python(text, *words)
+
+    def dump_log(self, *words: str) -> list[str]:
+        """Make a command of the broker's dump tool."""
+        if not self._dump_log:
+            raise SkippedError("no kafka-dump-log was named (--dump-log)")
+        return [*shlex.split(self._dump_log), *words]
+
+    def rust(self, path: str) -> list[str]:
+        """Make a command of a reader in Rust."""
+        if not self._rust:
+            raise SkippedError("no reader in Rust was named (--rust)")
+        return [*shlex.split(self._rust), path]
+
+    def measure(self, pair: Pair, rounds: int) -> None:
+        """Run both in turn; the first round warms up."""
+        environment = self.environment | ({"KDUMP_PURE": "1"} if pair.pure else {})
+        with Path(os.devnull).open("wb") as errors:
+            for number in range(rounds + 1):
+                mine = run(Command("", pair.ours), environment, None, errors)
+                theirs = pair.peer and run(Command("", pair.peer), environment, None, errors)
+                for sample in (mine, theirs):
+                    if sample and sample.status not in (0, 3):
+                        raise SystemExit(f"{pair.work}: status {sample.status}")
+                if number:
+                    pair.samples.append((mine, theirs or None))
+
+
+def kafka_text(bench: Bench) -> Iterator[Pair]:
+    """The text of kafka-dump-log."""
+    path = bench.case("v2none")
+    ours, jsonl = bench.run("dump", "--format", "kafka", path), bench.run("dump", path)
+    yield Pair("dump --format kafka, 256 MiB", ours, "own JSON Lines", jsonl, 2)
+    tool = bench.dump_log("--print-data-log", "--files", path)
+    yield Pair("dump --format kafka, 256 MiB", ours, "kafka-dump-log", tool, 1 / 15)
+
+
+def rows_of_text(bench: Bench) -> Iterator[Pair]:
+    """Other text."""
+    path = bench.case("v2none")
+    jsonl = bench.run("dump", "--format", "jsonl", path)
+    for form, most in (("csv", 1.5), ("table", 3.0)):
+        ours = bench.run("dump", "--format", form, path)
+        yield Pair(f"dump --format {form} in a pipe", ours, "own JSON Lines", jsonl, most)
+
+
+def arrow(bench: Bench) -> Iterator[Pair]:
+    """Arrow and Parquet."""
+    path, made = bench.case("v2none"), bench.data / "made.arrow"
+    bench.peer("arrow")
+    if not made.exists():
+        argv = bench.run("dump", "--format", "arrow", "--output", str(made), path)
+        subprocess.run(argv, env=bench.environment, check=True)
+    for form, most in (("arrow", 1.3), ("parquet", 1.15)):
+        target = str(bench.data / f"out.{form}")
+        ours = bench.shell(
+            'rm -f "$2"; kdump dump --format "$3" --output "$2" "$1"', path, target, form
+        )
+        peer = bench.peer(form, str(made), target)
+        yield Pair(f"dump --format {form}", ours, "bare pyarrow writer", peer, most)
+
+
+def searched(bench: Bench) -> Iterator[Pair]:
+    """Filters by content."""
+    path = bench.case("v2none")
+    for what, pattern, grep, most in (
+        ("literal", "priority region", "-cF", 0.5),
+        ("regex", "prior[a-z]+ reg", "-cE", 1.0),
+    ):
+        ours = bench.run("dump", "--grep", pattern, path)
+        peer = bench.shell('kdump dump "$1" | grep "$2" "$3"', path, grep, pattern)
+        yield Pair(f"dump --grep, {what}", ours, "dump \\| grep", peer, most)
+
+
+def narrow(bench: Bench) -> Iterator[Pair]:
+    """Filters that leave little."""
+    path = bench.case("v2none")
+    ours = bench.run("dump", "--key", "000000000001", path)
+    yield Pair("dump --key", ours, "own JSON Lines", bench.run("dump", path), 1)
+    times = (str(START_MS + 600_000), str(START_MS + 600_100))
+    ours = bench.run("dump", "--from-time", times[0], "--to-time", times[1], path)
+    click = bench.python("import click")
+    yield Pair("dump --from-time, a tenth of a second", ours, "import click", click, 1.6)
+
+
+def gzip(bench: Bench) -> Iterator[Pair]:
+    """Compressed by gzip: batches, and wrappers of old messages."""
+    for what, path, most in (
+        ("gzip, v2", bench.case("v2gzip"), 0.5),
+        ("gzip, v1 wrappers", f"{bench.directory('wrappers')}/wrappers-0", 0.8),
+    ):
+        log = path if path.endswith(".log") else f"{path}/{0:020d}.log"
+        peer = bench.peer("aiokafka", log)
+        yield Pair(what, bench.run("dump", "--format", "jsonl", path), "aiokafka", peer, most)
+
+
+def codecs(bench: Bench) -> Iterator[Pair]:
+    """Other codecs."""
+    for codec in ("lz4", "snappy", "gzip"):
+        path = bench.case(f"v2{codec}")
+        ours = bench.run("dump", "--format", "jsonl", path)
+        yield Pair(codec, ours, "Rust crate", bench.rust(path), 1)
+
+
+def markers(bench: Bench) -> Iterator[Pair]:
+    """Transaction markers."""
+    ours = bench.run("dump", "--format", "jsonl", f"{bench.directory('markers')}/with-0")
+    peer = bench.run("dump", "--format", "jsonl", f"{bench.directory('markers')}/without-0")
+    yield Pair("100,000 transaction markers", ours, "the same log without", peer, 1.3)
+
+
+def pre08(bench: Bench) -> Iterator[Pair]:
+    """Files of 0.7."""
+    ours = bench.run("dump", "--format", "jsonl", f"{bench.directory('pre08')}/old-0")
+    peer = bench.run("dump", "--format", "jsonl", f"{bench.directory('pre08')}/v1-0")
+    yield Pair("0.7 files, 64 MiB", ours, "v1 of the same bytes", peer, 3)
+
+
+def small(bench: Bench) -> Iterator[Pair]:
+    """Many small partitions."""
+    path = bench.directory("small")
+    reads = bench.peer("files", path)
+    ours = bench.run("verify", path)
+    yield Pair("verify 2,000 small partitions", ours, "open and read each file", reads, 4)
+
+
+def jobs(bench: Bench) -> Iterator[Pair]:
+    """Two workers."""
+    for name, what in (("small", "many small"), ("two", "two large"), ("one", "one of 1 GiB")):
+        path = bench.directory(name)
+        ours, peer = bench.run("verify", "-j", "2", path), bench.run("verify", path)
+        for of, most in (("wall", 0.6), ("cpu", 1.1)):
+            yield Pair(f"verify -j 2, {what}, {of}", ours, "-j 1", peer, most, of)
+
+
+def keys(bench: Bench) -> Iterator[Pair]:
+    """Totals by key."""
+    path, made = bench.directory("keys"), str(bench.data / "keys.arrow")
+    ours = bench.run("usage", "--by", "key", path)
+    yield Pair("usage --by key, 5 million keys, memory", ours, "", None, 256, "memory")
+    group = shlex.join(bench.peer("keys", made))
+    line = f'rm -f "$2"; kdump dump --format arrow --output "$2" "$1" && {group}'
+    peer = bench.shell(line, path, made)
+    yield Pair("usage --by key, 5 million keys", ours, "dump to Arrow, group_by", peer, 0.7)
+
+
+def compared(bench: Bench) -> Iterator[Pair]:
+    """Replicas that differ everywhere."""
+    both = [
+        bench.run("compare", f"{path}/a", f"{path}/b")
+        for path in (bench.directory("different"), bench.directory("equal"))
+    ]
+    yield Pair("compare, every batch differs, 256 MiB", both[0], "compare equal", both[1], 5)
+
+
+def entries(bench: Bench) -> Iterator[Pair]:
+    """A time index in the form of kafka-dump-log."""
+    path = f"{bench.directory('indexed')}/large-0/{0:020d}.timeindex"
+    ours = bench.run("dump", "--entries", "--format", "kafka", path)
+    peer = bench.dump_log("--files", path)
+    yield Pair("--entries of a time index, 1 GiB log", ours, "kafka-dump-log", peer, 1 / 5)
+
+
+def start(bench: Bench) -> Iterator[Pair]:
+    """Start-up."""
+    path = f"{bench.directory('small')}/small-0"
+    click = bench.python("import click")
+    yield Pair(
+        "verify of one small partition", bench.run("verify", path), "import click", click, 1.5
+    )
+    target = str(bench.data / "small.arrow")
+    line = 'rm -f "$2"; kdump dump --format arrow --output "$2" "$1"'
+    peer = bench.peer("import")
+    ours = bench.shell(line, path, target)
+    yield Pair("arrow of one small partition", ours, "import pyarrow.parquet", peer, 1.3)
+
+
+def pure(bench: Bench) -> Iterator[Pair]:
+    """The kernel in Python."""
+    path = f"{bench.directory('medium')}/medium-0"
+    ours, peer = (bench.run("dump", "--format", form, path) for form in ("jsonl", "csv"))
+    yield Pair("pure kernel, JSON Lines of 4 MiB", ours, "pure csv", peer, 1, pure=True)
+
+
+def noise(bench: Bench) -> Iterator[Pair]:
+    """Memory on noise."""
+    for where in ("a log", "the files beside a log"):
+        path = bench.directory("noise" if where == "a log" else "noise_beside")
+        ours = bench.run("verify", path)
+        yield Pair(f"verify, noise in {where}, memory", ours, "", None, 64, "memory")
+
+
+ROWS: tuple[Callable[[Bench], Iterator[Pair]], ...] = (
+    *(kafka_text, rows_of_text, arrow, searched, narrow, gzip, codecs, markers, pre08, small),
+    *(jobs, keys, compared, entries, start, pure, noise),
+)  # fmt: skip
+
+
+def processor() -> str:
+    """Name the processor, as far as the system says."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(": ")[1] for line in lines if line.startswith("model name")), "")
+
+
+def about(bench: Bench, rounds: int) -> str:
+    """Say on what was measured."""
+    answer = subprocess.run(
+        bench.run("--version"), env=bench.environment, capture_output=True, text=True, check=True
+    )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    load = " ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"{answer.stdout.strip()}, Python {platform.python_version()}; {processor()}, "
+        f"{os.cpu_count()} processors, {memory:.0f} GiB; files in the page cache; median of "
+        f"{rounds} rounds; load average at the start {load}."
+    )
+
+
+HEAD = """# Performance
+
+How long kdump takes beside others that do the same work, or beside its own best form: processor
+seconds, user and system, of whole processes, where nothing else is said; a ratio is kdump's figure
+by the other's. `python tests/benchmarks/table.py --data DIRECTORY --write docs/performance.md`
+writes this page.
+"""
+
+
+def main() -> None:
+    """Measure the rows that were asked for, and print or write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", type=Path, required=True, help="where the data is, or is to be written")
+    add("--rounds", type=int, default=5, help="default: %(default)s")
+    names = ",".join(row.__name__ for row in ROWS)
+    add("--only", default=names, metavar="ROWS", help="of %(default)s")
+    add("--dump-log", metavar="COMMAND", help="kafka-dump-log(.sh), to measure it beside kdump")
+    add("--rust", metavar="COMMAND", help="a reader in Rust, which takes the path of a log")
+    add("--kdump", metavar="COMMAND", help="an installed kdump instead of this checkout")
+    add("--write", type=Path, metavar="FILE", help="write the page there, too")
+    arguments = parser.parse_args()
+    bench = Bench(arguments)
+    bench.data.mkdir(parents=True, exist_ok=True)
+    page = [HEAD, about(bench, arguments.rounds) + "\n"]
+    page += ["| work | kdump | against | ratio | to reach | reached |"]
+    page += ["| --- | --- | --- | --- | --- | --- |"]
+    skipped = []
+    for row in ROWS:
+        if row.__name__ not in arguments.only.split(","):
+            continue
+        try:
+            for pair in row(bench):
+                bench.measure(pair, arguments.rounds)
+                page.append(pair.line())
+                print(page[-1], flush=True)
+        except SkippedError as why:
+            skipped.append(f"- Not measured: {str(row.__doc__).rstrip('.').lower()}; {why}.")
+            print(skipped[-1], flush=True)
+    text = "\n".join([*page, "", *skipped]).rstrip() + "\n"
+    if arguments.write:
+        arguments.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

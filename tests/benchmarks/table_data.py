@@ -1,0 +1,324 @@
+"""Write the directories that the performance table is measured on, beside the segments.
+
+    python tests/benchmarks/table_data.py DIRECTORY [NAME...]
+
+`generate.py` has the single logs; what is here is whole directories: many small partitions, two
+large ones, a log of millions of keys, two replicas of which no batch is the same, and noise. Each
+is written once, by a function that is named for it; a directory that is there is taken as it is.
+"""
+
+import random
+import shutil
+import struct
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from generate import (
+    BATCH_SIZE,
+    CODECS,
+    PACKERS,
+    SEGMENT,
+    START_MS,
+    batch_v2,
+    one_record,
+    templates,
+)
+
+SMALL_PARTITIONS = 2_000
+MANY_KEYS = 5_000_000
+MIB = 1 << 20
+#: A producer snapshot of nobody: version 1, its checksum, a count of zero.
+NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
+OWNER = "node.id=1\nversion=1\ncluster.id=c0rpusSharedAAAAAAAAAA\n"
+
+
+def _entries(size: int, first: int = 0) -> Iterator[bytes]:
+    """Yield batches of 16 KiB until they come to a size; `first` is the template to start with."""
+    made = templates(PACKERS["none"])
+    done = number = offset = 0
+    while done < size:
+        template = made[(number + first) % len(made)]
+        count = len(template.records)
+        entry = batch_v2(template.payload, 0, offset, count)
+        yield entry
+        done, number, offset = done + len(entry), number + 1, offset + count
+
+
+def _write(directory: Path, entries: Iterator[bytes]) -> None:
+    directory.mkdir(parents=True)
+    with (directory / SEGMENT).open("wb", buffering=MIB) as file:
+        file.writelines(entries)
+
+
+def _partition(directory: Path, entries: list[bytes], last_offset: int) -> None:
+    """Write a partition as a broker that was stopped leaves it: six files."""
+    _write(directory, iter(entries))
+    stem = directory / SEGMENT.removesuffix(".log")
+    stem.with_suffix(".index").write_bytes(b"")
+    newest = struct.pack(">qi", START_MS + last_offset, last_offset)
+    stem.with_suffix(".timeindex").write_bytes(newest)
+    snapshot = directory / f"{last_offset + 1:020d}.snapshot"
+    snapshot.write_bytes(NO_PRODUCERS)
+    (directory / "leader-epoch-checkpoint").write_text("0\n1\n3 0\n")
+    (directory / "partition.metadata").write_text("version: 0\ntopic_id: eu2Zg-jVTOSpE87mIgykAw\n")
+
+
+def small(directory: Path) -> None:
+    """2,000 partitions of one segment and a few records, in one data directory."""
+    rng = random.Random(5)
+    ends: list[str] = []
+    for number in range(SMALL_PARTITIONS):
+        count = rng.randrange(2, 12)
+        records = [one_record(each, b"%08d" % each, b"v" * 80, []) for each in range(count)]
+        entry = batch_v2(b"".join(records), 0, 0, count)
+        _partition(directory / f"small-{number}", [entry], count - 1)
+        ends.append(f"small {number} {count}")
+    (directory / "meta.properties").write_text(OWNER)
+    for name, lines in (("recovery-point", ends), ("replication", ends), ("log-start", [])):
+        text = "\n".join(["0", str(len(lines)), *lines]) + "\n"
+        (directory / f"{name}-offset-checkpoint").write_text(text)
+
+
+def two(directory: Path) -> None:
+    """Two logs of 256 MiB."""
+    for number in range(2):
+        _write(directory / f"large-{number}", _entries(256 * MIB))
+
+
+def one(directory: Path) -> None:
+    """One log of 1 GiB."""
+    _write(directory / "large-0", _entries(1024 * MIB))
+
+
+def keys(directory: Path) -> None:
+    """Five million records, each with another key of 12 bytes."""
+
+    def entries() -> Iterator[bytes]:
+        offset = 0
+        while offset < MANY_KEYS:
+            records = [
+                one_record(each, b"%012d" % ((offset + each) * 7919 % 10**12), b"v" * 20, [])
+                for each in range(250)
+            ]
+            yield batch_v2(b"".join(records), 0, offset, len(records))
+            offset += len(records)
+
+    _write(directory / "keys-0", entries())
+
+
+def equal(directory: Path) -> None:
+    """Two replicas of 256 MiB, the same."""
+    _write(directory / "a" / "copy-0", _entries(256 * MIB))
+    (directory / "b").mkdir()
+    shutil.copytree(directory / "a" / "copy-0", directory / "b" / "copy-0")
+
+
+def different(directory: Path) -> None:
+    """Two replicas of 256 MiB: the last byte of each batch's payload differs, and so its CRC."""
+    (directory / "a" / "copy-0").mkdir(parents=True)
+    (directory / "b" / "copy-0").mkdir(parents=True)
+    made = templates(PACKERS["none"])
+    changed = [(_other_token(each.payload), each) for each in made]
+    with (directory / "a" / "copy-0" / SEGMENT).open("wb", buffering=MIB) as file:
+        file.writelines(_entries(256 * MIB))
+    done = number = offset = 0
+    with (directory / "b" / "copy-0" / SEGMENT).open("wb", buffering=MIB) as file:
+        while done < 256 * MIB:
+            payload, template = changed[number % len(changed)]
+            entry = batch_v2(payload, 0, offset, len(template.records))
+            file.write(entry)
+            done, number = done + len(entry), number + 1
+            offset += len(template.records)
+
+
+def _other_token(payload: bytes) -> bytes:
+    """Change a byte of the last value: a digit of its token."""
+    at = payload.rindex(b'"token":"') + len(b'"token":"')
+    return payload[:at] + (b"0" if payload[at : at + 1] != b"0" else b"1") + payload[at + 1 :]
+
+
+def noise(directory: Path) -> None:
+    """64 MiB of a log that holds nothing but random bytes."""
+    (directory / "noise-0").mkdir(parents=True)
+    data = random.Random(11).randbytes(64 * MIB)
+    (directory / "noise-0" / SEGMENT).write_bytes(data)
+
+
+def noise_beside(directory: Path) -> None:
+    """A sound log of 2 MiB, and random bytes in each kind of file beside it, 40 MiB of most."""
+    data = random.Random(12).randbytes(40 * MIB)
+    partition = directory / "noise-0"
+    _write(partition, _entries(2 * MIB))
+    stem = partition / SEGMENT.removesuffix(".log")
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        stem.with_suffix(suffix).write_bytes(data)
+    (partition / f"{5:020d}.snapshot").write_bytes(data)
+    (partition / "leader-epoch-checkpoint").write_bytes(data[: 4 * MIB])
+    (partition / "partition.metadata").write_bytes(data[: MIB // 2])
+
+
+def medium(directory: Path) -> None:
+    """One log of 4 MiB."""
+    _write(directory / "medium-0", _entries(4 * MIB))
+
+
+def indexed(directory: Path) -> None:
+    """One log of 1 GiB, with a time index."""
+    one(directory)
+    stem = directory / "large-0" / SEGMENT.removesuffix(".log")
+    counts = [len(template.records) for template in templates(PACKERS["none"])]
+    slots, offset = [], 0
+    for number in range(1024 * MIB // BATCH_SIZE):
+        offset += counts[number % len(counts)]
+        slots.append(struct.pack(">qi", START_MS + offset - 1, offset - 1))
+    stem.with_suffix(".timeindex").write_bytes(b"".join(slots))
+
+
+def _message(magic: int, codec: int, offset: int, value: bytes) -> bytes:
+    """Write a message of magic 1 without a key, or a wrapper."""
+    covered = struct.pack(">bbqii", magic, codec, START_MS + offset, -1, len(value)) + value
+    return struct.pack(">qiI", offset, 4 + len(covered), zlib.crc32(covered)) + covered
+
+
+def _values(size: int) -> Iterator[bytes]:
+    """Yield values until they come to a size."""
+    made = [value for template in templates(PACKERS["none"]) for _, value in template.records]
+    done = number = 0
+    while done < size:
+        value = made[number % len(made)]
+        yield value
+        done, number = done + len(value), number + 1
+
+
+def wrappers(directory: Path) -> None:
+    """64 MiB of messages of magic 1 in gzip wrappers of 64."""
+
+    def entries() -> Iterator[bytes]:
+        values, offset = _values(64 * MIB), 0
+        while held := list(islice(values, 64)):
+            inner = [_message(1, 0, number, value) for number, value in enumerate(held)]
+            offset += len(held)
+            yield _message(1, CODECS["gzip"], offset - 1, PACKERS["gzip"](b"".join(inner)))
+
+    _write(directory / "wrappers-0", entries())
+
+
+def markers(directory: Path) -> None:
+    """A million records in 100,000 transactions, with a marker behind each, and without."""
+    records = [one_record(each, b"%08d" % each, b"v" * 80, []) for each in range(10)]
+    payload = b"".join(records)
+    marker = one_record(0, struct.pack(">hh", 0, 1), struct.pack(">hi", 0, 3), [])
+
+    def entries(*, marked: bool) -> Iterator[bytes]:
+        offset = 0
+        for _ in range(100_000):
+            yield batch_v2(payload, _TRANSACTIONAL, offset, 10)
+            offset += 10
+            if marked:
+                yield batch_v2(marker, _TRANSACTIONAL | _CONTROL, offset, 1)
+                offset += 1
+
+    _write(directory / "with-0", entries(marked=True))
+    _write(directory / "without-0", entries(marked=False))
+
+
+_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+
+
+def pre08(directory: Path) -> None:
+    """64 MiB of values as 0.7 stored them, and as messages of magic 1."""
+    old = directory / "old-0" / f"{0:020d}.kafka"
+    old.parent.mkdir()
+    with old.open("wb", buffering=MIB) as file:
+        for value in _values(64 * MIB):
+            file.write(struct.pack(">ibbI", 6 + len(value), 1, 0, zlib.crc32(value)) + value)
+    entries = (_message(1, 0, number, value) for number, value in enumerate(_values(64 * MIB)))
+    _write(directory / "v1-0", entries)
+
+
+WRITERS: dict[str, Callable[[Path], None]] = {
+    writer.__name__: writer
+    for writer in (
+        *(small, two, one, keys, equal, different, noise, noise_beside, medium, indexed),
+        *(wrappers, markers, pre08),
+    )
+}
+
+#: What is measured beside kdump in Python: the packages it needs, and what it does.
+PEERS: dict[str, tuple[tuple[str, ...], str]] = {
+    "files": (
+        (),
+        """
+import os, sys
+for directory in os.scandir(sys.argv[1]):
+    if directory.is_dir():
+        for file in os.scandir(directory.path):
+            with open(file.path, "rb") as opened:
+                opened.read()
+""",
+    ),
+    "import": (("pyarrow",), "import pyarrow.parquet"),
+    "arrow": (
+        ("pyarrow",),
+        """
+import sys, pyarrow as pa
+source = pa.ipc.open_file(pa.memory_map(sys.argv[1]))
+with pa.ipc.new_file(sys.argv[2], source.schema) as sink:
+    for number in range(source.num_record_batches):
+        sink.write_batch(source.get_batch(number))
+""",
+    ),
+    "parquet": (
+        ("pyarrow",),
+        """
+import sys, pyarrow as pa, pyarrow.parquet as pq
+source = pa.ipc.open_file(pa.memory_map(sys.argv[1]))
+with pq.ParquetWriter(sys.argv[2], source.schema, compression="zstd") as sink:
+    for number in range(source.num_record_batches):
+        sink.write_batch(source.get_batch(number))
+""",
+    ),
+    "keys": (
+        ("pyarrow",),
+        """
+import sys, pyarrow as pa, pyarrow.compute as pc
+found = pa.ipc.open_file(pa.memory_map(sys.argv[1])).read_all().select(["key", "value"])
+size = pc.add(pc.binary_length(found["key"]), pc.binary_length(found["value"]))
+keyed = pa.table({"key": found["key"], "size": size})
+groups = keyed.group_by("key").aggregate([("size", "sum"), ("size", "count")])
+order = [("size_sum", "descending"), ("key", "ascending")]
+print(groups.sort_by(order).slice(0, 20).to_pylist())
+""",
+    ),
+    "aiokafka": (
+        ("aiokafka",),
+        """
+import sys
+from aiokafka.record import MemoryRecords
+source = MemoryRecords(open(sys.argv[1], "rb").read())
+while (batch := source.next_batch()) is not None:
+    assert batch.validate_crc()
+    for record in batch:
+        pass
+""",
+    ),
+}
+
+
+def main() -> None:
+    """Write the named directories unless they are there."""
+    root = Path(sys.argv[1])
+    for name in sys.argv[2:] or WRITERS:
+        target, half = root / name, root / f"{name}.part"
+        if not target.is_dir():
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir(parents=True)
+            WRITERS[name](half)
+            half.rename(target)
+
+
+if __name__ == "__main__":
+    main()

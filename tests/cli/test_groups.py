@@ -1,0 +1,165 @@
+"""`kdump groups` as it is called: forms, statuses, what is said beside the rows."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+from offsets_log import Log, classic, commit
+from terminals import obeyed, on_terminal
+
+from kdump.cli import cli
+
+SAMPLE = str(Path(__file__).parents[2] / "sample-data/clean/4.4.0/d2")
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(cli, ["groups", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def test_rows_have_the_members_of_the_contract() -> None:
+    rows: dict[str, list[str]] = {}
+    for line in run(SAMPLE).stdout.splitlines():
+        fields = json.loads(line)
+        rows.setdefault(fields.pop("row"), list(fields))
+    assert (
+        rows["group"]
+        == (
+            "group type state protocol_type protocol epoch assignment_epoch leader members_count"
+            " offsets_partition changed_ms"
+        ).split()
+    )
+    assert (
+        rows["committed-offset"]
+        == (
+            "group topic partition offset leader_epoch metadata commit_ms expire_ms pending"
+            " producer_id log_start log_end high_watermark lag"
+        ).split()
+    )
+    history = json.loads(run("--history", SAMPLE).stdout.splitlines()[0])
+    assert (
+        list(history)
+        == (
+            "row at_ms group topic partition previous_offset offset kind producer_id members_count"
+            " offsets_partition source_offset"
+        ).split()
+    )
+
+
+def test_csv_has_a_header_for_each_kind() -> None:
+    lines = list(csv.reader(io.StringIO(run("--format", "csv", SAMPLE).stdout)))
+    heads = [line for line in lines if line[:2] == ["row", "group"]]
+    assert len(heads) == 2
+    assert {line[0] for line in lines} == {"row", "group", "committed-offset"}
+
+
+def plan(directory: Path) -> Path:
+    log = Log()
+    log.add(commit("g", "t-0", 5), commit("g,h", "t-0", 6), commit('g"', "t-0", 7))
+    log.add(commit("g\nh", "t-0", 8), commit("g", "t,u-0", 9), commit(" g", "t-0", 10))
+    log.add(commit("g", "t-1", 11), producer_id=3)
+    return log.write(directory / "__consumer_offsets-0")
+
+
+def test_plan_of_one_group_has_no_groups(tmp_path: Path) -> None:
+    result = run("--group", "g", "--format", "reset-csv", plan(tmp_path))
+    assert result.stdout == "t,0,5\n"
+    assert "topic-name" in result.stderr
+
+
+def test_plan_of_several_groups_names_them(tmp_path: Path) -> None:
+    result = run("--format", "reset-csv", plan(tmp_path))
+    assert result.stdout == "g,t,0,5\n"
+    assert result.stderr.count("no plan can have such a name") == 4
+    assert "group g\\nh:" in result.stderr
+
+
+def test_plan_leaves_share_groups_out() -> None:
+    both = str(Path(SAMPLE).parent)
+    result = run("--format", "reset-csv", "--group", "w*", both)
+    assert "workers is a share group" in result.stderr
+    assert result.stdout == ""
+    assert run("--format", "reset-csv", both).stdout.startswith("batch-old,phoenix,0,0\n")
+
+
+def test_history_is_no_plan() -> None:
+    result = run("--history", "--format", "reset-csv", SAMPLE)
+    assert result.exit_code == 2
+
+
+def test_nothing_found_is_said() -> None:
+    result = run("--group", "nobody", SAMPLE)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "kdump: no group matches what was asked for\n"
+    assert run("-q", "--group", "nobody", SAMPLE).stderr == ""
+
+
+def test_no_such_partition_is_not_done(tmp_path: Path) -> None:
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").touch()
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert "no partition of __consumer_offsets" in result.stderr
+
+
+def test_damage_sets_the_status(tmp_path: Path) -> None:
+    log = Log()
+    log.add(commit("g", "t-0", 5))
+    log.add(commit("g", "t-0", 6))
+    log.batches[0] = log.batches[0][:-1] + b"\x55"
+    path = log.write(tmp_path / "__consumer_offsets-0")
+    assert run(path).exit_code == 3
+    assert run("--fail-on", "never", path).exit_code == 0
+    log.batches[0] = log.batches[1]
+    (path / f"{0:020}.log").write_bytes(log.batches[1])
+    assert run(path).exit_code == 0
+
+
+def moved(directory: Path) -> Path:
+    log = Log()
+    log.add(classic("g", 1), commit("g", "t-0", 5))
+    log.add(classic("g", 0))
+    log.add(commit("g", "t-0", 2))
+    return log.write(directory / "__consumer_offsets-0")
+
+
+def test_person_is_told_how_to_put_it_back(tmp_path: Path) -> None:
+    path = moved(tmp_path)
+    status, written = on_terminal("groups", "--history", str(path))
+    text = written.decode().replace("\r\n", "\n")
+    assert status == 0
+    assert "no member (admin client?)" in text
+    command = next(line for line in text.splitlines() if line.startswith("To put it back: "))
+    words = command.removeprefix("To put it back: kdump ").removesuffix(" > back.csv").split()
+    result = CliRunner().invoke(cli, words)
+    assert result.stdout == "t,0,5\n"
+
+
+def test_moves_forward_and_by_members_are_no_matter(tmp_path: Path) -> None:
+    log = Log()
+    log.add(classic("g", 1), commit("g", "t-0", 5))
+    log.add(commit("g", "t-0", 2))
+    log.add(classic("g", 0))
+    log.add(commit("g", "t-0", 9))
+    log.add(commit("g", "t-0", None))
+    path = log.write(tmp_path / "__consumer_offsets-0")
+    _, written = on_terminal("groups", "--history", str(path))
+    assert b"To put it back" not in written
+    assert b"removed" in written
+
+
+def test_tables_hold_hostile_names(tmp_path: Path) -> None:
+    log = Log()
+    evil = "g\x1b[2J\r\n\u202e\udc80"
+    log.add(classic(evil, 2, protocol="\x9b1m", leader="m\x07"), commit(evil, "t\x1b-0", 5))
+    log.add(commit(evil, "t-0", 1, metadata="\x1b]0;x\x07"), producer_id=3)
+    path = log.write(tmp_path / "__consumer_offsets-0")
+    for words in ((), ("--history",), ("--wide",), ("--format", "csv"), ("--format", "jsonl")):
+        _, written = on_terminal("groups", *words, str(path))
+        assert written
+        assert not obeyed(written), words
+    for form in ("jsonl", "csv", "reset-csv"):
+        assert run("--format", form, path).exit_code == 0
