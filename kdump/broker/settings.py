@@ -58,6 +58,8 @@ class Settings(NamedTuple):
 
     def for_topic(self, topic: str | None) -> Settings:
         """Return what holds for one topic, as far as a broker's own settings tell."""
+        if self.source("segment_bytes") in (OPTION, TOPIC):
+            return self
         for name, segment_bytes in self.internal_segment_bytes:
             if name == topic:
                 return self.given(FILE, {"segment_bytes": segment_bytes})

@@ -88,16 +88,23 @@ class TopicSettings:
             self._in(places.real(directory))
 
     def _around(self, partition: str) -> tuple[str | None, ClusterSettings]:
-        return self._in(places.parent(places.real(partition)))
+        return self._in(places.real(places.parent(partition)))
 
     def _in(self, directory: str) -> tuple[str | None, ClusterSettings]:
         if directory not in self._known:
             log = metadata_log_for(directory, self._directories)
             if log is not None and log not in self._read:
-                self._read[log] = settings_in(read_cluster(log))
+                self._read[log] = _settings_at(log)
             found = NOTHING if log is None else self._read[log]
             self._known[directory] = owner_of(directory)[0], found
         return self._known[directory]
+
+
+def _settings_at(log: str) -> ClusterSettings:
+    try:
+        return settings_in(read_cluster(log))
+    except StoreError:
+        return NOTHING  # whoever reads the partitions there says why
 
 
 def settings_in(cluster: ClusterState | None) -> ClusterSettings:
