@@ -153,6 +153,13 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (partition / f"{STEM}.index").read_bytes() == b"abc"
 
 
+def test_a_file_that_gives_settings_only(partition: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.index.interval.bytes=0\n")
+    found = rows(run("--server-properties", properties, partition))
+    assert [row["entries_after"] for row in found] == [2, 1]
+
+
 def test_a_table_says_whose_setting_an_index_is_built_by(tmp_path: Path) -> None:
     shutil.copytree(SAMPLE, tmp_path / "data")
     index = tmp_path / "data" / "d1" / "orders.lz4-0" / f"{STEM}.index"
