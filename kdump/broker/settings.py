@@ -1,8 +1,9 @@
-"""The broker settings that answers depend on, with Kafka's own defaults."""
+"""The settings that answers depend on: of a broker, of a topic, and Kafka's own defaults."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from kdump.record.layout import MAX_INT64
 from kdump.storage.checkpoints import java_int
@@ -13,11 +14,16 @@ _HOUR_MS = 3_600_000
 _UNLIMITED = MAX_INT64
 
 
-class Settings(NamedTuple):
-    """Broker settings; sizes in bytes. `stated` names those that a file gave.
+# Where a setting came from, in the order in which they count (O9).
+OPTION, TOPIC = "option", "topic"
+BROKER, CLUSTER = "broker", "broker-default"  # set while brokers ran: for one, or for all
+FILE, DEFAULT = "server-properties", "default"
 
-    What is not stated is Kafka's default, and a topic may have overridden either: neither is on
-    disk beside the log.
+
+class Settings(NamedTuple):
+    """Settings as they hold for a broker or a topic; sizes in bytes.
+
+    `sources` says of each field that was given where it came from; others are Kafka's defaults.
     """
 
     segment_bytes: int = 1 << 30
@@ -29,23 +35,47 @@ class Settings(NamedTuple):
     cleanup_policy: str = "delete"
     timestamp_before_max_ms: int = _UNLIMITED
     timestamp_after_max_ms: int = _UNLIMITED
-    stated: frozenset[str] = frozenset()
+    sources: tuple[tuple[str, str], ...] = ()  # field, where it came from
     internal_segment_bytes: tuple[tuple[str, int], ...] = ()  # topic, what a file gave for it
     producer_id_expiration_ms: int = 24 * _HOUR_MS
     transaction_max_timeout_ms: int = 900_000
     recovery_threads: int | None = None  # a data directory's; None: as the version has it
     offsets_retention_ms: int | None = None  # None: as the version has it
 
+    @property
+    def stated(self) -> frozenset[str]:
+        """The fields that are more than Kafka's defaults."""
+        return frozenset(field for field, _ in self.sources)
+
+    def source(self, field: str) -> str:
+        """Say where the value of a field came from."""
+        return dict(self.sources).get(field, DEFAULT)
+
+    def given(self, source: str, values: Mapping[str, Any]) -> Settings:
+        """Return them with the values of some fields, which count more than what was there."""
+        sources = dict(self.sources) | dict.fromkeys(values, source)
+        return self._replace(sources=tuple(sorted(sources.items())), **values)
+
     def for_topic(self, topic: str | None) -> Settings:
         """Return what holds for one topic, as far as a broker's own settings tell."""
+        if self.source("segment_bytes") in (OPTION, TOPIC):
+            return self
         for name, segment_bytes in self.internal_segment_bytes:
             if name == topic:
-                stated = self.stated | {"segment_bytes"}
-                return self._replace(segment_bytes=segment_bytes, stated=stated)
+                return self.given(FILE, {"segment_bytes": segment_bytes})
         if topic not in _INTERNAL_TOPICS.values():
             return self
         # The size of these has defaults of its own, which releases differ in.
-        return self._replace(stated=self.stated - {"segment_bytes"})
+        left = tuple(one for one in self.sources if one[0] != "segment_bytes")
+        return self._replace(sources=left)
+
+    def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
+        """Return them with what brokers were told while they ran."""
+        return self.given(source, _valid(configs, _NAMES, _POLICY))
+
+    def of_topic(self, configs: Mapping[str, str]) -> Settings:
+        """Return them with a topic's own."""
+        return self.given(TOPIC, _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY))
 
 
 _INTERNAL_TOPICS = {
@@ -74,6 +104,52 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
     ("offsets.retention.minutes", "offsets_retention_ms", 60_000),
 )
+_POLICY = "log.cleanup.policy"
+
+#: Setting of a topic -> field. Later ones win, as in the broker.
+_TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
+    ("segment.bytes", "segment_bytes", 1),
+    ("internal.segment.bytes", "segment_bytes", 1),  # of a cluster's tests, from 4.1 on
+    ("segment.ms", "segment_ms", 1),
+    ("segment.jitter.ms", "segment_jitter_ms", 1),
+    ("index.interval.bytes", "index_interval_bytes", 1),
+    ("segment.index.bytes", "index_size_max_bytes", 1),
+    ("max.message.bytes", "message_max_bytes", 1),
+    ("message.timestamp.difference.max.ms", "timestamp_before_max_ms", 1),
+    ("message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
+    ("message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
+    ("message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
+)
+_TOPIC_POLICY = "cleanup.policy"
+#: Settings of a topic that kdump goes by.
+TOPIC_CONFIGS = frozenset((*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY))
+#: Settings of a broker that kdump goes by.
+BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY))
+_MAX_INT = (1 << 31) - 1
+
+
+def _numbers(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, int]:
+    """Read the numbers among settings, by field."""
+    values = {}
+    for name, field, factor in known:
+        number = java_int(given.get(name, "").strip())
+        if number is not None:
+            values[field] = number * factor
+    return values
+
+
+def _valid(
+    given: Mapping[str, str], known: tuple[tuple[str, str, int], ...], policy: str
+) -> dict[str, int | str]:
+    """Read the settings that a controller would have taken: sizes are ints, and none is below 0."""
+    values: dict[str, int | str] = {
+        field: number
+        for field, number in _numbers(given, known).items()
+        if 0 <= number <= (_MAX_INT if field.endswith("_bytes") else MAX_INT64)
+    }
+    if policy in given:
+        values["cleanup_policy"] = given[policy]
+    return values
 
 
 def read_settings(server_properties: str | None) -> Settings:
@@ -82,24 +158,13 @@ def read_settings(server_properties: str | None) -> Settings:
         return Settings()
     text = whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
-    values: dict[str, int] = {}
-    for name, field, factor in _NAMES:
-        number = java_int(given.get(name, "").strip())
-        if number is not None:
-            values[field] = number * factor
-    stated = set(values)
-    policy = given.get("log.cleanup.policy")
-    if policy is not None:
-        stated.add("cleanup_policy")
+    values: dict[str, int | str] = {**_numbers(given, _NAMES)}
+    if _POLICY in given:
+        values["cleanup_policy"] = given[_POLICY] or "delete"
     internal = {
         topic: number
         for name, topic in _INTERNAL_TOPICS.items()
         for spelled in (name, f"internal.{name}")  # later ones win
         if (number := java_int(given.get(spelled, "").strip())) is not None
     }
-    return Settings(
-        internal_segment_bytes=tuple(internal.items()),
-        cleanup_policy=policy or "delete",
-        stated=frozenset(stated),
-        **values,
-    )
+    return Settings(internal_segment_bytes=tuple(internal.items())).given(FILE, values)

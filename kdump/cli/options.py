@@ -238,6 +238,19 @@ def version_option(
     )
 
 
+def topic_configs_option(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the option that leaves out what the metadata log says of settings."""
+    return under_heading(
+        "--no-topic-configs",
+        "topic_configs",
+        is_flag=True,
+        flag_value=False,
+        default=True,
+        show_default=False,
+        help="Take no settings of topics and brokers from the metadata log.",
+    )
+
+
 def together(*options: Decorator) -> Decorator:
     """Join options into one decorator; the help has them in this order."""
 

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, INT_SIZE, shared_options, version_option
+from kdump.cli.options import (
+    FILE_PATH,
+    INT_SIZE,
+    shared_options,
+    topic_configs_option,
+    version_option,
+)
 from kdump.errors import UsageError
 from kdump.stores.uris import is_uri
 
@@ -38,13 +44,14 @@ _RECOVERY = under("Whose recovery")
 @_RECOVERY(
     "--index-interval-bytes",
     type=INT_SIZE,
-    help="The topic's index.interval.bytes. Default: the broker's, 4096.",
+    help="The topic's index.interval.bytes. Default: as the metadata log has it, else 4096.",
 )
 @_RECOVERY(
     "--max-index-bytes",
     type=INT_SIZE,
-    help="The topic's segment.index.bytes. Default: the broker's, 10485760.",
+    help="The topic's segment.index.bytes. Default: as the metadata log has it, else 10485760.",
 )
+@topic_configs_option(_RECOVERY)
 @version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
 @shared_options(on_spark=False)
 def reindex(
@@ -60,8 +67,8 @@ def reindex(
 
     --write puts the new file beside the old, keeps the old one as .bak-<UTC time>, and renames;
     stopped at any point it leaves each index as before or as after. It is refused (status 5)
-    while a broker runs on the data directory, and where a broker would cut the log. What no
-    log can tell is which topic overrides index.interval.bytes: give it.
+    while a broker runs on the data directory, and where a broker would cut the log. The settings
+    of a topic come from the metadata log on the same disks; each row says which, and from where.
 
     \b
     Examples:

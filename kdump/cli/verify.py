@@ -15,6 +15,7 @@ from kdump.cli.options import (
     SLICE,
     Read,
     shared_options,
+    topic_configs_option,
     version_option,
 )
 from kdump.cli.process import tell
@@ -102,6 +103,7 @@ def _end_as_plugin(why: str) -> None:
     help="With --predict: recovery threads of a data directory. Default: "
     "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
+@topic_configs_option(_CHECKED)
 @_AMOUNT(
     "--state",
     type=FILE_PATH,

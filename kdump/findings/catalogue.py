@@ -754,17 +754,17 @@ CATALOGUE: dict[str, Code] = {
     ),
     "roll-unexplained": _note(
         "No setting that was stated explains why a segment ended.",
-        "Nothing; the topic may have settings of its own.",
+        "Nothing; the topic may have had other settings.",
         "None for readers.",
     ),
     "over-message-limit": _note(
-        "A batch is over message.max.bytes.",
-        "Nothing; the topic may have a limit of its own.",
+        "A batch is over the limit of its topic or broker.",
+        "Nothing; the topic may have had another limit.",
         "Brokers serve it; a leader would refuse to take it again.",
     ),
     "record-time-limit": _note(
         "A record's time is further from its append than the settings allow.",
-        "Nothing; the topic may have limits of its own.",
+        "Nothing; the topic may have had other limits.",
         "Brokers serve it; retention and rolling by time go by it.",
     ),
     "replay-incomplete": _note(

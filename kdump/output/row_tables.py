@@ -68,11 +68,19 @@ def _to_read(fields: Fields) -> str:
     return size_text(size_bytes) if size_bytes else ""
 
 
+#: Sources of settings that neither an option nor a file of the user's gave.
+_BUILT = ("create", "created", "rebuild", "rebuilt")
+_TOLD = {"topic": "topic", "broker": "broker", "broker-default": "cluster"}
+
+
 def _reindex_why(fields: Fields) -> str:
     why, difference = str(fields["reason"]), fields["first_difference"]
     if difference is not None:
         before, after = (_entry(difference[side]) for side in ("before", "after"))
         why = f"{why}; entry {difference['slot']}: {before} for {after}"
+    for setting in fields["settings"] or ():
+        if fields["action"] in _BUILT and setting["source"] in _TOLD:
+            why += f"; {setting['name']}={setting['value']} of the {_TOLD[setting['source']]}"
     return why if fields["written"] is None else f"{fields['written']}: {why}"
 
 

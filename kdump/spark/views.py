@@ -95,10 +95,10 @@ def _entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
 
 def _findings_of(items: Iterable[Item]) -> Iterator[Finding]:
     """Verify partitions."""
-    from kdump.broker.settings import read_settings
-    from kdump.engine.verify.run import verify_item
+    from kdump.engine.verify.run import settings_for, verify_item
 
-    options, settings = _verify_options(DumpOptions()), read_settings(None)
+    options = _verify_options(DumpOptions())
+    settings = settings_for(options)
     pace = Pace([0], 0, None, lambda: None)
     for item in items:
         result = verify_item(item, pace, options=options, settings=settings, deadline=None)
@@ -115,4 +115,5 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
         server_properties=options.server_properties,
         deep=options.deep,
         decompress_limit=options.decompress_limit,
+        topic_configs=False,  # each task would replay the metadata log
     )

@@ -10,12 +10,16 @@
 
 from __future__ import annotations
 
+import os
 import re
 from io import StringIO
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.errors import PathError
+from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.problems import Problem
+from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +72,15 @@ def parse_partition_metadata(data: bytes) -> Properties:
     if topic_id is None or not _ID.match(topic_id) or topic_id.rstrip("=") == _ZERO_ID:
         problems.append(_wrong("topic_id of 22 characters, not zero", topic_id))
     return Properties(values, problems)
+
+
+def read_topic_id(partition: str) -> str | None:
+    """Read which topic the `partition.metadata` of a partition names; None where none does."""
+    try:
+        data = whole(os.path.join(partition, names.PARTITION_METADATA), SMALL_FILE_LIMIT)
+    except PathError:
+        return None
+    return parse_partition_metadata(data).values.get("topic_id")
 
 
 def parse_quorum_state(data: bytes) -> Properties:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus import corpus, shared
+from corpus import corpus, expected, shared
 from oracle import PROFILES, Oracle, old_oracle, oracle
 from reindexing import answered, differences, items_of, rebuilt, rows_of
 
@@ -130,6 +130,45 @@ def test_directories_of_4_1(state: str, tmp_path: Path) -> None:
         assert not differences(ours, theirs), directory.name
         compared += 1
     assert compared > 40
+
+
+@pytest.mark.parametrize(
+    ("name", "answers", "least"),
+    [
+        ("modern/data/clean", "modern/clean/topics.json", 40),
+        ("modern/data/recovered", "modern/recovered/topics.json", 40),
+        ("newest/data/clean", "newest/moments.jsonl", 15),
+        ("newest/data/killed", "newest/moments.jsonl", 15),
+        ("retention/before", "retention/topics.json", 60),
+    ][:: 1 if _LONG else 2],
+)
+def test_settings_of_topics_need_not_be_given(
+    name: str, answers: str, least: int, tmp_path: Path
+) -> None:
+    asked = oracle()
+    intervals = intervals_told(answers)
+    compared = 0
+    for directory in partitions(corpus(name)):
+        interval = int(intervals.get(directory.name.rpartition("-")[0], 4096))
+        theirs = of_oracle(asked, directory, interval)
+        if theirs is None or directory.name.startswith(("tiny-index", "damaged")):
+            continue  # a recovery finds the index too small, or cuts the log
+        ours = rebuilt(directory, tmp_path / str(compared))
+        assert not differences(ours, theirs), directory.name
+        compared += 1
+    assert compared > least
+
+
+def intervals_told(name: str) -> dict[str, str]:
+    """The index intervals that topics had of their own, as the admin client was told last."""
+    text = expected(name).read_text()
+    told = json.loads(text.splitlines()[-1] if name.endswith(".jsonl") else text)
+    topics = told.get("topics", told)
+    return {
+        topic: found["configs"]["index.interval.bytes"]
+        for topic, found in topics.items()
+        if "index.interval.bytes" in found.get("configs", {})
+    }
 
 
 @pytest.mark.parametrize("name", OLD if _LONG else OLD[2:])

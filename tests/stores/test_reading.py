@@ -10,7 +10,6 @@ import pytest
 from bulk import batches
 from counting_store import CountingStore, counting_store, no_answer
 
-from kdump.broker.settings import read_settings
 from kdump.engine.dump.run import dump
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.find.options import FindOptions
@@ -18,7 +17,7 @@ from kdump.engine.find.run import find_offset
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import plan as plan_items
-from kdump.engine.verify.run import verify, verify_item
+from kdump.engine.verify.run import settings_for, verify, verify_item
 from kdump.engine.work.pace import Pace
 from kdump.engine.work.splits import Split
 from kdump.engine.work.splits import plan as plan_splits
@@ -179,7 +178,7 @@ def test_partition_that_was_removed_since_the_plan(store: CountingStore, tmp_pat
         path.unlink()
     (tmp_path / "data/orders-0").rmdir()
     step = partial(
-        verify_item, options=VerifyOptions(), settings=read_settings(None), deadline=None
+        verify_item, options=VerifyOptions(), settings=settings_for(VerifyOptions()), deadline=None
     )
     result = step(item, NOBODY)
     assert not result.errors

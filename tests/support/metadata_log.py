@@ -74,6 +74,12 @@ def register(broker: int, directories: Sequence[int]) -> bytes:
     return framed(0, 3, body + tagged((0, array([uuid(number) for number in directories]))))
 
 
+def config(kind: int, name: str, key: str, value: str | None) -> bytes:
+    """A setting; `kind` 2 is of a topic, 4 of a broker."""
+    said = unsigned_varint(0) if value is None else text(value)
+    return framed(4, 0, bytes([kind]) + text(name) + text(key) + said + tagged())
+
+
 NO_OP = framed(20, 0, tagged())
 
 

@@ -1,7 +1,7 @@
 """Note batches and timestamps that the broker's settings would have refused (V5, V22).
 
-Only by settings that were stated, and only notes: a topic may have had its own limits, they may
-have been others then, and a follower stores what it is sent.
+Only by settings that were stated, and only notes: they may have been others then, and a follower
+stores what it is sent.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.broker.settings import TOPIC
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import BatchAt
 from kdump.kernels import columns as c
@@ -45,6 +46,8 @@ class Limits(Check):
         settings = partition.settings
         internal = partition.target.topic == names.CLUSTER_METADATA_TOPIC
         self._largest = settings.message_max_bytes
+        of_topic = settings.source("message_max_bytes") == TOPIC
+        self._limit = "the topic's max.message.bytes" if of_topic else "message.max.bytes"
         self._sized = "message_max_bytes" in settings.stated and not internal
         self._before_ms, self._after_ms = (
             settings.timestamp_before_max_ms,
@@ -100,7 +103,7 @@ class Limits(Check):
                 "over-message-limit",
                 expected=self._largest,
                 actual=self._large.worst,
-                message=f"{self._large.count:,} batches are over message.max.bytes="
+                message=f"{self._large.count:,} batches are over {self._limit}="
                 f"{self._largest:,}; the largest has {self._large.worst:,} bytes.",
             )
         for tally, limit_ms, words in (

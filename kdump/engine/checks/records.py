@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.broker.settings import TOPIC
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place, decode_finding
 from kdump.kernels import columns as c
@@ -91,12 +92,14 @@ class Records(Check):
         settings = self.partition.settings
         nulls, slack = self._state[_NULLS], self._state[_SLACK]
         if nulls and "cleanup_policy" in settings.stated and _COMPACT in settings.cleanup_policy:
+            of_topic = settings.source("cleanup_policy") == TOPIC
+            policy = "the topic's policy" if of_topic else "the broker's default policy"
             words = "One record has" if nulls == 1 else f"{nulls:,} records have"
             yield at_place(
                 "null-key",
                 segment.place,
                 offset=self._state[_FIRST_NULL],
-                message=f"{words} no key, and the broker's default policy is to compact.",
+                message=f"{words} no key, and {policy} is to compact.",
             )
         if slack:
             words = "One message has" if slack == 1 else f"{slack:,} messages have"

@@ -1,8 +1,8 @@
 """Find the broker's rule by which each sealed segment was rolled (O1 to O3).
 
 A roll is decided before an append, from what the segment holds and what is about to come; so the
-first batch of the next segment is part of the question. The settings are the broker's: a topic
-may have had its own, a cleaner may have put segments together, and a broker may have been told to
+first batch of the next segment is part of the question. The settings are those of now: a topic
+may have had others, a cleaner may have put segments together, and a broker may have been told to
 roll, so that a segment whose end no rule explains is worth no more than a note.
 """
 
@@ -117,7 +117,7 @@ class Rolling(Check):
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
-            f"setting that was stated asked for it ({told}): the topic may have its own.",
+            f"setting that was stated asked for it ({told}): the topic may have had others.",
         )
 
     def _explained(self, one: SegmentScan, following: SegmentScan) -> Rolled | None:

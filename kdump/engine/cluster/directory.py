@@ -6,7 +6,6 @@ partitions, their `partition.metadata` and leader epochs are all that is on a br
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 
 from kdump.errors import PathError
@@ -17,8 +16,7 @@ from kdump.storage.about import meta_of
 from kdump.storage.checkpoints import java_int
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
-from kdump.storage.properties import parse_partition_metadata
-from kdump.storage.source import SMALL_FILE_LIMIT, whole
+from kdump.storage.properties import read_topic_id
 
 IN_ZOOKEEPER = (
     "This broker kept its cluster's metadata in ZooKeeper: what is listed is all that "
@@ -52,7 +50,7 @@ def directory_rows(paths: Iterable[str]) -> Iterator[Row]:
     known = {}
     for topic, found in sorted(partitions.items()):
         here = [at for at in found.values() if at is not None]
-        known[topic] = {"topic": topic, "topic_id": _topic_id(here[0]) if here else None}
+        known[topic] = {"topic": topic, "topic_id": read_topic_id(here[0]) if here else None}
         yield Row("topic", _unknown(Topic) | known[topic] | {"partitions_count": len(found)})
     for topic, names_topic in known.items():
         for number, place in sorted(partitions[topic].items()):
@@ -73,14 +71,6 @@ def _add_partitions(directory: LogDir, partitions: dict[str, dict[int, str | Non
 
 def _unknown(kind: type[Broker | Topic | Partition]) -> dict[str, object]:
     return dict.fromkeys(name for name in kind._fields if name != "placed_ms")
-
-
-def _topic_id(partition: str) -> str | None:
-    try:
-        data = whole(os.path.join(partition, names.PARTITION_METADATA), SMALL_FILE_LIMIT)
-    except PathError:
-        return None
-    return parse_partition_metadata(data).values.get("topic_id")
 
 
 def _leader_epoch(partition: str | None) -> int | None:

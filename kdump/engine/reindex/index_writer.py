@@ -10,6 +10,7 @@ from kdump.engine.reindex import refusals, replace, rows
 from kdump.errors import Refused
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.findings.rows import Place, Row
     from kdump.storage.names import Kind
@@ -39,12 +40,19 @@ class IndexWriter:
     """
 
     def __init__(
-        self, path: str, options: ReindexOptions, utc: str, *, of_partition: bool = True
+        self,
+        path: str,
+        options: ReindexOptions,
+        utc: str,
+        *,
+        of_partition: bool = True,
+        settings: Settings | None = None,
     ) -> None:
         self._path = path
         self._of_partition = of_partition
         self._options = options
         self._utc = utc
+        self._settings = settings
         self._stack = ExitStack()
         self._directory: replace.Directory | None = None
         self.refused: dict[str, Refused] = {}
@@ -93,6 +101,7 @@ class IndexWriter:
             bytes_to_read=size_bytes,
             backup=backup,
             written=written,
+            settings=self._settings,
         )
 
     def _decide(self, facts: Facts) -> tuple[str, str]:

@@ -32,6 +32,7 @@ class ReindexOptions(NamedTuple):
     only: frozenset[Kind] = DEFAULT_ONLY
     index_interval_bytes: int | None = None
     max_index_bytes: int | None = None
+    topic_configs: bool = True
     every: bool = False
     up_to_damage: bool = False
     write: bool = False

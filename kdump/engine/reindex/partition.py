@@ -47,7 +47,7 @@ class Partition:
         self.logs = [segment for segment in log.logs if Kind.LOG in segment.files]
         self._next_bases = [following for _, following in with_next_base(self.logs)]
         self._live = lock.is_held(os.path.dirname(os.path.realpath(log.path))) is not False
-        self._carrier = IndexWriter(log.path, options, utc)
+        self._carrier = IndexWriter(log.path, options, utc, settings=rules.settings)
         self._epochs = EpochBuilder() if Kind.LEADER_EPOCHS in job.kinds else None
         self._carried: ProducerStates | None = None
         self._damage: str | None = None  # the first, for what is built from the whole log

@@ -11,6 +11,7 @@ from kdump.storage.names import Kind
 if TYPE_CHECKING:
     import struct
 
+    from kdump.broker.settings import Settings
     from kdump.findings.rows import Place
 
 #: The words of `--only`, in the order in which a segment's rows come.
@@ -35,6 +36,10 @@ _LAYOUTS: dict[Kind, tuple[struct.Struct, tuple[str, ...]]] = {
         ("version", "producer_id", "first_offset", "last_offset", "last_stable_offset"),
     ),
 }
+_SETTINGS = (
+    ("index.interval.bytes", "index_interval_bytes"),
+    ("segment.index.bytes", "index_size_max_bytes"),
+)
 _BLOCK_SLOTS = 4096
 _SHOWN = 100  # characters of a line of a checkpoint
 
@@ -87,6 +92,16 @@ def _line_difference(before: bytes, after: bytes) -> dict[str, object]:
     }
 
 
+def _used(kind: Kind, settings: Settings) -> list[dict[str, object]] | None:
+    """Say by which settings an index is built, and where each came from."""
+    if kind not in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        return None
+    return [
+        {"name": name, "value": getattr(settings, field), "source": settings.source(field)}
+        for name, field in _SETTINGS
+    ]
+
+
 def reindex_row(
     place: Place,
     kind: Kind,
@@ -99,8 +114,12 @@ def reindex_row(
     bytes_to_read: int | None = None,
     backup: str | None = None,
     written: str | None = None,
+    settings: Settings | None = None,
 ) -> Row:
-    """Make a row about one file; `place.path` is its path, `written` where else it was built."""
+    """Make a row about one file; `place.path` is its path, `written` where else it was built.
+
+    `settings` are those of its topic, of which the row has what the index hangs on.
+    """
     return Row(
         "reindex",
         {
@@ -117,5 +136,6 @@ def reindex_row(
             "bytes_to_read": bytes_to_read,
             "backup": backup,
             "written": written,
+            "settings": None if settings is None else _used(kind, settings),
         },
     )

@@ -17,8 +17,10 @@ from kdump.broker.index_builder import Rules
 from kdump.broker.settings import read_settings
 from kdump.engine.reindex.rows import WORDS
 from kdump.errors import KdumpError, PathError
+from kdump.replay.topic_settings import TopicSettings
+from kdump.storage.data_directories import spread
 from kdump.storage.names import Kind
-from kdump.storage.targets import Target, resolve
+from kdump.storage.targets import Target, data_directories, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.options import Item
@@ -42,11 +44,15 @@ def kinds_of(words: str) -> frozenset[Kind]:
 def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     """Yield a `reindex` row for each file looked at, findings about the logs, and errors."""
     settings = read_settings(options.server_properties)
-    if options.index_interval_bytes is not None:
-        settings = settings._replace(index_interval_bytes=options.index_interval_bytes)
-    if options.max_index_bytes is not None:
-        settings = settings._replace(index_size_max_bytes=options.max_index_bytes)
-    rules = Rules(options.broker_version, settings, options.decompress_limit)
+    paths = list(paths)
+    asked = {
+        "index_interval_bytes": options.index_interval_bytes,
+        "index_size_max_bytes": options.max_index_bytes,
+    }
+    given = [each for path in paths for each in spread(path)]
+    if options.server_properties is not None:
+        given += data_directories(options.server_properties)
+    topics = TopicSettings(settings, asked, given, from_disk=options.topic_configs)
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
     for job in _jobs(paths, options):
@@ -54,7 +60,7 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
             yield job
             continue
         directories[os.path.dirname(os.path.abspath(job.target.path))] = None
-        yield from _until_an_error(_of_partition(job, options, rules, utc))
+        yield from _until_an_error(_of_partition(job, options, topics, utc))
     if Kind.OFFSET_CHECKPOINT in options.only:
         for directory in directories:
             yield from _until_an_error(_of_directory(directory, options, utc))
@@ -67,7 +73,9 @@ def _until_an_error(items: Iterator[Item]) -> Iterator[Item]:
         yield error
 
 
-def _of_partition(job: Job, options: ReindexOptions, rules: Rules, utc: str) -> Iterator[Item]:
+def _of_partition(
+    job: Job, options: ReindexOptions, topics: TopicSettings, utc: str
+) -> Iterator[Item]:
     if options.undo:
         from kdump.engine.reindex.undo import undo
 
@@ -76,6 +84,8 @@ def _of_partition(job: Job, options: ReindexOptions, rules: Rules, utc: str) -> 
         return iter(())
     from kdump.engine.reindex.partition import Partition
 
+    settings = topics.of(job.target.path, job.target.topic)
+    rules = Rules(options.broker_version, settings, options.decompress_limit)
     return Partition(job, options, rules, utc).items()
 
 

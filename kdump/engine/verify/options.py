@@ -19,6 +19,7 @@ class VerifyOptions(NamedTuple):
 
     selection: Selection = Selection(retired=True)
     server_properties: str | None = None
+    topic_configs: bool = True
     deep: bool = False
     quick: bool = False
     decompress_limit: int = DEFAULT_LIMIT

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.broker.settings import Settings, read_settings
+from kdump.broker.settings import read_settings
 from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
@@ -22,6 +22,7 @@ from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
+from kdump.replay.topic_settings import TopicSettings
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
@@ -55,22 +56,23 @@ def verify(
     started = time.monotonic()
     deadline = None if options.max_duration_s is None else started + options.max_duration_s
     progress = progress or Progress()
-    settings = read_settings(options.server_properties)
     sums = _Sums()
     items: list[Item] = []
     named = [each for path in paths for each in spread(path)]
+    settings = settings_for(options, named)
     surveyed: list[PartitionFacts] = []
     yield from map(sums.error, take_up(plan(named, options, state), items, progress))
     if state is not None and deadline is not None:
         items.sort(key=lambda item: item.verified_s)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
+    settings.prepare(around)
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import is_refused, predictor, refused
 
-        predict = predictor(progress.directories, options.broker_version, settings)
+        predict = predictor(progress.directories, options.broker_version, settings.broker)
         totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
         verify_item, options=options, settings=settings, deadline=deadline, predict=predict
@@ -81,7 +83,12 @@ def verify(
         from kdump.engine.verify.splits import read_in_splits
 
         items = read_in_splits(
-            items, options, settings, driver=driver, progress=progress, split_bytes=split_bytes
+            items,
+            options,
+            settings.broker,
+            driver=driver,
+            progress=progress,
+            split_bytes=split_bytes,
         )
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
@@ -131,6 +138,15 @@ def verify(
     yield summary
 
 
+def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> TopicSettings:
+    """Make what tells the settings of each topic, by what may lie in some data directories."""
+    broker = read_settings(options.server_properties)
+    given = list(directories)
+    if options.server_properties is not None:
+        given += data_directories(options.server_properties)
+    return TopicSettings(broker, directories=given, from_disk=options.topic_configs)
+
+
 def _directories(
     named: list[str], options: VerifyOptions, facts: list[PartitionFacts], *, whole: bool
 ) -> Iterator[Finding]:
@@ -161,7 +177,7 @@ def verify_item(
     pace: Pace,
     *,
     options: VerifyOptions,
-    settings: Settings,
+    settings: TopicSettings,
     deadline: float | None,
     predict: Predictor | None = None,
 ) -> Result:
@@ -181,16 +197,18 @@ def verify_item(
     if not target.whole and target.files[0].name.kind is Kind.UNKNOWN:
         reason = "is no file of Kafka's, going by its name: nothing was checked"
         return Result(errors=(PathError(item.path, reason),))
+    of_topic = settings.of(target.log.path, target.topic)
     result = verify_partition(
         target,
         options,
-        settings,
+        of_topic,
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
     )
     if predict is None or not target.whole:
         return result
+    predict = predict._replace(settings=of_topic)
     recovery = predict.partition(target)
     from kdump.engine.verify.predict import unserved
 

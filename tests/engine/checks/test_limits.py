@@ -8,7 +8,7 @@ import pytest
 import segments
 from directories import BATCH_BYTES, TIME, DataDirectory, codes, findings
 
-from kdump.broker.settings import Settings
+from kdump.broker.settings import FILE, Settings
 from kdump.engine.checks.limits import Limits
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding
@@ -107,7 +107,7 @@ def test_times_that_are_no_producers(
         changed_ns = (TIME + seconds * SECOND) * 1_000_000
         os.utime(directory / f"{base:020}.log", ns=(changed_ns, changed_ns))
     name = f"timestamp_{limit}_max_ms"
-    stated = Settings(**{name: 5000}, stated=frozenset({name}))  # type: ignore[arg-type]
+    stated = Settings().given(FILE, {name: 5000})
     partition = segments.partition_of(directory, deep=True, settings=stated)
     found = [one for one in scan(partition, [Limits(partition)]) if isinstance(one, Finding)]
     assert [(one.code, one.segment, one.position, one.offset) for one in found] == [

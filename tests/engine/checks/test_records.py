@@ -17,7 +17,7 @@ from segments import (
     write_partition,
 )
 
-from kdump.broker.settings import Settings
+from kdump.broker.settings import FILE, Settings
 from kdump.engine.checks.framing import Framing
 from kdump.engine.checks.records import Records
 from kdump.engine.reading.check import Conditional, RestsOn
@@ -25,7 +25,7 @@ from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.findings.finding import Finding, Severity
 
-COMPACTED = Settings(cleanup_policy="compact,delete", stated=frozenset({"cleanup_policy"}))
+COMPACTED = Settings().given(FILE, {"cleanup_policy": "compact,delete"})
 
 
 def written(parent: Path, *parts: bytes) -> tuple[Path, int, int]:
@@ -352,7 +352,6 @@ def test_records_without_a_key_are_counted(tmp_path: Path, count: int, words: st
     (found,) = checked(written(tmp_path, *parts)[0], deep=True, settings=COMPACTED)
     assert (found.code, found.offset) == ("null-key", 6)
     assert found.message.startswith(words)
-    stated = frozenset({"cleanup_policy"})
-    for other in (Settings(cleanup_policy="delete", stated=stated),
+    for other in (Settings().given(FILE, {"cleanup_policy": "delete"}),
                   Settings(cleanup_policy="compact")):  # fmt: skip
         assert checked(tmp_path / "orders-0", deep=True, settings=other) == ()

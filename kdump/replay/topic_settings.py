@@ -1,0 +1,171 @@
+"""Settings as they hold for each topic, each with where it came from (O9).
+
+A topic's own come from the metadata log of its cluster, as it lies on the same disks: in the data
+directory of the partition, or in another of the same node. A topic id in `partition.metadata` that
+is not the cluster's says that the topic of this name is another one; then it has no settings here.
+
+    settings = TopicSettings(read_settings(None)).of("/data/orders-0", "orders")
+    settings.index_interval_bytes, settings.source("index_interval_bytes")    1024, "topic"
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker import settings as s
+from kdump.errors import PathError, StoreError
+from kdump.replay.cluster import read_cluster
+from kdump.storage import names, places
+from kdump.storage.about import owner_of
+from kdump.storage.properties import read_topic_id
+
+if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
+    from kdump.replay.cluster_state import ClusterState
+
+_METADATA_LOG = f"{names.CLUSTER_METADATA_TOPIC}-0"
+_SIBLINGS = 1000  # of a folder that holds data directories
+
+
+class ClusterSettings(NamedTuple):
+    """What one metadata log says of settings: of brokers, and of topics with their ids."""
+
+    brokers: dict[str, dict[str, str]]
+    topics: dict[str, dict[str, str]]
+    ids: dict[str, str]
+
+
+NOTHING = ClusterSettings({}, {}, {})
+
+
+class TopicSettings:
+    """Gives the settings of topics; goes to workers with what was read so far.
+
+    `broker` are the settings of the broker's own file, `options` those that were asked for, by
+    field. `directories` are others that may hold a metadata log. Without `from_disk` no metadata
+    log is looked at.
+    """
+
+    def __init__(
+        self,
+        broker: Settings,
+        options: Mapping[str, int | None] | None = None,
+        directories: Iterable[str] = (),
+        *,
+        from_disk: bool = True,
+    ) -> None:
+        self.broker = broker
+        self._options = {
+            field: value for field, value in (options or {}).items() if value is not None
+        }
+        self._directories = tuple(directories)
+        self._from_disk = from_disk
+        self._known: dict[str, tuple[str | None, ClusterSettings]] = {}
+        self._read: dict[str, ClusterSettings] = {}
+
+    def of(self, partition: str, topic: str | None) -> Settings:
+        """Return the settings of the topic that a partition's directory belongs to."""
+        settings = self.broker
+        if topic == names.CLUSTER_METADATA_TOPIC:
+            # It has settings of its own, and takes none of those of logs (O9).
+            settings = s.Settings(internal_segment_bytes=settings.internal_segment_bytes)
+        node_id, cluster = self._around(partition) if self._from_disk else (None, NOTHING)
+        if topic != names.CLUSTER_METADATA_TOPIC:
+            settings = settings.of_brokers(s.CLUSTER, cluster.brokers.get("", {}))
+            settings = settings.of_brokers(s.BROKER, cluster.brokers.get(node_id or "", {}))
+        settings = settings.for_topic(topic)
+        own = cluster.topics.get(topic or "")
+        if own is not None and read_topic_id(partition) in (None, cluster.ids.get(topic or "")):
+            settings = settings.of_topic(own)
+        return settings.given(s.OPTION, self._options)
+
+    def prepare(self, directories: Iterable[str]) -> None:
+        """Read what there is to read for the partitions of some data directories."""
+        for directory in directories if self._from_disk else ():
+            self._in(places.real(directory))
+
+    def _around(self, partition: str) -> tuple[str | None, ClusterSettings]:
+        return self._in(places.real(places.parent(partition)))
+
+    def _in(self, directory: str) -> tuple[str | None, ClusterSettings]:
+        if directory not in self._known:
+            log = metadata_log_for(directory, self._directories)
+            if log is not None and log not in self._read:
+                self._read[log] = _settings_at(log)
+            found = NOTHING if log is None else self._read[log]
+            self._known[directory] = owner_of(directory)[0], found
+        return self._known[directory]
+
+
+def _settings_at(log: str) -> ClusterSettings:
+    try:
+        return settings_in(read_cluster(log))
+    except StoreError:
+        return NOTHING  # whoever reads the partitions there says why
+
+
+def settings_in(cluster: ClusterState | None) -> ClusterSettings:
+    """Take the settings of brokers and topics out of a state."""
+    if cluster is None:
+        return NOTHING
+    found = ClusterSettings({}, {}, {})
+    for kind, name in cluster.configs:
+        own = cluster.settings(kind, name)
+        if kind == "broker":
+            found.brokers[name] = {key: own[key] for key in s.BROKER_CONFIGS & own.keys()}
+        elif kind == "topic":
+            found.topics[name] = {key: own[key] for key in s.TOPIC_CONFIGS & own.keys()}
+            if name in cluster.ids:
+                found.ids[name] = cluster.ids[name]
+    return found
+
+
+def metadata_log_for(directory: str, others: Iterable[str] = ()) -> str | None:
+    """Return the metadata log of the cluster that a data directory is of; None where none is near.
+
+    It lies in the directory itself; else in another that is given and of the same cluster, best of
+    the same node; else beside it, in the only directory of the same node that has one.
+    """
+    own = _metadata_log_in(directory)
+    if own is not None:
+        return own
+    node, cluster = owner_of(directory)
+    if node is None or cluster is None:
+        return None
+    given = [
+        (owner_of(other)[0] != node, log)
+        for other in others
+        if (log := _metadata_log_in(other)) is not None and owner_of(other)[1] == cluster
+    ]
+    if given:
+        return min(given)[1]
+    beside = [
+        log
+        for other in _siblings(directory)
+        if (log := _metadata_log_in(other)) is not None and owner_of(other) == (node, cluster)
+    ]
+    return beside[0] if len(beside) == 1 else None  # of copies, nothing tells which one holds
+
+
+def _metadata_log_in(directory: str) -> str | None:
+    path = os.path.join(directory, _METADATA_LOG)
+    try:
+        return path if places.isdir(path) else None
+    except (OSError, PathError, StoreError):
+        return None
+
+
+def _siblings(directory: str) -> list[str]:
+    """Name the folders beside a data directory; none in a store, where each look costs."""
+    if places.is_uri(directory):
+        return []
+    folder = places.parent(directory)
+    try:
+        listed = list(islice(places.entries(folder), _SIBLINGS))
+    except (OSError, PathError):
+        return []
+    beside = (os.path.join(folder, entry.name) for entry in listed if places.is_dir(entry))
+    return sorted(path for path in beside if path != directory)

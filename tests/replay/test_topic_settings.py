@@ -1,0 +1,161 @@
+"""The settings of topics: which source counts, and where a metadata log is looked for."""
+
+import pickle
+import shutil
+from pathlib import Path
+
+import pytest
+from metadata_log import config, framed, log_of, partition, text, topic
+from reindexing import rows_of
+
+from kdump.broker import settings as s
+from kdump.broker.settings import Settings, read_settings
+from kdump.replay.topic_settings import TopicSettings, metadata_log_for
+
+SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
+STEM = "00000000000000000000"
+METADATA = "__cluster_metadata-0"
+OF_TOPIC, OF_BROKER = 2, 4
+OWNER = "version=1\nnode.id={}\ncluster.id={}\n"
+INTERVAL = "index.interval.bytes"
+
+
+def directory(parent: Path, name: str, node: int = 1, cluster: str = "c") -> Path:
+    made = parent / name
+    (made / "orders-0").mkdir(parents=True)
+    (made / "meta.properties").write_text(OWNER.format(node, cluster))
+    return made
+
+
+def with_log(data: Path, *records: bytes) -> Path:
+    """Put a metadata log that knows the topic `orders`, id 7, into a data directory."""
+    (data / METADATA).mkdir()
+    known = [topic("orders", 7), partition(0, 7), *records]
+    (data / METADATA / f"{STEM}.log").write_bytes(log_of(known))
+    return data
+
+
+def interval_of(data: Path, settings: TopicSettings) -> tuple[int, str]:
+    found = settings.of(str(data / "orders-0"), "orders")
+    return found.index_interval_bytes, found.source("index_interval_bytes")
+
+
+def test_an_index_is_built_by_the_interval_of_its_topic(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "data")
+    of_topic = tmp_path / "data/d1/orders.lz4-0"
+    before = (of_topic / f"{STEM}.index").read_bytes()
+    (of_topic / f"{STEM}.index").unlink()
+    row = rows_of(of_topic / f"{STEM}.log", write=True)[0]
+    assert (row["action"], row["entries_after"]) == ("created", 12)
+    assert row["settings"] == [
+        {"name": INTERVAL, "value": 1024, "source": "topic"},
+        {"name": "segment.index.bytes", "value": 10_485_760, "source": "default"},
+    ]
+    assert (of_topic / f"{STEM}.index").read_bytes() == before[: 12 * 8]
+    row = rows_of(of_topic / f"{STEM}.log", every=True, topic_configs=False)[0]
+    assert (row["entries_after"], row["settings"][0]["source"]) == (4, "default")
+
+
+def test_a_metadata_log_in_another_directory_of_the_node() -> None:
+    rows = rows_of(SAMPLE / "d2" / "orders.gzip-0" / f"{STEM}.log", every=True)
+    assert rows[0]["entries_after"] == 13
+    assert rows[0]["settings"][0] == {"name": INTERVAL, "value": 1024, "source": "topic"}
+
+
+def test_which_source_counts(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.index.interval.bytes=50\n")
+    own, broker = Settings(), read_settings(str(properties))
+    data = with_log(
+        directory(tmp_path, "d1"),
+        config(OF_BROKER, "", "log.index.interval.bytes", "40"),
+        config(OF_BROKER, "2", "log.index.interval.bytes", "35"),
+    )
+    assert interval_of(data, TopicSettings(own, from_disk=False)) == (4096, s.DEFAULT)
+    assert interval_of(data, TopicSettings(broker, from_disk=False)) == (50, s.FILE)
+    assert interval_of(data, TopicSettings(broker)) == (40, s.CLUSTER)
+    said = config(OF_BROKER, "1", "log.index.interval.bytes", "30")
+    log = data / METADATA / f"{STEM}.log"
+    log.write_bytes(log.read_bytes() + log_of([said], base_offset=5))
+    assert interval_of(data, TopicSettings(broker)) == (30, s.BROKER)
+    said = config(OF_TOPIC, "orders", INTERVAL, "20")
+    log.write_bytes(log.read_bytes() + log_of([said], base_offset=6))
+    assert interval_of(data, TopicSettings(broker)) == (20, s.TOPIC)
+    asked: dict[str, int | None] = {"index_interval_bytes": 10, "index_size_max_bytes": None}
+    assert interval_of(data, TopicSettings(broker, asked)) == (10, s.OPTION)
+    said = config(OF_TOPIC, "orders", INTERVAL, None)
+    log.write_bytes(log.read_bytes() + log_of([said], base_offset=7))
+    assert interval_of(data, TopicSettings(broker)) == (30, s.BROKER)
+
+
+@pytest.mark.parametrize("value", ["-1", "2147483648", "", "many", "9" * 30])
+def test_what_no_controller_takes_is_no_setting(tmp_path: Path, value: str) -> None:
+    data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, value))
+    assert interval_of(data, TopicSettings(Settings())) == (4096, s.DEFAULT)
+
+
+def test_another_topic_of_the_same_name_has_no_settings_here(tmp_path: Path) -> None:
+    data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"))
+    metadata = data / "orders-0" / "partition.metadata"
+    for topic_id, source in (("AAAAAAAAAAAAAAAAAAAABw", s.TOPIC), ("B" * 22, s.DEFAULT)):
+        metadata.write_text(f"version: 0\ntopic_id: {topic_id}\n")
+        assert interval_of(data, TopicSettings(Settings()))[1] == source
+
+
+def test_the_metadata_log_takes_none_of_the_settings_of_logs(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.index.interval.bytes=50\nmetadata.log.segment.bytes=60\n")
+    said = config(OF_BROKER, "", "log.index.interval.bytes", "40")
+    data = with_log(directory(tmp_path, "d1"), said)
+    settings = TopicSettings(read_settings(str(properties)))
+    found = settings.of(str(data / METADATA), "__cluster_metadata")
+    assert (found.index_interval_bytes, found.segment_bytes) == (4096, 60)
+
+
+def test_where_a_metadata_log_is_looked_for(tmp_path: Path) -> None:
+    here = directory(tmp_path, "d2")
+    assert metadata_log_for(str(here)) is None
+    other = with_log(directory(tmp_path, "d1"))
+    assert metadata_log_for(str(here)) == str(other / METADATA)
+    with_log(directory(tmp_path, "e1", node=2))
+    with_log(directory(tmp_path, "e2", cluster="another"))
+    assert metadata_log_for(str(here)) == str(other / METADATA)
+    # Of two copies nothing tells which one holds, unless one is named.
+    copy = with_log(directory(tmp_path, "d1.copy"))
+    assert metadata_log_for(str(here)) is None
+    assert metadata_log_for(str(here), [str(copy)]) == str(copy / METADATA)
+    controller = with_log(directory(tmp_path / "far", "c1", node=9))
+    assert metadata_log_for(str(here), [str(controller)]) == str(controller / METADATA)
+    stranger = with_log(directory(tmp_path / "far", "s1", cluster="another"))
+    assert metadata_log_for(str(here), [str(stranger)]) is None
+    own = with_log(here)
+    assert metadata_log_for(str(here), [str(copy)]) == str(own / METADATA)
+
+
+def test_a_directory_without_an_owner_has_no_other(tmp_path: Path) -> None:
+    here, other = directory(tmp_path, "d2"), with_log(directory(tmp_path, "d1"))
+    for data in (here, other):
+        (data / "meta.properties").unlink()
+    assert metadata_log_for(str(here), [str(other)]) is None
+    assert metadata_log_for(str(other)) == str(other / METADATA)
+
+
+def test_workers_are_handed_what_was_read(tmp_path: Path) -> None:
+    """And nothing but the settings that are used: what else a log holds may be secret."""
+    data = with_log(
+        directory(tmp_path, "d1"),
+        config(OF_TOPIC, "orders", INTERVAL, "20"),
+        config(OF_BROKER, "", "ssl.keystore.password", "hunter2"),
+    )
+    settings = TopicSettings(Settings())
+    settings.prepare([str(data)])
+    sent = pickle.dumps(settings)
+    assert b"hunter2" not in sent
+    shutil.rmtree(data / METADATA)
+    assert interval_of(data, pickle.loads(sent)) == (20, s.TOPIC)
+
+
+def test_records_that_cannot_be_read(tmp_path: Path) -> None:
+    broken = framed(4, 0, bytes([OF_TOPIC]) + text("orders"))
+    data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"), broken)
+    assert interval_of(data, TopicSettings(Settings())) == (20, s.TOPIC)
