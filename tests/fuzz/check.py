@@ -49,6 +49,7 @@ from kdump.record.frames import Gap
 from kdump.record.frames import Run as WalkRun
 from kdump.storage.file_records import FileRecords
 from kdump.storage.source import Source
+from kdump.storage.targets import Selection
 
 SECONDS_A_MIB = 2.0
 #: The pure kernel is held to the same shape of growth, not to the same speed.
@@ -249,7 +250,11 @@ def call(run: Run, target: str, directory: Path, *, keep: int = 0) -> tuple[_Out
     """Do what the command does; return the results and the lines of standard error."""
     output, errors = _Output(keep), _Gone(keep)
     messages = Messages(errors, as_json=not run.terminal, colour=False, before=lambda: None)  # type: ignore[arg-type]
-    options = DumpOptions(**{"mode": run.mode, "decompress_limit": LIMIT, **run.options})
+    asked = dict(run.options)
+    selection = Selection.taken(asked)
+    options = DumpOptions(
+        **{"selection": selection, "mode": run.mode, "decompress_limit": LIMIT, **asked}
+    )
     sink, file = sink_of(run, output, messages, directory)
     try:
         ask = kafka_dump if run.form == "kafka" else dump
