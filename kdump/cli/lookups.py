@@ -42,7 +42,7 @@ lookup_options = together(
     _ANSWER(
         "--message-format",
         type=VERSION,
-        help="The topic's configured format, which is not on disk: below 0.10 a broker refuses "
+        help="The topic's configured format, which ZooKeeper kept: below 0.10 a broker refuses "
         "lookups by time.",
     ),
     _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),

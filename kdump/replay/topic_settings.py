@@ -4,7 +4,7 @@ A topic's own come from the metadata log of its cluster, as it lies on the same 
 directory of the partition, or in another of the same node. A topic id in `partition.metadata` that
 is not the cluster's says that the topic of this name is another one; then it has no settings here.
 
-    settings = TopicSettings(read_settings(None)).of("/data/orders-0", "orders")
+    settings = topic_settings(None, ["/data"]).of("/data/orders-0", "orders")
     settings.index_interval_bytes, settings.source("index_interval_bytes")    1024, "topic"
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,9 @@ from kdump.errors import PathError, StoreError
 from kdump.replay.cluster import read_cluster
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
+from kdump.storage.data_directories import spread
 from kdump.storage.properties import read_topic_id
+from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -98,6 +101,22 @@ class TopicSettings:
             found = NOTHING if log is None else self._read[log]
             self._known[directory] = owner_of(directory)[0], found
         return self._known[directory]
+
+
+def topic_settings(
+    server_properties: str | None,
+    paths: Iterable[str],
+    options: Mapping[str, int | None] | None = None,
+    *,
+    from_disk: bool = True,
+) -> TopicSettings:
+    """Make what gives the settings of topics under some paths, beside a broker's own file."""
+    directories = [each for path in paths for each in spread(path)]
+    if server_properties is not None:
+        with suppress(PathError):  # a file may give settings only
+            directories += data_directories(server_properties)
+    broker = s.read_settings(server_properties)
+    return TopicSettings(broker, options, directories, from_disk=from_disk)
 
 
 def _settings_at(log: str) -> ClusterSettings:

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner, Result
 from kdump.cli import cli
 
 STEM = "00000000000000000000"
+SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
 
 
 @pytest.fixture
@@ -149,3 +151,25 @@ def test_how_to_undo(partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"To put the old files back: {undo}" in result.stderr
     assert run(*undo.split()[2:]).exit_code == 0
     assert (partition / f"{STEM}.index").read_bytes() == b"abc"
+
+
+def test_a_file_that_gives_settings_only(partition: Path, tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text("log.index.interval.bytes=0\n")
+    found = rows(run("--server-properties", properties, partition))
+    assert [row["entries_after"] for row in found] == [2, 1]
+
+
+def test_a_table_says_whose_setting_an_index_is_built_by(tmp_path: Path) -> None:
+    shutil.copytree(SAMPLE, tmp_path / "data")
+    index = tmp_path / "data" / "d1" / "orders.lz4-0" / f"{STEM}.index"
+    index.unlink()
+    options = ("--format", "table", "--wide", index.with_suffix(".log"))
+    assert "is missing; index.interval.bytes=1024 of the topic" in run(*options).stdout
+    assert "index.interval.bytes" not in run(*options, "--no-topic-configs").stdout
+    found = rows(run("--index-interval-bytes", "2KiB", index.with_suffix(".log")))[0]
+    assert found["settings"][0] == {  # type: ignore[index]
+        "name": "index.interval.bytes",
+        "value": 2048,
+        "source": "option",
+    }

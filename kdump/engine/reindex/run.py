@@ -14,13 +14,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
-from kdump.broker.settings import read_settings
 from kdump.engine.reindex.rows import WORDS
 from kdump.errors import KdumpError, PathError
-from kdump.replay.topic_settings import TopicSettings
-from kdump.storage.data_directories import spread
+from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage.names import Kind
-from kdump.storage.targets import Target, data_directories, resolve
+from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.reindex.options import Item
@@ -43,16 +41,13 @@ def kinds_of(words: str) -> frozenset[Kind]:
 
 def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     """Yield a `reindex` row for each file looked at, findings about the logs, and errors."""
-    settings = read_settings(options.server_properties)
     paths = list(paths)
     asked = {
         "index_interval_bytes": options.index_interval_bytes,
         "index_size_max_bytes": options.max_index_bytes,
     }
-    given = [each for path in paths for each in spread(path)]
-    if options.server_properties is not None:
-        given += data_directories(options.server_properties)
-    topics = TopicSettings(settings, asked, given, from_disk=options.topic_configs)
+    given = options.server_properties
+    topics = topic_settings(given, paths, asked, from_disk=options.topic_configs)
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
     for job in _jobs(paths, options):

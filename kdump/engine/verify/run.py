@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.broker.settings import read_settings
 from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
@@ -22,7 +21,7 @@ from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
-from kdump.replay.topic_settings import TopicSettings
+from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import places
 from kdump.storage.about import facts_of
 from kdump.storage.data_directories import spread
@@ -140,11 +139,8 @@ def verify(
 
 def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> TopicSettings:
     """Make what tells the settings of each topic, by what may lie in some data directories."""
-    broker = read_settings(options.server_properties)
-    given = list(directories)
-    if options.server_properties is not None:
-        given += data_directories(options.server_properties)
-    return TopicSettings(broker, directories=given, from_disk=options.topic_configs)
+    given = options.server_properties
+    return topic_settings(given, directories, from_disk=options.topic_configs)
 
 
 def _directories(
