@@ -111,6 +111,9 @@ TWO_RECOVERY_THREADS = Change(
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
+FUTURE_SEGMENTS_BY_FILE_TIME = Change(
+    (4, 4), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
+)
 BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
 )
