@@ -8,18 +8,19 @@ from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import compaction_rows
-from kdump.engine.why.fates import DELETABLE, Fate, Fates
+from kdump.engine.why.fates import Fate, Fates
+from kdump.engine.why.freeing import Freeable, Retired, freeable
 from kdump.engine.why.pins import read_pin
 from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import reserved_bytes, space_of
-from kdump.errors import KdumpError, PathError
+from kdump.errors import PathError
 from kdump.findings.rows import Row
-from kdump.storage import names, places
+from kdump.storage import lock, names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
-    from kdump.broker.retention import LogFacts, Policy
+    from kdump.broker.retention import LogFacts
     from kdump.broker.settings import Settings
     from kdump.engine.why.options import Item, WhyOptions
     from kdump.engine.why.pins import Pin
@@ -30,13 +31,11 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """What came of one item. `facts` and the like are there for a plan that frees space."""
+    """What came of one item: rows, and what a plan may make of it, if one is asked for."""
 
     rows: tuple[Row, ...] = ()
-    told: tuple[KdumpError, ...] = ()
-    facts: LogFacts | None = None
-    policy: Policy | None = None
-    sizes: tuple[int, ...] = ()  # of segments, with all their files
+    freeable: Freeable | None = None
+    retired: Retired | None = None
 
 
 def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> Judged:
@@ -45,7 +44,13 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         judged = _partition(item, options, topics)
     else:
         space = space_of(item.path, retired=item.kind == "retired", around=item.kind == "around")
-        judged = Judged((_space_row(item, space),))
+        row = _space_row(item, space)
+        retired = None
+        if item.kind == "retired" and options.free_bytes is not None:
+            held = lock.is_held(places.parent(item.path)) is not False
+            why = str(row.fields["retired"])
+            retired = Retired(item.path, why, space.apparent_bytes, held)
+        judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
     return judged
 
@@ -68,19 +73,22 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
         one = facts.segments[number]
         return read_pin(segments[number], one, options.now_ms, broker, settings)
 
-    fates = Fates(facts, policy, settings, options.now_ms, pin_of).fates()
+    judged = Fates(facts, policy, settings, options.now_ms, pin_of)
+    fates = judged.fates()
     rolls = Rolls(log, segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
     rows = []
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
         rows.append(_fate_row(item, segment, facts, number, fate, sizes[number], rolls))
     rows += compaction_rows(target, facts, policy, settings, options)
-    deletable = sum(
-        size for size, fate in zip(sizes, fates, strict=True) if fate.verdict == DELETABLE
-    )
-    reserved = reserved_bytes(log.segments[-1]) if log.segments else 0
-    rows.append(_space_row(item, space_of(item.path), deletable, reserved))
-    return Judged(tuple(rows), (), facts, policy, sizes)
+    reserved = reserved_bytes(segments[-1]) if segments else 0
+    # What is reserved takes no room: to delete it frees none.
+    freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
+    gone = len(judged.next_pass.deleted)
+    rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
+    plans = options.free_bytes is not None
+    free = freeable(item.topic, item.partition, judged, freed) if plans else None
+    return Judged(tuple(rows), free)
 
 
 def settings_of(item: Item, options: WhyOptions, topics: TopicSettings) -> Settings:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from kdump.engine.why.freeing import Freeable, Plan, Retired
 from kdump.engine.why.options import Item
 from kdump.engine.why.partition import Judged, judge
 from kdump.engine.work.pace import Progress
@@ -60,6 +61,8 @@ def why(
     named = given or _directories(options)
     topics = topic_settings(options.server_properties, named, from_disk=options.topic_configs)
     topics.prepare({places.parent(item.path) for item in items if item.kind == "partition"})
+    logs: list[Freeable] = []
+    retired: list[Retired] = []
     step = partial(judge, options=options, topics=topics)
     for item, result in driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress):
         if isinstance(result, KdumpError):
@@ -69,7 +72,16 @@ def why(
         for row in result.rows:
             sums.add(item, row)
             yield row
-    yield Row("why-summary", sums.fields())
+        if result.freeable is not None:
+            logs.append(result.freeable)
+        if result.retired is not None:
+            retired.append(result.retired)
+    more: dict[str, object] = {}
+    if options.free_bytes is not None:
+        freeing = Plan(options.free_bytes, options.now_ms)
+        yield from freeing.steps(retired, logs)
+        more = {"asked_bytes": options.free_bytes, "planned_bytes": freeing.planned_bytes}
+    yield Row("why-summary", sums.fields() | more)
 
 
 class _Sums:
