@@ -1,7 +1,7 @@
-"""Say what one retention pass would delete of a log, by which rule, and what keeps the rest (K1).
+"""Say what one retention pass would delete of a log, by which rule, and what keeps the rest.
 
-A pass is worked out from a few facts of each segment; `segment_facts` reads those. Nothing here
-reads a file, so that a pass at another time, or with other settings, costs nothing.
+A pass (K1, K7) is worked out from a few facts of each segment; `segment_facts` reads those. Nothing
+here reads a file, so that a pass at another time, or with other settings, costs nothing.
 """
 
 from __future__ import annotations

@@ -200,20 +200,3 @@ class GroupsReport(Report):
 def _is_put_back(fields: dict[str, Any]) -> bool:
     before, now = fields["previous_offset"], fields["offset"]
     return fields["members_count"] == 0 and None not in (before, now) and now < before
-
-
-class WhyReport(Report):
-    """Draws partitions instead of segments for a person, and writes metrics."""
-
-    has_summary = True
-
-    def __init__(self, textfile: str | None) -> None:
-        self._textfile = textfile
-
-    def sink(self, form: str, page: Page) -> Sink | None:
-        """Return the table."""
-        if form != "table":
-            return None
-        from kdump.output.why_table import WhyTable
-
-        return WhyTable(page, quiet=self.quiet)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts, Policy
     from kdump.engine.why.fates import Fates
 
-_NEXT_PASS = "deleted by the next pass, within log.retention.check.interval.ms (5 min)"
+_NEXT_PASS = "goes with the next retention pass"
 
 
 class Retired(NamedTuple):
@@ -95,7 +95,7 @@ class Plan:
             latest = max(
                 log.log.segments[number].time_ms for log in logs for number in range(log.deleted)
             )
-            text = f"nothing to do: {_NEXT_PASS}, where a broker runs"
+            text = f"nothing to do: {_NEXT_PASS} of a broker that runs"
             yield self._row(None, None, None, Lost(size, None, None, latest), records, text)
 
     def _of_retired(self, one: Retired) -> Row:
