@@ -185,20 +185,20 @@ def _line(label: str, size_bytes: int, words: str) -> str:
     return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
 
 
-def _of(name: str, *verdicts: str) -> Column:
+def _of(name: str, *verdicts: str, rank: int = 0) -> Column:
     def cell(row: Fields) -> str:
         size = sum(row["topic"].by_verdict[verdict] for verdict in verdicts)
         return size_text(size) if size else "-"
 
-    return amount(name, cell)
+    return amount(name, cell, rank)
 
 
 _COLUMNS = (
     folded("topic", lambda row: row["topic"].name, 14),
     amount("size", lambda row: size_text(row["topic"].size_bytes)),
-    amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}"),
+    amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1),
     _of("deletable", "deletable"),
     _of("pinned", "pinned"),
     _of("kept", "kept", "not-deleted-by-policy"),
-    _of("active", "active"),
+    _of("active", "active", rank=2),
 )
