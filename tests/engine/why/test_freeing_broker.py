@@ -38,6 +38,7 @@ def broker(
         log_initial_task_delay_ms=100,
         log_segment_delete_delay_ms=0,
         log_cleaner_enable="false",
+        replica_high_watermark_checkpoint_interval_ms=200,
     )
     yield found
     found.run("kill")
@@ -97,7 +98,7 @@ def operation(step: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("case", range(CASES))
 def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
     fill(broker, case)
-    time.sleep(1.5)  # what goes by itself is gone
+    time.sleep(1.5)  # what goes by itself is gone, and the checkpoints are written
     asked = random.Random(case).choice([20_000, 60_000, 10**9])
     now = time.time_ns() // 1_000_000
     options = WhyOptions(now, Selection(topic=f"*.{case}"), free_bytes=asked)
