@@ -106,6 +106,7 @@ def test_time_at_which_it_goes(data: Path) -> None:
         for at, goes in ((due - 1, False), (due, True)):
             then = of("segment-fate", rows(data, now_ms=at, selection=Selection(topic="orders")))
             assert (then[number]["verdict"] == "deletable") is goes
+            assert then[number]["deletable_at_ms"] == due
 
 
 def test_settings_that_are_asked_for(data: Path) -> None:
