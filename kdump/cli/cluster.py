@@ -110,6 +110,6 @@ def cluster(
     )
     progress = Progress()
     results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with engine.item_driver() as driver:
-        items = replay(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
+    with engine.driver() as driver:
+        items = replay(paths, options, progress=progress, driver=driver)
         raise SystemExit(results.take(items))

@@ -54,7 +54,7 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
 
     progress, report = Progress(), CompareReport()
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    options = CompareOptions(jobs=engine.jobs or 1, **asked)
-    with engine.item_driver() as driver:
-        found = compare_items(paths, options, progress=progress, **driver)
+    options = CompareOptions(**asked)
+    with engine.driver() as driver:
+        found = compare_items(paths, options, progress=progress, driver=driver)
         raise SystemExit(results.take(found))

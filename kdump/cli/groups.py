@@ -72,5 +72,6 @@ def groups(
             raise UsageError("--history has no reset-csv: give --at a time before the change")
     progress, report = Progress(), GroupsReport(options, paths)
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    items = replay(paths, options, jobs=engine.jobs or 1, progress=progress)
-    raise SystemExit(results.take(items))
+    with engine.driver() as driver:
+        items = replay(paths, options, progress=progress, driver=driver)
+        raise SystemExit(results.take(items))

@@ -51,6 +51,6 @@ def sequences(
     options = SequenceOptions(explained=explained, **asked)
     progress = Progress()
     results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with engine.item_driver() as driver:
-        items = follow(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
+    with engine.driver() as driver:
+        items = follow(paths, options, progress=progress, driver=driver)
         raise SystemExit(results.take(items))

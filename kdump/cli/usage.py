@@ -74,7 +74,6 @@ def usage(
     from kdump.engine.usage.run import usage as count
     from kdump.engine.usage.step import UsageOptions
     from kdump.engine.work.pace import Progress
-    from kdump.engine.work.pipeline import in_process
     from kdump.output.progress import PlannedTally
 
     if top is None:
@@ -82,6 +81,6 @@ def usage(
     options = UsageOptions(by=by, top=top, **asked)
     progress = Progress()
     results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
-    with engine.split_driver(in_process, 1) as driver:
+    with engine.driver(decodes=True) as driver:
         items = count(paths, options, driver=driver, progress=progress)
         raise SystemExit(results.take(items))

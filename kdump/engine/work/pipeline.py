@@ -4,9 +4,10 @@
     step     does one item: a pure function of the item and the files, `step(item, pace)`
     merge    takes the results in the order of the plan, whoever finished first
 
-This is the driver in process: `run` calls the step itself or keeps worker processes at it. What
-comes out is the same for any number of workers. A worker that dies (out of memory, killed) is an
-error of the item it had, and another takes its place.
+What does the steps of a plan is a `Driver`. `Workers` is the one in process: it calls the step
+itself or keeps worker processes at it. What comes out is the same for any driver and any number of
+workers. A worker that dies (out of memory, killed) is an error of the item it had, and another
+takes its place.
 """
 
 from __future__ import annotations
@@ -42,6 +43,35 @@ class Item(Protocol):
 ItemType = TypeVar("ItemType", bound=Item)
 ResultType = TypeVar("ResultType")
 Step = Callable[[ItemType, Pace], ResultType]
+
+
+class Driver(Protocol):
+    """Does the step for each item of a plan; yields each with what came of it, in the plan's order.
+
+    An item that could not be done comes with the error that ended it.
+    """
+
+    @property
+    def jobs(self) -> int | None:
+        """How many items are worked on at a time; None: as the work has it."""
+
+    @property
+    def bytes_per_second(self) -> int | None:
+        """The rate that all reads together keep."""
+
+    @property
+    def packed_bytes(self) -> int:
+        """How much of what some items leave may be collected, to go with others."""
+
+    def will_write(self, directory: str) -> None:
+        """Take note that the steps write to a directory."""
+
+    def __call__(
+        self, items: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
+    ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+        """Do the step for each item."""
+
+
 #: Results that wait for an earlier one; the workers pause when there are more.
 _AHEAD = 1024
 _TICK_SECONDS = 0.1
@@ -60,31 +90,28 @@ def take_up(
     progress.planned_bytes = sum(item.size_bytes for item in items)
 
 
-def run(
-    items: Sequence[ItemType],
-    step: Step[ItemType, ResultType],
-    *,
-    jobs: int = 1,
-    bytes_per_second: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
-    """Yield each item with its result, or with the error that ended it, in the plan's order."""
-    progress = progress or Progress()
-    jobs = min(jobs, len(items))
-    if jobs <= 1:
-        return _run_here(items, step, bytes_per_second, progress)
-    return _run_workers(items, step, jobs, bytes_per_second, progress)
+class Workers(NamedTuple):
+    """The driver in process: one worker is this process, several are processes of their own."""
 
+    jobs: int = 1
+    bytes_per_second: int | None = None
+    packed_bytes: int = 512 << 20
 
-def in_process(jobs: int) -> Callable[..., Iterator[tuple[Any, Any]]]:
-    """Return the driver of splits that keeps so many processes at it."""
+    def will_write(self, directory: str) -> None:
+        """Do nothing: workers may write where this process may."""
 
-    def driver(
-        splits: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
+    def __call__(
+        self, items: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
     ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
-        return run(splits, step, jobs=jobs, progress=progress)
+        """Do the step for each item."""
+        jobs = min(self.jobs, len(items))
+        if jobs <= 1:
+            return _run_here(items, step, self.bytes_per_second, progress)
+        return _run_workers(items, step, jobs, self.bytes_per_second, progress)
 
-    return driver
+
+#: One item after the other, at full speed.
+ONE_BY_ONE = Workers()
 
 
 def _run_here(

@@ -5,12 +5,12 @@ import signal
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.engine.work.pipeline import WorkerError, run
+from kdump.engine.work.pipeline import WorkerError, Workers
 from kdump.errors import KdumpError, PathError
 
 
@@ -29,8 +29,9 @@ def square(item: Item, pace: Pace) -> int:
     return item.number**2
 
 
-def results(step: object, items: Sequence[Item], jobs: int, **asked: object) -> list[object]:
-    return [result for _, result in run(items, step, jobs=jobs, **asked)]  # type: ignore[arg-type]
+def results(step: object, items: Sequence[Item], jobs: int, **asked: Any) -> list[object]:
+    progress = asked.pop("progress", None) or Progress()
+    return [result for _, result in Workers(jobs, **asked)(items, step, progress)]  # type: ignore[arg-type]
 
 
 @each_count
@@ -100,7 +101,7 @@ def test_closing_ends_workers_that_are_busy() -> None:
     from multiprocessing import active_children
 
     started = time.monotonic()
-    going = run(ITEMS, sleep_long, jobs=2, progress=(progress := Progress()))
+    going = Workers(2)(ITEMS, sleep_long, progress := Progress())
 
     def stop() -> None:
         raise KeyboardInterrupt
