@@ -11,7 +11,7 @@ import pytest
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
 from kdump.engine.work.pipeline import WorkerError, handed_together, run
-from kdump.errors import KdumpError, PathError
+from kdump.errors import PathError
 
 
 class Item(NamedTuple):
