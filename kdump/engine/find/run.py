@@ -16,6 +16,7 @@ from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
+from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target, resolve
@@ -60,8 +61,7 @@ def find_offset(
     They come in the order of the paths, whatever the number of workers and whichever driver; with
     one worker in process, each as soon as it is found.
     """
-    step = partial(look_up, ask=offset_items, target=target, options=options)
-    return _run(plan(paths, options), step, jobs, progress, driver)
+    return _run(list(paths), options, (offset_items, target), jobs, progress, driver)
 
 
 def find_time(
@@ -79,8 +79,7 @@ def find_time(
     """
     if options.now_ms is None:
         options = options._replace(now_ms=time.time_ns() // 1_000_000)
-    step = partial(look_up, ask=time_items, target=target_ms, options=options)
-    return _run(plan(paths, options), step, jobs, progress, driver)
+    return _run(list(paths), options, (time_items, target_ms), jobs, progress, driver)
 
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
@@ -122,17 +121,26 @@ def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[T
 
 
 def _run(
-    planned: Iterator[Item | KdumpError],
-    step: Step,
+    paths: list[str],
+    options: FindOptions,
+    asked: tuple[Ask, int],
     jobs: int,
     progress: Progress | None,
     driver: Driver | None,
 ) -> Iterator[Told]:
     """Answer while the plan goes on, or plan everything first and hand it to many."""
+    given = options.server_properties
+    settings = topic_settings(given, paths, from_disk=options.topic_configs)
+    options = options._replace(settings=settings)
+    planned = plan(paths, options)
+    step = partial(look_up, ask=asked[0], target=asked[1], options=options)
     if driver is not None or jobs > 1:
         everything = [
             one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned
         ]
+        if not options.as_is:
+            items = [one for one in everything if isinstance(one, Item)]
+            settings.prepare({places.parent(one.path): None for one in items})
         yield from _run_many(everything, step, jobs, progress, driver)
         return
     for one in planned:
