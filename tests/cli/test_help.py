@@ -82,7 +82,15 @@ def test_version_newer_than_any_known_is_said(name: str, version: str, *, is_new
 
 
 @pytest.mark.parametrize(
-    "words", [("dump", "--from-time"), ("dump", "--to-time"), ("find-time",)], ids=str
+    "words",
+    [
+        ("dump", "--from-time"),
+        ("dump", "--to-time"),
+        ("groups", "--at"),
+        ("cluster", "--at"),
+        ("find-time",),
+    ],
+    ids=str,
 )
 def test_seconds_are_not_taken_for_1970(words: tuple[str, ...]) -> None:
     path = SAMPLE / "orders.zstd-0"
