@@ -249,6 +249,32 @@ def test_a_sound_time_index_leaves_segments_out(
     assert walked == [str(max(partition.glob("*.log")))]
 
 
+@pytest.mark.parametrize("state", ["sound", "short", "low", "high", "falling", "zeros", "torn"])
+def test_both_indexes_say_where_a_time_may_begin(
+    partition: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    every, _ = dumped(partition)
+    write_time_indexes(partition, state)
+    for log in partition.glob("*.log"):
+        rows = dumped(log, mode="batches")[0][1:]
+        slots = [(row["last_offset"] - int(log.stem), row["position"]) for row in rows]
+        index = b"".join(struct.pack(">ii", *slot) for slot in slots)
+        log.with_suffix(".index").write_bytes(index)
+    begun: list[int] = []
+    plain = SegmentReader.items
+
+    def items(self: SegmentReader, position: int = 0) -> Any:
+        begun.append(position)
+        return plain(self, position)
+
+    monkeypatch.setattr(SegmentReader, "items", items)
+    for start in range(TIME + 9_500, TIME + 13_000, 250):
+        rows, found = dumped(partition, from_time_ms=start)
+        assert rows == [row for row in every if times(row) >= start], start - TIME
+        assert found == []
+    assert any(begun) == (state != "zeros")
+
+
 def text(value: str | None) -> bytes:
     return b"" if value is None else bytes.fromhex(value)
 

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 import pytest
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.engine.work.pipeline import WorkerError, Workers
-from kdump.errors import KdumpError, PathError
+from kdump.engine.work.pipeline import WorkerError, Workers, handed_together
+from kdump.errors import PathError
 
 
 class Item(NamedTuple):
     path: str
     number: int
+    size_bytes: int = 10
 
 
 ITEMS = [Item(f"p{number}", number) for number in range(40)]
@@ -67,9 +68,17 @@ def die_at_three(item: Item, pace: Pace) -> int:
 
 
 def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
-    came = results(die_at_three, ITEMS[:8], 2)
-    assert [each for each in came if not isinstance(each, KdumpError)] == [0, 1, 2, 4, 5, 6, 7]
-    assert str(came[3]) == "p3: the worker process that read it died (signal 9)"
+    came = results(die_at_three, ITEMS, 2)  # handed to a worker together with others
+    assert str(came.pop(3)) == "p3: the worker process that read it died (signal 9)"
+    assert came == [number for number in range(40) if number != 3]
+
+
+def test_large_items_are_handed_one_by_one_and_the_last_ones_to_all() -> None:
+    large = [item._replace(size_bytes=3 << 20) for item in ITEMS]
+    together = [len(handed_together(large, start, 2)) for start in (0, 20, 39)]
+    assert together == [1, 1, 1]
+    assert [len(handed_together(ITEMS, start, 2)) for start in (0, 20, 39)] == [10, 5, 1]
+    assert len(handed_together(ITEMS * 10, 0, 2)) == 32
 
 
 def die_always(item: Item, pace: Pace) -> int:
