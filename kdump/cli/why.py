@@ -99,7 +99,7 @@ def why(
             refuse_input_as_output(textfile, paths, "--textfile")
             need_writable(textfile, "--textfile")
     asked.pop("decompress_limit")  # headers alone are read, and a pinning record's batch
-    options = WhyOptions(**asked)
-    report = WhyReport(textfile)
-    status = run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
-    raise SystemExit(status)
+    options, report = WhyOptions(**asked), WhyReport(textfile)
+    raise SystemExit(
+        run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
+    )
