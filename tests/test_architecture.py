@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[str, str]] = {
         "broker errors findings kernels engine messages storage stores writing",
         "rich pyarrow",
     ),
-    "spark": ("broker errors findings engine output storage", "pyspark pyarrow"),
+    "spark": ("broker errors findings engine output replay storage", "pyspark pyarrow"),
     "cli": ("broker errors findings engine output spark storage stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),

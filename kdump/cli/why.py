@@ -86,13 +86,11 @@ def why(
         kdump why --config retention.ms=86400000 /var/lib/kafka
         kdump why --free 200GiB /var/lib/kafka
     """
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
     from kdump.cli.why_report import WhyReport
     from kdump.engine.why.options import WhyOptions
     from kdump.engine.why.run import why as explain
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
     from kdump.output.target import refuse_input_as_output
     from kdump.output.writable import need_writable
 
@@ -101,8 +99,7 @@ def why(
             refuse_input_as_output(textfile, paths, "--textfile")
             need_writable(textfile, "--textfile")
     asked.pop("decompress_limit")  # headers alone are read, and a pinning record's batch
-    options = WhyOptions(**asked)
-    progress, report = Progress(), WhyReport(textfile)
-    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    items = explain(paths, options, jobs=engine.jobs or 1, progress=progress)
-    raise SystemExit(results.take(items))
+    options, report = WhyOptions(**asked), WhyReport(textfile)
+    raise SystemExit(
+        run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
+    )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kdump.engine.why.freeing import Freeable, Plan, Retired
 from kdump.engine.why.options import Item
-from kdump.engine.why.partition import Judged, judge
+from kdump.engine.why.partition import judge
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -25,8 +25,7 @@ from kdump.storage.targets import data_directories, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.why.options import WhyOptions
-
-    Driver = Callable[..., Iterator[tuple[Item, Judged | KdumpError]]]
+    from kdump.engine.work.pipeline import Driver
 
 _SUMMED = (
     "log_bytes",
@@ -43,13 +42,12 @@ def why(
     paths: Iterable[str],
     options: WhyOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield the rows of each partition, in the order of the paths, and last a `why-summary`.
 
-    They are the same for any number of workers.
+    They are the same for any number of workers, and for any driver.
     """
     progress = progress or Progress()
     given = list(paths)
@@ -64,7 +62,7 @@ def why(
     logs: list[Freeable] = []
     retired: list[Retired] = []
     step = partial(judge, options=options, topics=topics)
-    for item, result in driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress):
+    for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             sums.unfinished += 1
             yield result
