@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kdump.record.layout import MAX_INT64
@@ -41,6 +42,13 @@ class Settings(NamedTuple):
     transaction_max_timeout_ms: int = 900_000
     recovery_threads: int | None = None  # a data directory's; None: as the version has it
     offsets_retention_ms: int | None = None  # None: as the version has it
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _UNLIMITED
+    delete_retention_ms: int = 24 * _HOUR_MS
+    dedupe_buffer: int = 128 << 20  # bytes, of all cleaner threads together
+    dedupe_load_factor: float = 0.9
+    cleaner_threads: int = 1
 
     @property
     def stated(self) -> frozenset[str]:
@@ -71,11 +79,12 @@ class Settings(NamedTuple):
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
         """Return them with what brokers were told while they ran."""
-        return self.given(source, _valid(configs, _NAMES, _POLICY))
+        return self.given(source, _valid(configs, _NAMES, _POLICY) | _ratios(configs, _RATIOS))
 
     def of_topic(self, configs: Mapping[str, str]) -> Settings:
         """Return them with a topic's own."""
-        return self.given(TOPIC, _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY))
+        values = _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY) | _ratios(configs, _TOPIC_RATIOS)
+        return self.given(TOPIC, values)
 
 
 _INTERNAL_TOPICS = {
@@ -103,7 +112,18 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("transaction.max.timeout.ms", "transaction_max_timeout_ms", 1),
     ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
     ("offsets.retention.minutes", "offsets_retention_ms", 60_000),
+    ("log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("log.cleaner.delete.retention.ms", "delete_retention_ms", 1),
+    ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
+    ("log.cleaner.threads", "cleaner_threads", 1),
 )
+#: Settings that are parts of one -> field.
+_RATIOS = {
+    "log.cleaner.min.cleanable.ratio": "min_cleanable_dirty_ratio",
+    "log.cleaner.io.buffer.load.factor": "dedupe_load_factor",
+}
+_TOPIC_RATIOS = {"min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio"}
 _POLICY = "log.cleanup.policy"
 
 #: Setting of a topic -> field. Later ones win, as in the broker.
@@ -119,12 +139,15 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
     ("message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
     ("message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
+    ("min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("delete.retention.ms", "delete_retention_ms", 1),
 )
 _TOPIC_POLICY = "cleanup.policy"
 #: Settings of a topic that kdump goes by.
-TOPIC_CONFIGS = frozenset((*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY))
+TOPIC_CONFIGS = frozenset((*(name for name, _, _ in _TOPIC_NAMES), *_TOPIC_RATIOS, _TOPIC_POLICY))
 #: Settings of a broker that kdump goes by.
-BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY))
+BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), *_RATIOS, _POLICY))
 _MAX_INT = (1 << 31) - 1
 
 
@@ -140,9 +163,9 @@ def _numbers(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) 
 
 def _valid(
     given: Mapping[str, str], known: tuple[tuple[str, str, int], ...], policy: str
-) -> dict[str, int | str]:
+) -> dict[str, int | str | float]:
     """Read the settings that a controller would have taken: sizes are ints, and none is below 0."""
-    values: dict[str, int | str] = {
+    values: dict[str, int | str | float] = {
         field: number
         for field, number in _numbers(given, known).items()
         if 0 <= number <= (_MAX_INT if field.endswith("_bytes") else MAX_INT64)
@@ -152,13 +175,24 @@ def _valid(
     return values
 
 
+def _ratios(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, int | str | float]:
+    """Read the parts of one among settings, by field."""
+    values: dict[str, int | str | float] = {}
+    for name in known.keys() & given.keys():
+        with suppress(ValueError):
+            ratio = float(given[name].strip())
+            if 0 <= ratio <= 1:
+                values[known[name]] = ratio
+    return values
+
+
 def read_settings(server_properties: str | None) -> Settings:
     """Read the settings of a broker's own file; defaults without one."""
     if server_properties is None:
         return Settings()
     text = whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
-    values: dict[str, int | str] = {**_numbers(given, _NAMES)}
+    values: dict[str, int | str | float] = _numbers(given, _NAMES) | _ratios(given, _RATIOS)
     if _POLICY in given:
         values["cleanup_policy"] = given[_POLICY] or "delete"
     internal = {
