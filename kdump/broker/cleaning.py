@@ -19,7 +19,7 @@ from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.layout import BATCH_OVERHEAD_V2
-from kdump.record.rebuilt import rebuilt_size
+from kdump.record.rebuilt import rebuilt_size, upgraded_size
 from kdump.storage.file_records import FileRecords
 
 if TYPE_CHECKING:
@@ -348,7 +348,9 @@ class Cleaning:
             if (tombstones or done) and horizon is None and by_batch:
                 horizon = new_horizon = self._now_ms + self._settings.delete_retention_ms
             left = size
-            if dead or new_horizon is not None:
+            if batches.is_legacy(row) and has(self._broker, v.OLD_MESSAGES_REWRITTEN):
+                left = upgraded_size(batches, row, kept)
+            elif dead or new_horizon is not None:
                 left = rebuilt_size(batches, row, kept, horizon)
         elif self._keeps_empty(batches, row):
             if batches.is_legacy(row):

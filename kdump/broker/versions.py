@@ -114,6 +114,9 @@ LAST_BATCH_KEPT = Change(
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
+OLD_MESSAGES_REWRITTEN = Change(
+    (4, 0), "KIP-724 K6", "A cleaning writes messages of magic 0 and 1 anew as record batches."
+)
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )

@@ -7,7 +7,7 @@ by some bytes. What is written here is measured and dropped.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.record.default import read_varint
@@ -38,15 +38,41 @@ def rebuilt_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int |
     codec = batches.attributes(row) & CODEC_MASK
     if batches.is_legacy(row):
         return _wrapper_size(batches, row, kept, codec)
+    return _batch_size(codec, kept, horizon_ms, _record)
+
+
+def upgraded_size(batches: RecordBatches, row: int, kept: Kept) -> int:
+    """Say how many bytes a message or wrapper takes as a record batch with the same codec."""
+    first = next(records.offset(rows[0]) for _, records, rows in kept if rows)
+
+    def record(
+        view: memoryview, records: DecodedRecords, number: int, delta_ms: int
+    ) -> tuple[bytes, int, int]:
+        head = b"\0" + _varint(delta_ms) + _varint(records.offset(number) - first)
+        for at, size in (
+            (records.key_position(number), records.key_size(number)),
+            (records.value_position(number), records.value_size(number)),
+        ):
+            head += _varint(size) + bytes(view[at : at + max(size, 0)])
+        return _varint(len(head) + 1) + head + b"\0", 0, 0
+
+    return _batch_size(batches.attributes(row) & CODEC_MASK, kept, None, record)
+
+
+def _batch_size(
+    codec: int,
+    kept: Kept,
+    base_ms: int | None,
+    write: Callable[[memoryview, DecodedRecords, int, int], tuple[bytes, int, int]],
+) -> int:
     pieces: list[bytes] = []
     size = 0
-    base_ms = horizon_ms
     for data, records, rows in kept:
         view = memoryview(data)
         for number in rows:
             timestamp = records.timestamp(number)
             base_ms = timestamp if base_ms is None else base_ms
-            head, start, end = _record(view, records, number, timestamp - base_ms)
+            head, start, end = write(view, records, number, timestamp - base_ms)
             size += len(head) + end - start
             if codec:
                 pieces += (head, bytes(view[start:end]))
