@@ -344,12 +344,14 @@ class Cleaning:
         size = batches.size_bytes(row)
         new_horizon = None
         if any(rows for _, _, rows in kept):
-            by_batch = has(self._broker, v.DELETE_HORIZON) and not batches.is_legacy(row)
+            upgraded = batches.is_legacy(row) and has(self._broker, v.OLD_MESSAGES_REWRITTEN)
+            by_batch = upgraded or not batches.is_legacy(row)
+            by_batch = by_batch and has(self._broker, v.DELETE_HORIZON)
             if (tombstones or done) and horizon is None and by_batch:
                 horizon = new_horizon = self._now_ms + self._settings.delete_retention_ms
             left = size
-            if batches.is_legacy(row) and has(self._broker, v.OLD_MESSAGES_REWRITTEN):
-                left = upgraded_size(batches, row, kept)
+            if upgraded:
+                left = upgraded_size(batches, row, kept, horizon)
             elif dead or new_horizon is not None:
                 left = rebuilt_size(batches, row, kept, horizon)
         elif self._keeps_empty(batches, row):

@@ -41,7 +41,7 @@ def rebuilt_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int |
     return _batch_size(codec, kept, horizon_ms, _record)
 
 
-def upgraded_size(batches: RecordBatches, row: int, kept: Kept) -> int:
+def upgraded_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int | None) -> int:
     """Say how many bytes a message or wrapper takes as a record batch with the same codec."""
     first = next(records.offset(rows[0]) for _, records, rows in kept if rows)
 
@@ -56,7 +56,7 @@ def upgraded_size(batches: RecordBatches, row: int, kept: Kept) -> int:
             head += _varint(size) + bytes(view[at : at + max(size, 0)])
         return _varint(len(head) + 1) + head + b"\0", 0, 0
 
-    return _batch_size(batches.attributes(row) & CODEC_MASK, kept, None, record)
+    return _batch_size(batches.attributes(row) & CODEC_MASK, kept, horizon_ms, record)
 
 
 def _batch_size(

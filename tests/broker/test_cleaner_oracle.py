@@ -59,7 +59,7 @@ def made(rng: random.Random, seed: int, directory: Path) -> bool:
     if kind == "keyed":
         oracle().ask("make", recipe=keyed(rng, directory))
     elif kind == "transactional":
-        oracle().ask("make", recipe=transactional.recipe(seed, directory, compacted=True))
+        oracle().ask("make", recipe=transactional.recipe(seed, directory))
     else:
         sizes = {"segmentBytes": rng.choice((60_000, 1 << 20)), "batches": rng.choice((10, 40))}
         oracle().make(kind, seed, directory, **sizes)
@@ -108,8 +108,14 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     directory = tmp_path / "t-0"
     transactions = made(rng, seed, directory)
-    for _ in range(QUESTIONS):
-        compare(asked(rng, directory, transactions=transactions))
+    for number in range(QUESTIONS):
+        question = asked(rng, directory, transactions=transactions)
+        compare(question)
+        left = tmp_path / str(number) / "t-0"
+        answer = question.asked("clean", out=left)
+        if answer["ok"] and rng.random() < 0.5:
+            # A log that was cleaned before, as the cleaner's checkpoint says or not.
+            directory = next(left.parent.rglob("*.log")).parent
 
 
 def compare(question: Question) -> None:
@@ -138,4 +144,4 @@ def compare(question: Question) -> None:
     told += f"\n{cleaned.dead ^ real.dead} {cleaned} {real}"
     assert (cleaned.dead, cleaned.checkpoint) == (real.dead, real.checkpoint), told
     # What was compressed anew differs by the libraries.
-    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.01 * real.bytes_left, told
+    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.02 * real.bytes_left, told

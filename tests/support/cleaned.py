@@ -45,7 +45,7 @@ class Question(NamedTuple):
             write_checkpoint(self.directory.parent / name, entries)
         return view_of(self.directory, self.settings)
 
-    def asked(self, query: str) -> Json:
+    def asked(self, query: str, **more: object) -> Json:
         """Ask the oracle; a whole answer."""
         members: Json = {
             "cleanerCheckpoint": self.checkpoint,
@@ -60,6 +60,7 @@ class Question(NamedTuple):
             maxIndexSize=65536,
             clean=True,
             dedupeBufferBytes=self.dedupe_buffer,
+            **more,
             **{name: number for name, number in members.items() if number is not None},
         )
 
