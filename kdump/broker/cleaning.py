@@ -202,7 +202,7 @@ class Cleaning:
             return
         segments = self._partition.segments
         dirty = _between(segments, first, end)
-        transactions = self._transactions(first, end)
+        transactions = self._transactions(dirty[0].base_offset, end)
         following = [*(one.base_offset for one in dirty[1:]), end]
         for segment, behind in zip(dirty, following, strict=True):
             self._map_segment(segment, first, transactions)
@@ -216,6 +216,8 @@ class Cleaning:
             yield from self._clean_segment(segment, transactions, keep_from_ms)
 
     def _transactions(self, start: int, end: int) -> _Transactions:
+        """The aborted ones that end in a segment from `start` on; none below the log start."""
+        start = max(start, self._partition.log_start)
         aborted = self._partition.view.aborted
         return _Transactions(
             [one for one in aborted if one.last_offset >= start and one.first_offset < end]
