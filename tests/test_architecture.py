@@ -56,6 +56,7 @@ ROOMS: dict[str, str] = {
     "sequences": "checks reading work",
     "usage": "dump reading work",
     "verify": "advice checks predict reading work",
+    "why": "reading work",
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.

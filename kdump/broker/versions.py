@@ -123,6 +123,9 @@ BASE_OFFSET_SEARCH = Change(
 LAST_REPLICATED_BATCH_KEPT = Change(
     (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )
+FUTURE_SEGMENTS_BY_FILE_TIME = Change(
+    (4, 4), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
+)
 BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
 )
