@@ -11,13 +11,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_reader import RefusalError
-from kdump.broker.lookup_records import BrokerError
 from kdump.storage import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kdump.broker.partition import PartitionView
+    from kdump.broker.retention import LogFacts
     from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
 
@@ -176,42 +176,25 @@ def _floor(segments: Sequence[Facts], offset: int) -> int:
     return bisect_right(segments, offset, key=attrgetter("base_offset")) - 1
 
 
-def is_compacted(settings: Settings) -> bool:
-    """Whether the cleaner looks at a topic at all."""
-    return "compact" in [word.strip().lower() for word in settings.cleanup_policy.split(",")]
-
-
-def cleaner_log(partition: PartitionView) -> CleanerLog:
+def cleaner_log(partition: PartitionView, log: LogFacts) -> CleanerLog:
     """Take what the cleaner asks for from a partition that is read as it lies and for committed
-    data; of the closed dirty segments the first batch is read."""
+    data; of the closed dirty segments the first header is read."""
     target, directory = partition.target, partition.view.directory
     checkpoint = None
     if directory is not None:
-        place = (names.CLEANER_CHECKPOINT, target.topic, target.partition)
-        checkpoint = directory.offset(*place)
-    try:
-        log_end = partition.log_end
-    except BrokerError:
-        log_end = partition.segments[-1].base_offset
+        checkpoint = directory.offset(names.CLEANER_CHECKPOINT, target.topic, target.partition)
     end = partition.view.end
-    stable = log_end if end is None else min(end, log_end)
-    facts = [_facts(one) for one in partition.segments]
-    log = CleanerLog(facts, checkpoint, partition.log_start, log_end, stable)
-    first = len(facts) - 1 - len(log.closed_from(log.first_dirty()[0]))
+    stable = log.log_end if end is None else min(end, log.log_end)
+    facts = [Facts(one.base_offset, one.size_bytes, one.time_ms, -1) for one in log.segments]
+    found = CleanerLog(facts, checkpoint, log.log_start, log.log_end, stable)
+    first = len(facts) - 1 - len(found.closed_from(found.first_dirty()[0]))
     for number in range(first, len(facts) - 1):
         segment = partition.segments[number]
         try:
             facts[number] = facts[number]._replace(first_timestamp_ms=_first_timestamp(segment))
         except RefusalError as error:
-            return log._replace(corrupt=(segment.base_offset, str(error)))
-    return log
-
-
-def _facts(segment: Segment) -> Facts:
-    largest = segment.last_time().timestamp_ms
-    if largest < 0:
-        largest = segment.modified_ms()
-    return Facts(segment.base_offset, segment.size_bytes, largest, -1)
+            return found._replace(corrupt=(segment.base_offset, str(error)))
+    return found
 
 
 def _first_timestamp(segment: Segment) -> int:

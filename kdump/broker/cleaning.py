@@ -7,7 +7,7 @@ too large to be opened, more records may go than are found; `at_least` says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
@@ -39,8 +39,6 @@ KEYS_KEPT = 1 << 20  # some 150 MB
 _ENTRY_BYTES = 24  # of a key in the cleaner's own map
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
 _SOUND = (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT)
-
-Tell = Callable[[int, int], None]  # a key's hash, an offset
 
 
 class FailedError(Exception):
@@ -110,6 +108,36 @@ class OffsetMap:
         self.end = max(self.end, offset)
 
 
+class Repeats:
+    """Looks for two records of one key in [start, end): what was cleaned has only the last.
+
+    Of more keys than are held some classes are left out, by their hash, so that those that are
+    looked at are looked at from the start on.
+    """
+
+    def __init__(self, start: int, end: int, kept: int = KEYS_KEPT) -> None:
+        self.start = start
+        self.end = end
+        self.count = 0
+        self.example = (-1, -1)
+        self._kept = kept
+        self._mask = 0
+        self._offsets: dict[int, int] = {}
+
+    def take(self, key: int, offset: int) -> None:
+        """Take up a record."""
+        if key & self._mask:
+            return
+        before = self._offsets.setdefault(key, offset)
+        if before < offset:
+            self.count += 1
+            if self.count == 1:
+                self.example = before, offset
+        elif len(self._offsets) > self._kept:
+            self._mask = self._mask << 1 | 1
+            self._offsets = {one: at for one, at in self._offsets.items() if not one & self._mask}
+
+
 class _Transactions:
     """Which transactions the cleaner has met batches of, in log order (K6)."""
 
@@ -157,7 +185,7 @@ class _Transactions:
 class Cleaning:
     """One round of cleaning, from `choice` on; `batches` does it, and the rest tells of it then.
 
-    `tell`, where given, is called with each record that has a key and stays.
+    `repeats`, where given, is told of the records that have a key.
     """
 
     def __init__(
@@ -168,14 +196,14 @@ class Cleaning:
         now_ms: int,
         *,
         keys_kept: int = KEYS_KEPT,
-        tell: Tell | None = None,
+        repeats: Repeats | None = None,
     ) -> None:
         self._partition = partition
         self._broker = partition.broker
         self._choice = choice
         self._settings = settings
         self._now_ms = now_ms
-        self._tell = tell
+        self._repeats = repeats
         self._skipped = False
         self.map = OffsetMap(settings, keys_kept)
         self.tombstones = self.tombstones_removed = 0
@@ -377,7 +405,7 @@ class Cleaning:
         kept: Kept = []
         dead: list[int] = []
         tombstones = False
-        last, latest, tell = self.map.end - 1, self.map.offsets, self._tell
+        last, latest, repeats = self.map.end - 1, self.map.offsets, self._repeats
         for piece in self._pieces(segment, run, row):
             records = piece.records
             if run.batches.flags_of(row) & c.CONTROL:
@@ -396,13 +424,13 @@ class Cleaning:
                 else:
                     at = records.key_position(number)
                     key = hash(bytes(view[at : at + size]))
+                    if repeats is not None and repeats.start <= offset < repeats.end:
+                        repeats.take(key, offset)
                     stays = offset >= latest.get(key, -1)
                     if not has_value:
                         self.tombstones += 1
                         self.tombstones_removed += passed or not stays
                         stays = stays and not passed
-                    if stays and tell is not None:
-                        tell(key, offset)
                 if stays:
                     rows.append(number)
                     tombstones = tombstones or not has_value

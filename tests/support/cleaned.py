@@ -10,6 +10,8 @@ from oracle import oracle
 from kdump.broker.cleaner import Choice, cleaner_log
 from kdump.broker.cleaning import Cleaning, FailedError
 from kdump.broker.partition import PartitionView
+from kdump.broker.retention import LogFacts
+from kdump.broker.segment_facts import log_facts
 from kdump.broker.settings import Settings
 from kdump.storage.targets import Selection, resolve
 
@@ -74,6 +76,12 @@ def view_of(directory: Path, settings: Settings) -> PartitionView:
     )
 
 
+def facts_of(view: PartitionView) -> LogFacts:
+    """Read what a broker that stopped in order goes by."""
+    assert view.target.log is not None
+    return log_facts(view.target.log, view.view.directory, BROKER, clean=True)
+
+
 class Cleaned(NamedTuple):
     """What a cleaning drops and leaves, and where the next begins."""
 
@@ -86,7 +94,7 @@ class Cleaned(NamedTuple):
 def ours(question: Question, view: PartitionView) -> tuple[Choice, Cleaned | None]:
     """What the model says; None where the cleaner fails."""
     settings = question.settings
-    log = cleaner_log(view)
+    log = cleaner_log(view, facts_of(view))
     choice = log.choice(settings, question.now_ms)
     cleaning = Cleaning(view, choice, settings, question.now_ms)
     if log.corrupt:
