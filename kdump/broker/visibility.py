@@ -4,6 +4,7 @@ offset, as far as disk can show; and which records of aborted transactions it wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
@@ -142,18 +143,7 @@ def last_stable_offset(
     None where no transaction is open, and the high watermark (None: the log end) stands. With it
     comes the state at the log end.
     """
-    states = ProducerStates()
-    start = log_start
-    for offset, path in reversed(log.snapshots()):
-        if offset <= log_start or (high_watermark is not None and offset > high_watermark):
-            continue
-        if not any(segment.base_offset == offset for segment in log.logs):
-            # Only one taken at a segment's base is proved to be no later than the log's end.
-            continue
-        known = ProducerStates.from_file(path)
-        if known is not None:
-            states, start = known, offset
-            break
+    states, start = _newest_known(log, log_start, high_watermark)
     bounds = [] if high_watermark is None else [high_watermark]
     for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
@@ -166,6 +156,32 @@ def last_stable_offset(
         )
     bounds.extend(states.open.values())
     return max(log_start, min(bounds)) if bounds else None, states
+
+
+def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerStates:
+    """Replay producer state to the log end (R7); none is left out for its age."""
+    states, start = _newest_known(log, log_start, None)
+    for segment, following in with_next_base(log.logs):
+        if (following is None or following > start) and segment.log is not None:
+            with suppress(PathError):
+                for item in walk(segment.log, limit=limit, next_base=following):
+                    if not isinstance(item, Gap):
+                        states.replay(item, start)
+    return states
+
+
+def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[ProducerStates, int]:
+    """Give the state of the newest sound snapshot up to an offset, and where it was taken."""
+    for offset, path in reversed(log.snapshots()):
+        if offset <= log_start or (bound is not None and offset > bound):
+            continue
+        if not any(segment.base_offset == offset for segment in log.logs):
+            # Only one taken at a segment's base is proved to be no later than the log's end.
+            continue
+        known = ProducerStates.from_file(path)
+        if known is not None:
+            return known, offset
+    return ProducerStates(), log_start
 
 
 def _ended(
