@@ -8,7 +8,7 @@ from kdump.broker.visibility import View, last_stable_offset
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from kdump.broker.producer_state import Producer
+    from kdump.broker.producer_state import ProducerStates
     from kdump.storage.targets import Target
 
 
@@ -16,7 +16,8 @@ class OpenTransaction(NamedTuple):
     """A transaction without a marker, in one partition.
 
     `since_ms` is the time of its first batch, as its producer has it; `records_count` None: its
-    first batches are gone, and only a snapshot knows of them.
+    first batches are gone, and only a snapshot knows of them. `newest_ms` is the newest time that
+    markers and records outside of transactions have, -1 for none: the log goes at least so far.
     """
 
     producer_id: int
@@ -24,6 +25,7 @@ class OpenTransaction(NamedTuple):
     first_offset: int
     since_ms: int | None
     records_count: int | None
+    newest_ms: int
 
 
 class OpenHere(NamedTuple):
@@ -57,7 +59,7 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
         unread=unread,
     )
     return OpenHere(
-        tuple(_told(one, states.producers[one], first) for one, first in states.open.items()),
+        tuple(told(states, one) for one in states.open),
         stable,
         states.newest_marker_ms,
         states.newest_ms,
@@ -66,12 +68,15 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
     )
 
 
-def _told(producer_id: int, producer: Producer, first: int) -> OpenTransaction:
+def told(states: ProducerStates, producer_id: int) -> OpenTransaction:
+    """Tell of the open transaction of a producer."""
+    producer = states.producers[producer_id]
     is_counted = producer.joined_from != OFFSET_MAX
     return OpenTransaction(
         producer_id,
         producer.producer_epoch,
-        first,
+        states.open[producer_id],
         None if producer.since_ms < 0 else producer.since_ms,
         producer.records_count if is_counted else None,
+        max(states.newest_ms, states.newest_marker_ms),
     )

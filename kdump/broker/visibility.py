@@ -150,7 +150,7 @@ def last_stable_offset(
     None where no transaction is open, and the high watermark (None: the log end) stands. With it
     comes the state at the log end; `counted`: with the batches of each open transaction, which a
     snapshot does not know. Batches with a timestamp above `until_ms` are passed over. Why
-    some that others follow, or a whole file, cannot be read goes into `unread`.
+    some of the log cannot be read goes into `unread`; zeros at its end are no part of it.
     """
     states = ProducerStates()
     start = log_start
@@ -197,7 +197,7 @@ def _ended(
     try:
         for item in walk(path, limit=limit, next_base=next_base):
             if isinstance(item, Gap):
-                if unread is not None and not item.to_end:
+                if unread is not None and not (item.to_end and item.reason == "zeros"):
                     unread.add(item.reason)
                 continue
             if not item.batches.flags & c.TRANSACTIONAL:

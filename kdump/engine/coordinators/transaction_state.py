@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.coordinators.judgement import Known, Opened, judge
+from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Records,
     cleaned_to,
@@ -14,13 +16,15 @@ from kdump.engine.coordinators.partitions import (
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk
-from kdump.replay.transactions import TOPIC, Transaction, TransactionsLog
+from kdump.replay.transactions import TOPIC, Partition, Transaction, TransactionsLog
 from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.names import OFFSET_MAX
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from kdump.broker.open_transactions import OpenTransaction
     from kdump.engine.coordinators.partitions import Item
 
     Told = Finding | KdumpError
@@ -76,29 +80,57 @@ def by_producer(transactions: Iterable[Transaction]) -> dict[int, Transaction]:
     return previous | found
 
 
-class TransactionalIds:
-    """Finds the transactional id of a producer; what is under some paths is read when first asked.
+def missing_of(items: list[Item], marks: Marks) -> str:
+    """Say what of the topic is not here; nothing where it is all here, as far as that is known."""
+    if not items:
+        return f"No partition of {TOPIC} is here"
+    here = {item.partition for item in items}
+    count = marks.partitions_count(TOPIC) or max(here) + 1
+    lacks = next((number for number in range(count) if number not in here), None)
+    return "" if lacks is None else f"Partition {lacks} of {TOPIC} is not here"
 
-    Goes to workers, which read it again.
+
+class Coordinators:
+    """Judges open transactions by what the coordinators say under some paths, read when first
+    asked. Goes to workers, which read it again.
     """
 
-    def __init__(self, partitions: Iterable[str] = ()) -> None:
-        self._partitions = tuple(partitions)
-        self._found: dict[int, Transaction] | None = None
+    def __init__(self, paths: Iterable[str] = (), server_properties: str | None = None) -> None:
+        self._paths = tuple(paths)
+        self._server_properties = server_properties
+        self._said: tuple[dict[int, Transaction], Known] | None = None
 
-    def of(self, producer_id: int) -> Transaction | None:
-        """Return what the coordinator knows of a producer; None where nobody here does."""
-        if self._found is None:
-            self._found = by_producer(
-                one for item in self._items() for one in _replayed(item).transactions
-            )
-        return self._found.get(producer_id)
+    def __call__(self, place: Partition, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
+        """Say whether a transaction hangs whatever its age, and name its transactional id."""
+        if self._said is None:
+            self._said = self._read()
+        transactions, known = self._said
+        transaction = transactions.get(opened.producer_id)
+        verdict = judge(transaction, [Opened(place, None, opened, None, live)], known)
+        hangs = verdict.hanging is True
+        if transaction is None:
+            return hangs, f" {verdict.cause}" if hangs else ""
+        state = "" if transaction.state is None else f" ({transaction.state})"
+        name = transaction.transactional_id
+        return hangs, f" Its transactional id is {name}{state}. {verdict.cause}"
 
-    def _items(self) -> list[Item]:
-        targets = [one for one in resolve(self._partitions, Selection()) if isinstance(one, Target)]
-        found = items_of(targets, TOPIC, retired=False)
-        return [one for one in found if not isinstance(one, Finding)]
+    def _read(self) -> tuple[dict[int, Transaction], Known]:
+        found = resolve(self._paths, Selection(topic="__*"), self._server_properties, listed=False)
+        targets = [one for one in found if isinstance(one, Target)]
+        chosen = items_of(targets, TOPIC, retired=False)
+        items = [one for one in chosen if not isinstance(one, Finding)]
+        missing = missing_of(items, Marks(targets))
+        transactions: list[Transaction] = []
+        newest_ms = -1
+        for item in items:
+            replayed = replay_state(item, lambda _: None, wanted=lambda _: True)
+            transactions += replayed.transactions
+            newest_ms = max(newest_ms, replayed.newest_ms)
+            if replayed.lost:
+                missing = missing or unread_of(item)
+        return by_producer(transactions), Known(newest_ms, OFFSET_MAX, missing)
 
 
-def _replayed(item: Item) -> StateReplayed:
-    return replay_state(item, lambda _: None, wanted=lambda _: True)
+def unread_of(item: Item) -> str:
+    """Say that part of a partition cannot be read."""
+    return f"Part of {TOPIC}-{item.partition} cannot be read"

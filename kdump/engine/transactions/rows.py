@@ -8,7 +8,7 @@ from kdump.findings.commands import abort_command, shell_text
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from kdump.engine.transactions.judgement import Opened, Verdict
+    from kdump.engine.coordinators.judgement import Opened, Verdict
     from kdump.replay.transactions import Transaction
 
 

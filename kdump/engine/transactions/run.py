@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
 from kdump.broker.settings import read_settings
+from kdump.engine.coordinators.judgement import Known, Opened, judge
 from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import Item, furthest, home_first, item_of, items_of
-from kdump.engine.coordinators.transaction_state import StateReplayed, by_producer, replay_state
+from kdump.engine.coordinators.transaction_state import (
+    StateReplayed,
+    by_producer,
+    missing_of,
+    replay_state,
+    unread_of,
+)
 from kdump.engine.coordinators.work import Work
 from kdump.engine.reading.damage import at_place
-from kdump.engine.transactions.judgement import Known, Opened, judge
 from kdump.engine.transactions.rows import transaction_row
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import run
@@ -128,30 +134,20 @@ def _read_states(
     """Replay the coordinators' topic; of one id, the partition that has it."""
     found: list[tuple[Transaction, int]] = []
     newest_ms = -1
-    missing = _missing(items, marks)
+    missing = missing_of(items, marks)
     for some in home_first(items, options.one_id, marks):
         for item, result in work.do(some, replay) if not found else ():
             if isinstance(result, KdumpError):
-                missing = missing or f"Partition {item.partition} of {TOPIC} cannot be read"
+                missing = missing or unread_of(item)
                 yield result
                 continue
             if result.lost:
-                missing = missing or f"Part of {TOPIC}-{item.partition} cannot be read"
+                missing = missing or unread_of(item)
             yield from result.told
             newest_ms = max(newest_ms, result.newest_ms)
             found += [(one, item.partition) for one in result.transactions]
     found.sort(key=lambda pair: pair[0].transactional_id)
     return _States(found, newest_ms, missing)
-
-
-def _missing(items: list[Item], marks: Marks) -> str:
-    """Say what of the coordinators' topic is not here."""
-    if not items:
-        return f"No partition of {TOPIC} is here"
-    here = {item.partition for item in items}
-    count = marks.partitions_count(TOPIC) or max(here) + 1
-    lacks = [number for number in range(count) if number not in here]
-    return f"Partition {lacks[0]} of {TOPIC} is not here" if lacks else ""
 
 
 def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator[Row]:

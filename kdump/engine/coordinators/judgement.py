@@ -91,7 +91,25 @@ def _doubt(transaction: Transaction | None, one: Opened, known: Known) -> str:
             f"Its epoch in {one.name}, {one.said.producer_epoch}, is above that of the "
             f"coordinator's record: the log of __transaction_state here may be behind."
         )
+    elif _is_behind(transaction, one.said):
+        return (
+            f"It ended ({transaction.state}), and the log of {one.name} does not go as far: its "
+            "marker may be on other replicas."
+        )
     return "A broker runs here, and it may be about to end: look again." if one.live else ""
+
+
+def _is_behind(transaction: Transaction, said: OpenTransaction) -> bool:
+    """Whether a log may end before the marker of a transaction that its coordinator has ended.
+
+    A replica that lagged, or what broke off, may lack it.
+    """
+    ended_ms = transaction.last_update_ms
+    since_ms = said.since_ms
+    if ended_ms is None or since_ms is None or said.producer_id != transaction.producer_id:
+        return False
+    has_ended = transaction.state in ("CompleteCommit", "CompleteAbort")
+    return has_ended and since_ms <= ended_ms and said.newest_ms < ended_ms
 
 
 def _unread_words(transaction: Transaction) -> str:
