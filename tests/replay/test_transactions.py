@@ -4,10 +4,12 @@ import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from corpus import corpus, files, shared
 from offsets_log import START_MS, Log, chunks, pieces
+from oracle import oracle
 from transaction_log import STATES, transaction
 
 from kdump.findings.rows import RecordChunk
@@ -174,6 +176,39 @@ def test_replay_of_one_id_is_that_of_all() -> None:
             ]
             ids.add(one.transactional_id)
     assert len(ids) > 8
+
+
+@pytest.mark.oracle
+def test_made_records_come_to_what_the_brokers_classes_read(tmp_path: Path) -> None:
+    """The last record of each id, as the broker's own decoder has it, unless it is a tombstone."""
+    broker, count = oracle(), 0
+    for seed in range(20 if _LONG else 4):
+        directory = broker.make("txn-state", seed, tmp_path / str(seed) / "__transaction_state-0")
+        said: dict[str, dict[str, Any]] = {}
+        for path in sorted(files(directory, "*.log")):
+            for told in broker.ask("decode", kind="transaction", file=path):
+                if told.get("value") is None:
+                    said.pop(told["key"]["transactionalId"], None)
+                else:
+                    said[told["key"]["transactionalId"]] = told
+        found = replayed(chunks(directory)).transactions(everything)
+        assert {one.transactional_id: one.source_offset for one in found} == {
+            name: told["offset"] for name, told in said.items()
+        }
+        for one in found:
+            value = said[one.transactional_id]["value"]
+            assert (one.producer_id, one.producer_epoch) == (
+                value["producerId"],
+                value["producerEpoch"],
+            )
+            assert one.state == STATES[value["transactionStatus"]]
+            assert set(one.partitions) == {
+                (topic["topic"], number)
+                for topic in value["transactionPartitions"] or ()
+                for number in topic["partitionIds"]
+            }
+            count += 1
+    assert count > 10
 
 
 def test_key_of_an_id_that_no_record_can_have() -> None:
