@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.visibility import View, last_stable_offset
+from kdump.broker.visibility import View, aborted_transactions, last_stable_offset
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ class OpenTransaction(NamedTuple):
     `since_ms` is the time of its first batch, as its producer has it; `records_count` None: its
     first batches are gone, and only a snapshot knows of them. `newest_ms` is the newest time that
     markers and records outside of transactions have, -1 for none: the log goes at least so far.
+    `marker_offset` is where its ABORT marker was, by the transaction index; it cannot be read.
     """
 
     producer_id: int
@@ -26,6 +27,7 @@ class OpenTransaction(NamedTuple):
     since_ms: int | None
     records_count: int | None
     newest_ms: int
+    marker_offset: int | None = None
 
 
 class OpenHere(NamedTuple):
@@ -58,8 +60,17 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
         until_ms=until_ms,
         unread=unread,
     )
+    aborted: dict[tuple[int, int], int] = {}
+    if states.open and until_ms is None:
+        aborted = {
+            (entry.producer_id, entry.first_offset): entry.last_offset
+            for entry in aborted_transactions(target.log)
+        }
     return OpenHere(
-        tuple(told(states, one) for one in states.open),
+        tuple(
+            told(states, one)._replace(marker_offset=aborted.get((one, first)))
+            for one, first in states.open.items()
+        ),
         stable,
         states.newest_marker_ms,
         states.newest_ms,

@@ -10,7 +10,9 @@ from producing import (
     NONE,
     SECOND,
     TIME,
+    aborted,
     data,
+    index_of,
     log_of,
     marker,
     snapshot,
@@ -115,6 +117,15 @@ def test_damage_is_told(tmp_path: Path) -> None:
     found = here(path)
     assert found.unread
     assert firsts(found) == {7: (0, 1)}
+
+
+def test_marker_that_only_the_index_knows(tmp_path: Path) -> None:
+    path = write_log(tmp_path, {0: [data(0, 7, 0, transactional=True), data(2)]})
+    index_of(path, 0).write_bytes(aborted((8, 0, 1, 2), (7, 0, 1, 2)))
+    (found,) = here(path).transactions
+    assert (found.producer_id, found.marker_offset) == (7, 1)
+    index_of(path, 0).write_bytes(aborted((7, 5, 6, 7)))
+    assert here(path).transactions[0].marker_offset is None
 
 
 def test_zeros_at_the_end_are_no_damage_and_a_torn_batch_is(tmp_path: Path) -> None:

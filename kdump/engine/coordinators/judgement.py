@@ -71,7 +71,8 @@ def judge(transaction: Transaction | None, opened: list[Opened], known: Known) -
         else:
             doubts.append(doubt)
     if hung:
-        return Verdict(True, _hanging_words(transaction, hung, known), tuple(hung))
+        words = _hanging_words(transaction, hung, known) + "".join(map(_marker_words, hung))
+        return Verdict(True, words, tuple(hung))
     if doubts:
         return Verdict(None, doubts[0])
     return Verdict(False, _awaited_words(transaction, known))
@@ -123,6 +124,13 @@ def _hanging_words(transaction: Transaction | None, hung: list[Opened], known: K
     if transaction is None and not known.missing:
         return "No coordinator knows of its producer: no marker will come."
     return f"It is older than any transaction may become, {span_text(known.allowed_ms)}."
+
+
+def _marker_words(one: Opened) -> str:
+    at = one.said.marker_offset
+    if at is None:
+        return ""
+    return f" The transaction index of {one.name} has an ABORT marker for it, at offset {at:,}."
 
 
 def _awaited_words(transaction: Transaction | None, known: Known) -> str:

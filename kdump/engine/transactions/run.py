@@ -31,6 +31,7 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.storage import lock, places
+from kdump.storage.local_log import LocalLog
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.targets import Selection, Target, resolve
 
@@ -205,11 +206,9 @@ def _is_asked_for(
 
 def open_in(item: Item, pace: Pace, *, options: TransactionOptions) -> OpenHere:
     """Find what is open in one partition."""
-    here = OpenHere((), None, -1, -1, unread=False, overflowed=False)
-    for target in resolve([item.path], Selection()):
-        if isinstance(target, KdumpError):
-            raise target
-        here = open_transactions(target, options.decompress_limit, options.at_ms)
+    log = LocalLog.open(item.path)
+    target = Target(item.topic, item.partition, item.path, log, (), whole=True)
+    here = open_transactions(target, options.decompress_limit, options.at_ms)
     pace(item.size_bytes)
     return here
 

@@ -118,6 +118,15 @@ def test_end_that_lies_behind_in_the_log_is_no_doubt() -> None:
     assert judge(known("CompleteCommit"), [later], KNOWN).hanging is True
 
 
+def test_marker_that_only_the_index_knows_is_said() -> None:
+    one = opened()
+    one = one._replace(said=one.said._replace(marker_offset=1234))
+    assert judge(known("CompleteAbort"), [one], KNOWN).cause == (
+        "Its coordinator does not have it open in orders-1: no marker will come. The transaction "
+        "index of orders-1 has an ABORT marker for it, at offset 1,234."
+    )
+
+
 def test_what_will_end_it_is_said() -> None:
     def words(state: str, as_of_ms: int = NOW, **more: object) -> str:
         transaction = known(state, partitions=(PLACE,), **more)
