@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.findings.moments import span_text, time_text
+from kdump.replay.transactions import UNDECIDED
 
 if TYPE_CHECKING:
     from kdump.broker.open_transactions import OpenTransaction
@@ -136,7 +137,7 @@ def _marker_words(one: Opened) -> str:
 def _awaited_words(transaction: Transaction | None, known: Known) -> str:
     """Say what will end a transaction that its coordinator knows of."""
     assert transaction is not None
-    if transaction.state not in ("Ongoing", "PrepareEpochFence"):
+    if transaction.state not in UNDECIDED:
         decided = "abort" if transaction.state == "PrepareAbort" else "commit"
         return f"Its end is decided, {decided}: the coordinator is writing the markers."
     if transaction.state != "Ongoing" or None in (transaction.start_ms, transaction.timeout_ms):
