@@ -47,14 +47,11 @@ def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **
         kdump transactions --id billing-7 --at 2026-11-19T03:11:30 /var/lib/kafka
     """
     from kdump.cli.reports import TransactionsReport
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.transactions.options import TransactionOptions
     from kdump.engine.transactions.run import transactions as replay
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
 
-    options = TransactionOptions(**asked)
-    progress, report = Progress(), TransactionsReport()
-    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    items = replay(paths, options, jobs=engine.jobs or 1, progress=progress)
-    raise SystemExit(results.take(items))
+    options, report = TransactionOptions(**asked), TransactionsReport()
+    raise SystemExit(
+        run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
+    )

@@ -44,7 +44,7 @@ def time_cell(timestamp_ms: object) -> str:
 def second_cell(timestamp_ms: object) -> str:
     """Write a time to the second, where that is enough."""
     text = time_cell(timestamp_ms)
-    return f"{text[:-5]}Z" if text.endswith("Z") else text
+    return text[:19] + text[23:] if text[19:20] == "." else text
 
 
 def seconds_text(value: object) -> str:
@@ -57,17 +57,28 @@ def seconds_text(value: object) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
 
 
+_offset_minutes, _zone = 0, "Z"
+
+
+def show_times_at(minutes: int) -> None:
+    """Write times from now on in the zone so many minutes east of UTC."""
+    global _offset_minutes, _zone  # of the process that writes: what is asked for holds for all
+    sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
+    _offset_minutes, _zone = minutes, f"{sign}{hours:02}:{rest:02}" if minutes else "Z"
+
+
 def time_text(timestamp_ms: int) -> str:
-    """Write a time as ISO 8601 in UTC; a number outside the years 1 to 9999 stays a number."""
-    if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
+    """Write a time as ISO 8601; a number outside the years 1 to 9999 stays a number."""
+    local_ms = timestamp_ms + _offset_minutes * 60_000
+    if not _FIRST_MS <= local_ms <= _LAST_MS:
         return str(timestamp_ms)
     if timestamp_ms == -1:  # the formats' own mark for "no time"; -1 as a time is never meant
         return "-1"
-    days, within = divmod(timestamp_ms, _DAY_MS)
+    days, within = divmod(local_ms, _DAY_MS)
     hours, within = divmod(within, 3_600_000)
     minutes, within = divmod(within, 60_000)
     seconds, millis = divmod(within, 1000)
-    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z"
+    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}{_zone}"
 
 
 @lru_cache(maxsize=4096)

@@ -5,26 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.work.pipeline import run
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kdump.engine.coordinators.partitions import Item
     from kdump.engine.work.pace import Progress
-
-    Driver = Callable[..., Iterator[tuple[Item, Any]]]
+    from kdump.engine.work.pipeline import Driver
 
 
 class Work:
     """Does the steps of items, as a driver does them."""
 
-    def __init__(
-        self, options: object, jobs: int, progress: Progress, driver: Driver = run
-    ) -> None:
+    def __init__(self, options: object, progress: Progress, driver: Driver) -> None:
         self.progress = progress
         self._options = options
-        self._jobs = jobs
         self._driver = driver
 
     def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
@@ -32,6 +26,4 @@ class Work:
         self.progress.planned_items += len(items)
         self.progress.planned_bytes += sum(item.size_bytes for item in items)
         bound = partial(step, options=self._options)
-        return self._driver(
-            items, bound, jobs=self._jobs, bytes_per_second=None, progress=self.progress
-        )
+        return self._driver(items, bound, self.progress)

@@ -6,8 +6,8 @@ offsets in `__share_group_state`, which is replayed only where there are such gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.settings import read_settings
 from kdump.engine.coordinators.marks import Marks
@@ -24,7 +24,7 @@ from kdump.engine.coordinators.work import Work
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk, Row
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kdump.replay.group_state import Commit, Group
 
     Told = Finding | KdumpError
-    Driver = Callable[..., Iterator[tuple[Item, Any]]]
 
 
 class Replayed(NamedTuple):
@@ -61,9 +60,8 @@ def groups(
     paths: Iterable[str],
     options: GroupOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
 
@@ -85,7 +83,7 @@ def groups(
     if targets and not items:
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
-    work = Work(options, jobs, progress or Progress(), driver)
+    work = Work(options, progress or Progress(), driver)
     marks = Marks(targets)
     first, rest = home_first(items, options.one_group, marks)
     if options.history:

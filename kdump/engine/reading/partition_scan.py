@@ -171,6 +171,7 @@ class PartitionScan:
         target = self.target
         assert target.log is not None
         self.log: LocalLog = target.log
+        self.place = Place(target.topic, target.partition, None, target.log.path)
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
             SegmentScan(
@@ -186,11 +187,6 @@ class PartitionScan:
             for name, path in self.log.others
             if name.kind is Kind.METADATA_SNAPSHOT
         ]
-
-    @property
-    def place(self) -> Place:
-        """The partition, in its directory."""
-        return Place(self.target.topic, self.target.partition, None, self.log.path)
 
     def judged(self, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
         """Whether a transaction hangs by what its coordinator says, and that in a sentence."""

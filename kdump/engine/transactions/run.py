@@ -25,7 +25,7 @@ from kdump.engine.coordinators.work import Work
 from kdump.engine.reading.damage import at_place
 from kdump.engine.transactions.rows import transaction_row
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -38,7 +38,6 @@ from kdump.storage.targets import Selection, Target, resolve
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
 
-    from kdump.engine.coordinators.work import Driver
     from kdump.engine.transactions.options import TransactionOptions
     from kdump.engine.work.pace import Pace
 
@@ -63,9 +62,8 @@ def transactions(
     paths: Iterable[str],
     options: TransactionOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield findings and errors, then `transaction` rows: by id, last those without one."""
     targets: list[Target] = []
@@ -76,7 +74,7 @@ def transactions(
             yield target
         else:
             targets.append(target)
-    work = Work(options, jobs, progress or Progress(), driver)
+    work = Work(options, progress or Progress(), driver)
     items: list[Item] = []
     for item in items_of(targets, TOPIC, retired=retired):
         if isinstance(item, Finding):

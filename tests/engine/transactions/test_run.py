@@ -13,6 +13,7 @@ from transaction_log import transaction
 
 from kdump.engine.transactions.options import TransactionOptions
 from kdump.engine.transactions.run import transactions
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -24,9 +25,9 @@ SINCE_MS = START_MS + 500
 DAY_MS = 86_400_000
 
 
-def told(*paths: Path, jobs: int = 1, **asked: Any) -> list[Told]:
+def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
     options = TransactionOptions(Selection.taken(asked), **asked)
-    return list(transactions(map(str, paths), options, jobs=jobs))
+    return list(transactions(map(str, paths), options, driver=driver))
 
 
 def rows(items: list[Told]) -> list[dict[str, Any]]:
@@ -310,7 +311,7 @@ def test_workers_change_nothing(tmp_path: Path) -> None:
     for number in range(3):
         states(tmp_path, transaction(f"a{number}", "Ongoing", ["orders-7"]), partition=number)
     opened(tmp_path)
-    assert told(tmp_path, jobs=3) == told(tmp_path)
+    assert told(tmp_path, driver=Workers(3)) == told(tmp_path)
 
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"
