@@ -67,6 +67,7 @@ def why(
             sums.unfinished += 1
             yield result
             continue
+        yield from result.findings
         for row in result.rows:
             sums.add(item, row)
             yield row
