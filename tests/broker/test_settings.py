@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.broker.settings import Settings, read_settings
+from kdump.broker.settings import TOPIC, Settings, read_settings
 from kdump.errors import PathError
 
 
