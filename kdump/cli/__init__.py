@@ -37,7 +37,10 @@ _COMMANDS = {
         "find-offset": "Find an offset as a broker does, and what a consumer is given.",
         "find-time": "Find the first record at or after a time as a broker does.",
     },
-    "Repair": {"reindex": "Rebuild indexes as a broker's recovery would."},
+    "Repair": {
+        "reindex": "Rebuild indexes as a broker's recovery would.",
+        "salvage": "Make of damaged and deleted copies a directory that a broker serves.",
+    },
 }
 _HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 

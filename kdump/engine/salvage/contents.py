@@ -1,0 +1,70 @@
+"""Open a batch to see that its records can be had, and which they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+
+if TYPE_CHECKING:
+    from kdump.engine.salvage.copies import Batch
+
+_NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
+
+
+class Contents(NamedTuple):
+    """A sound batch: its bytes, and of each record the offset and what else it says.
+
+    `data` is None for a batch too large to be held. `records` is None where nobody can open it, for
+    its size or for want of its codec: its checksum stands for it then.
+    """
+
+    data: bytes | None
+    first: int
+    last: int
+    records_count: int
+    records: dict[int, int] | None
+
+
+def contents_of(batch: Batch, limit: int) -> Contents | None:
+    """Read and open a batch; None where it is not sound after all."""
+    unopened = Contents(None, batch.first, batch.last, max(batch.records_count, 0), None)
+    if batch.size_bytes > limit:
+        return unopened
+    data = batch.copy.replica.read(batch.path, batch.position, batch.size_bytes)
+    rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
+    if rows.count != 1 or rows.size_bytes(0) != batch.size_bytes or rows.flags & c.WRONG:
+        return None
+    found: dict[int, int] = {}
+    for piece in read_batch(data, 0, rows, 0, limit=limit):
+        if piece.reason in _NOT_OPENED:
+            return unopened._replace(data=data)
+        records = piece.records
+        if piece.reason not in (reasons.END, reasons.FULL):
+            return None
+        for row in range(records.count):
+            (
+                _, at, size, offset, timestamp, key, key_size, value, value_size,
+                headers, count, flags,
+            ) = records.row(row)  # fmt: skip
+            if flags & c.INNER_CRC_BAD:
+                return None
+            found[offset] = hash((
+                timestamp,
+                bytes(piece.data[key : key + key_size]) if key_size >= 0 else None,
+                bytes(piece.data[value : value + value_size]) if value_size >= 0 else None,
+                bytes(piece.data[headers : at + size]) if count else b"",
+            ))  # fmt: skip
+    offsets = list(found)
+    is_legacy = rows.is_legacy(0)
+    if is_legacy and not offsets:
+        return None
+    first = offsets[0] if is_legacy else batch.first
+    if offsets and not (first <= min(offsets) and max(offsets) <= batch.last):
+        return None
+    if batch.is_wrapper and first < batch.first:
+        return None  # it begins within the batch before: its own offset field changed
+    return Contents(data, first, batch.last, len(found), found)
