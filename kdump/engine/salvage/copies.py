@@ -200,7 +200,8 @@ class Copy:
             if item.place.segment != segment:
                 segment = item.place.segment
                 # A hole between segments: compaction, or a segment that is not there any more.
-                is_clean = is_clean and (segment == last + 1 or self.is_compacted)
+                is_sparse = self.is_compacted or self._holes
+                is_clean = is_clean and bool(segment == last + 1 or is_sparse)
             for row in range(batches.count):
                 flags = batches.flags_of(row)
                 where = item.place.path, batches.position(row)
