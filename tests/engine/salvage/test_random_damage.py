@@ -6,6 +6,7 @@ KDUMP_FUZZ_SEED others.
 """
 
 import base64
+import itertools
 import os
 import random
 import shutil
@@ -263,16 +264,14 @@ def _hold_lost(row: Row, entries: list[Entry], kept: list[Entry], copies: list[C
         assert any(low <= first and entry.last <= high for low, high in lost), (entry[:6], row)
     apart = [
         (one.last + 1, two.first - 1)
-        for one, two in zip(entries, entries[1:], strict=False)
+        for one, two in itertools.pairwise(entries)
         if one.file != two.file
     ]
     for low, high in lost:
         assert not any(low <= entry.last and entry.first <= high for entry in kept), (low, row)
         near = [(entry.first, entry.last) for entry in gone] + apart
         assert any(low <= last and first <= high for first, last in near), (low, high, row)
-    is_dense = all(
-        one.last + 1 == two.first for one, two in zip(entries, entries[1:], strict=False)
-    )
+    is_dense = all(one.last + 1 == two.first for one, two in itertools.pairwise(entries))
     if is_dense:
         offsets = {at for one in gone for at in range(max(one.first, start), one.last + 1)}
         assert lost == ranges_of(offsets), row
