@@ -7,6 +7,7 @@ or `.cleaned` file, or a file that was named by itself.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.leader_epochs import NO_EPOCH
@@ -236,6 +237,21 @@ class Copy:
             self.tail = max(self.tail or 0, self.end)
         else:
             self._count(held)
+
+    def forget_alone(self, batch: Batch) -> None:
+        """Hold a batch for unsound that is the only one of its epoch where it stands."""
+        at = bisect_left(self.spans, batch.first, key=lambda span: span.first_offset)
+        if at == len(self.spans) or self.spans[at].first_offset != batch.first:
+            return
+        if self.spans[at].batches != 1:
+            return
+        self.unsound.add(batch.place)
+        del self.spans[at]
+        if 0 < at < len(self.spans) and self.spans[at - 1].epoch == self.spans[at].epoch:
+            before, after = self.spans[at - 1 : at + 1]
+            joined = before.batches + after.batches
+            last = after.last_offset
+            self.spans[at - 1 : at + 1] = [before._replace(last_offset=last, batches=joined)]
 
     def _count(self, batch: Batch) -> None:
         self._holes += batch.first > batch.sound_from >= 0

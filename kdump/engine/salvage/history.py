@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch, Copy
 
 _ORDER = attrgetter("first", "rank")
+_SUSPECTS = 100_000
 
 
 class History:
@@ -81,21 +82,24 @@ class History:
 def survey(copies: Sequence[Copy]) -> None:
     """Read all copies side by side, and sort out leader epochs that cannot be right.
 
-    No checksum covers an epoch: where copies of one batch have several, the epoch of most of them
-    counts, of as many the lowest.
+    No checksum covers an epoch. Where copies of one batch have several, and a copy has the epoch in
+    that batch alone, the epoch of most of them counts, of as many the lowest.
     """
     streams = [copy.batches() for copy in copies]
+    suspects: list[Batch] = []
     for _, same in groupby(merge(*streams, key=_ORDER), key=attrgetter("identity")):
         group = list(same)
-        epochs = Counter(batch.epoch for batch in group if batch.epoch >= NO_EPOCH)
-        right = max(epochs, key=lambda epoch: (epochs[epoch], -epoch), default=None)
         for batch in group:
-            if batch.epoch == right:
-                batch.copy.count(batch)
-            else:
-                batch.copy.unsound.add(batch.place)
+            batch.copy.count(batch)
+        epochs = Counter(batch.epoch for batch in group)
+        if len(epochs) > 1 and len(suspects) < _SUSPECTS:
+            sane = [epoch for epoch in epochs if epoch >= NO_EPOCH]
+            right = max(sane, key=lambda epoch: (epochs[epoch], -epoch), default=None)
+            suspects += (batch for batch in group if batch.epoch != right)
     for copy in copies:
         copy.counted()
+    for batch in suspects:
+        batch.copy.forget_alone(batch)
 
 
 def settle(copies: list[Copy], prefer: str | None) -> History:

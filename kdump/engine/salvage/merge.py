@@ -105,7 +105,8 @@ class Merge:
         chosen = self._chosen(sound) if len(sound) > 1 else sound
         for taken in chosen:
             contents = taken.contents
-            if contents.first < self.next:  # only where very many overlap each other
+            if self._source is not None and contents.first < self.next:
+                # Only where very many overlap each other.
                 self._leave(offset for offset in contents.records or () if offset >= self.next)
                 continue
             if contents.first > self.next:
@@ -113,9 +114,10 @@ class Merge:
             self.next = contents.last + 1
             self._source = taken.batch.copy
             yield taken
-        for batch, contents in sound:
-            if 0 <= batch.sound_from < contents.first:
-                self._find(batch.sound_from, contents.first - 1)
+        for each, contents in sound:
+            for batch in groups[each.identity]:
+                if 0 <= batch.sound_from < contents.first:
+                    self._find(batch.sound_from, contents.first - 1)
 
     def _sound(self, group: list[Batch]) -> Taken | None:
         """Open copies of one batch until one is sound."""
