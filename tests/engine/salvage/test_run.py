@@ -139,8 +139,8 @@ def test_messages_of_old_formats(tmp_path: Path) -> None:
         builders.wrapper([builders.message(n) for n in range(2)], base + 1)
         for base in range(0, 20, 2)
     ]
-    one = replica(tmp_path, "one", [*wrappers[:4], damage.flip_bit(wrappers[4], 40, 1)])
-    two = replica(tmp_path, "two", [damage.flip_bit(wrappers[0], 40, 1), *wrappers[1:]])
+    one = replica(tmp_path, "one", [*wrappers[:4], damage.flip_bit(wrappers[4], 40, 1)], start=0)
+    two = replica(tmp_path, "two", [damage.flip_bit(wrappers[0], 40, 1), *wrappers[1:]], start=0)
     fields, data = built(tmp_path, one, two, broker_version=(0, 10, 2))
     assert data == b"".join(wrappers)
     assert (fields["records_count"], fields["lost"]) == (20, [])
