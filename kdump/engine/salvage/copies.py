@@ -10,7 +10,7 @@ import os
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.leader_epochs import NO_EPOCH
+from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT
 from kdump.engine.compare.epochs import Span
 from kdump.engine.compare.replica import Block, Replica, first_offset
 from kdump.errors import KdumpError, PathError
@@ -262,7 +262,7 @@ class Copy:
         if self.spans and self.spans[-1].epoch == batch.epoch:
             old = self.spans[-1]
             self.spans[-1] = old._replace(last_offset=batch.last, batches=old.batches + 1)
-        else:
+        elif len(self.spans) < RUNS_KEPT:
             self.spans.append(Span(batch.epoch, batch.first, batch.last, 0, 1))
 
     def fits(self, prefer: str) -> bool:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ORDER = attrgetter("first", "rank")
 _CLUSTER_BATCHES = 4096  # that overlap each other and are opened at once
+_COMPARED_BYTES = 64 << 20  # of batches that overlap; more are only chosen by their counts
 _RANGES_KEPT = 100_000
 
 Ranges = list[list[int]]
@@ -101,7 +102,9 @@ class Merge:
         groups: dict[tuple[int, ...], list[Batch]] = {}
         for batch in cluster:
             groups.setdefault(batch.identity, []).append(batch)
-        sound = [taken for group in groups.values() if (taken := self._sound(group)) is not None]
+        kept = len(groups) > 1 and sum(batch.size_bytes for batch in cluster) <= _COMPARED_BYTES
+        opened = (self._sound(group, kept=kept) for group in groups.values())
+        sound = [taken for taken in opened if taken is not None]
         chosen = self._chosen(sound) if len(sound) > 1 else sound
         for taken in chosen:
             contents = taken.contents
@@ -119,10 +122,10 @@ class Merge:
                 if 0 <= batch.sound_from < contents.first:
                     self._find(batch.sound_from, contents.first - 1)
 
-    def _sound(self, group: list[Batch]) -> Taken | None:
+    def _sound(self, group: list[Batch], *, kept: bool) -> Taken | None:
         """Open copies of one batch until one is sound."""
         for batch in group:
-            contents = contents_of(batch, self._limit)
+            contents = contents_of(batch, self._limit, kept=kept)
             if contents is not None:
                 return Taken(batch, contents)
         return None

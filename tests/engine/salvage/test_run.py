@@ -10,7 +10,8 @@ from typing import Any
 import builders
 import damage
 import pytest
-from comparing import Batch, Item, batches, changed, replica
+from comparing import Item, batches, changed, replica
+from salvaging import built, data_of, epochs_file, holed, items_of, row_of
 
 from kdump import writing
 from kdump.engine.salvage.manifest import check
@@ -23,40 +24,6 @@ from kdump.storage.names import OURS
 LOG = batches(0, 50)
 WATERMARK = {"replication-offset-checkpoint": "0\n1\norders 0 50\n"}
 ID, OTHER_ID = "A" * 21 + "B", "A" * 21 + "C"
-
-
-def items_of(*paths: Path, **options: Any) -> list[Row | KdumpError]:
-    return list(salvage(list(map(str, paths)), SalvageOptions(**options)))
-
-
-def row_of(*paths: Path, **options: Any) -> dict[str, Any]:
-    (row,) = items_of(*paths, **options)
-    assert isinstance(row, Row), row
-    return row.fields
-
-
-def built(tmp_path: Path, *paths: Path, **options: Any) -> tuple[dict[str, Any], bytes]:
-    """Salvage to a directory; give the row, and the log there."""
-    fields = row_of(*paths, out=str(tmp_path / "out"), **options)
-    logs = sorted((tmp_path / "out").glob("*/*.log"))
-    return fields, b"".join(log.read_bytes() for log in logs)
-
-
-def data_of(log: list[Batch]) -> bytes:
-    return b"".join(batch.data() for batch in log)
-
-
-def broken(batch: Batch) -> bytes:
-    return damage.flip_bit(batch.data(), 70, 3)
-
-
-def holed(log: list[Batch], *numbers: int) -> list[Batch | bytes]:
-    return [broken(each) if number in numbers else each for number, each in enumerate(log)]
-
-
-def epochs_file(*entries: tuple[int, int]) -> dict[str, str]:
-    lines = [f"{epoch} {start}" for epoch, start in entries]
-    return {"/leader-epoch-checkpoint": "\n".join(["0", str(len(lines)), *lines]) + "\n"}
 
 
 # What is taken -----------------------------------------------------------------------------------
