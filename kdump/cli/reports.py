@@ -184,14 +184,14 @@ def _steps(out: str, partitions: list[str]) -> list[str]:
         "  kafka-server-stop.sh",
     ]
     for name in partitions[:_STEPS_SHOWN]:
-        lines.append(f"  mv $LOG_DIR/{shell_text((name,))} {shell_text((name + '.old',))}")
-        path = shell_text((f"{out}/{name}",))
+        path, word = shell_text((f"{out}/{name}",)), shell_text((name,))
+        lines.append(f"  mv $LOG_DIR/{word} /somewhere/else/")
         lines.append(f"  cp -a {path} $LOG_DIR/")
+        lines.append(f"  chown -R --reference=$LOG_DIR $LOG_DIR/{word}")
     if len(partitions) > _STEPS_SHOWN:
         lines.append(f"  # and so on for {len(partitions) - _STEPS_SHOWN:,} more")
     lines += [
         "  rm -f $LOG_DIR/.kafka_cleanshutdown",
-        "  chown -R --reference=$LOG_DIR $LOG_DIR",
         "  kafka-server-start.sh -daemon server.properties",
     ]
     return lines

@@ -54,7 +54,8 @@ def filled(broker: Broker, rng: random.Random) -> None:
 
 def consumed(broker: Broker) -> list[Any]:
     found = []
-    for isolation in ("read_uncommitted", "read_committed"):
+    isolations = ("read_uncommitted", "read_committed")
+    for isolation in isolations[:1] if broker.version.startswith("0.") else isolations:
         asked = {"op": "consume", "topic": TOPIC, "from": 0, "records": 1_000_000,
                  "isolation": isolation}  # fmt: skip
         (answer,) = broker.ask(asked)
