@@ -171,6 +171,7 @@ class Copy:
         self.diverged: list[list[int]] = []
         self._holes = 0
         self._held: Batch | None = None
+        self._is_shared = False
 
     def _replica(self) -> Replica:
         found = self.found
@@ -219,11 +220,11 @@ class Copy:
                 last, is_clean, tail = own_last, True, None
         self.tail = tail
 
-    def count(self, batch: Batch) -> None:
-        """Take note of its next sound batch; the last is held back, for `counted`."""
+    def count(self, batch: Batch, *, shared: bool) -> None:
+        """Take note of its next sound batch, which others may have too; the last is held back."""
         if self._held is not None:
             self._count(self._held)
-        self._held = batch
+        self._held, self._is_shared = batch, shared
 
     def counted(self) -> None:
         """Take note that there is no further batch."""
@@ -231,7 +232,9 @@ class Copy:
         if held is None:
             return
         has_hole = held.first > held.sound_from >= 0 and not held.is_wrapper
-        if has_hole and self.spans and not (self._holes or self.is_compacted):
+        is_borne_out = self._is_shared or held.last + 1 in self.replica.claims.values()
+        is_sparse = self._holes or self.is_compacted or not self.spans
+        if has_hole and not (is_sparse or is_borne_out):
             # The only hole of this log, before its last batch: an offset field that changed.
             self.unsound.add(held.place)
             self.tail = max(self.tail or 0, self.end)

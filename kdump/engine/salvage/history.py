@@ -90,7 +90,7 @@ def survey(copies: Sequence[Copy]) -> None:
     for _, same in groupby(merge(*streams, key=_ORDER), key=attrgetter("identity")):
         group = list(same)
         for batch in group:
-            batch.copy.count(batch)
+            batch.copy.count(batch, shared=len(group) > 1)
         epochs = Counter(batch.epoch for batch in group)
         if len(epochs) > 1 and len(suspects) < _SUSPECTS:
             sane = [epoch for epoch in epochs if epoch >= NO_EPOCH]
