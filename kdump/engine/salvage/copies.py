@@ -163,6 +163,7 @@ class Copy:
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
+        self.bases = [segment.base_offset for segment in log.segments]  # of all copies, in the end
         self.spans: list[Span] = []
         self.end = self.start or 0
         self.tail: int | None = None
@@ -202,8 +203,7 @@ class Copy:
             if item.place.segment != segment:
                 segment = item.place.segment
                 # A hole between segments: compaction, or a segment that is not there any more.
-                is_sparse = self.is_compacted or self._holes
-                is_clean = is_clean and bool(segment == last + 1 or is_sparse)
+                is_clean = is_clean and self._joins(last, segment)
             for row in range(batches.count):
                 flags = batches.flags_of(row)
                 where = item.place.path, batches.position(row)
@@ -219,6 +219,17 @@ class Copy:
                 )  # fmt: skip
                 last, is_clean, tail = own_last, True, None
         self.tail = tail
+
+    def _joins(self, last: int, segment: int | None) -> bool:
+        """Whether no segment is missing between an offset and the next segment that is here.
+
+        In a log with holes there may be none; where any copy has a file of such a segment, was one.
+        """
+        if segment is None or segment == last + 1:
+            return True
+        at = bisect_left(self.bases, last + 1)
+        none_between = at == len(self.bases) or self.bases[at] >= segment
+        return none_between and bool(self.is_compacted or self._holes)
 
     def count(self, batch: Batch, *, shared: bool) -> None:
         """Take note of its next sound batch, which others may have too; the last is held back."""
