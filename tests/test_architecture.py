@@ -32,7 +32,7 @@ LAYERS: dict[str, tuple[str, str]] = {
         "broker errors findings kernels engine messages storage stores writing",
         "rich pyarrow",
     ),
-    "spark": ("broker errors findings engine output storage", "pyspark pyarrow"),
+    "spark": ("broker errors findings engine output replay storage", "pyspark pyarrow"),
     "cli": ("broker errors findings engine output spark storage stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),
@@ -57,6 +57,7 @@ ROOMS: dict[str, str] = {
     "sequences": "checks reading work",
     "usage": "dump reading work",
     "verify": "advice checks predict reading work",
+    "why": "reading work",
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.

@@ -37,6 +37,7 @@ _COMMANDS = {
         "find-offset": "Find an offset as a broker does, and what a consumer is given.",
         "find-time": "Find the first record at or after a time as a broker does.",
     },
+    "Explain": {"why": "Say why a disk is full, why a segment is still there, and when it goes."},
     "Repair": {
         "reindex": "Rebuild indexes as a broker's recovery would.",
         "salvage": "Make of damaged and deleted copies a directory that a broker serves.",

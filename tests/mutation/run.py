@@ -72,7 +72,9 @@ TESTS = {
     "kdump/broker/producer_events.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/control_batch.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/recovered_producers.py": f"tests/broker/test_segment.py {MAKERS}",
-    "kdump/broker/visibility.py": f"{LOOKUPS} tests/engine/advice/test_served.py",
+    "kdump/broker/visibility.py": (
+        f"tests/broker/test_visibility_dump.py {LOOKUPS} tests/engine/advice/test_served.py"
+    ),
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip

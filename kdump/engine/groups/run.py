@@ -23,7 +23,7 @@ from kdump.engine.groups.partitions import (
 )
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk, Row
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kdump.replay.group_state import Commit, Group
 
     Told = Finding | KdumpError
-    Driver = Callable[..., Iterator[tuple[Item, Any]]]
 
 
 class Replayed(NamedTuple):
@@ -61,9 +60,8 @@ def groups(
     paths: Iterable[str],
     options: GroupOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
 
@@ -85,7 +83,7 @@ def groups(
     if targets and not items:
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
-    work = _Work(options, jobs, progress or Progress(), driver)
+    work = _Work(options, progress or Progress(), driver)
     marks = Marks(targets)
     first, rest = _first_and_rest(items, options, marks)
     if options.history:
@@ -99,12 +97,9 @@ def groups(
 class _Work:
     """Does the steps of items, and keeps the progress of all of them."""
 
-    def __init__(
-        self, options: GroupOptions, jobs: int, progress: Progress, driver: Driver
-    ) -> None:
+    def __init__(self, options: GroupOptions, progress: Progress, driver: Driver) -> None:
         self.progress = progress
         self._options = options
-        self._jobs = jobs
         self._driver = driver
 
     def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
@@ -112,9 +107,7 @@ class _Work:
         self.progress.planned_items += len(items)
         self.progress.planned_bytes += sum(item.size_bytes for item in items)
         bound = partial(step, options=self._options)
-        return self._driver(
-            items, bound, jobs=self._jobs, bytes_per_second=None, progress=self.progress
-        )
+        return self._driver(items, bound, self.progress)
 
 
 def _first_and_rest(

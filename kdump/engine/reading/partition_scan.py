@@ -165,6 +165,7 @@ class PartitionScan:
         target = self.target
         assert target.log is not None
         self.log: LocalLog = target.log
+        self.place = Place(target.topic, target.partition, None, target.log.path)
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
             SegmentScan(
@@ -180,11 +181,6 @@ class PartitionScan:
             for name, path in self.log.others
             if name.kind is Kind.METADATA_SNAPSHOT
         ]
-
-    @property
-    def place(self) -> Place:
-        """The partition, in its directory."""
-        return Place(self.target.topic, self.target.partition, None, self.log.path)
 
     def log_start(self) -> tuple[int, bool]:
         """The log start offset, and whether disk tells: a checkpoint names those above the base.

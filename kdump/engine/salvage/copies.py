@@ -10,8 +10,7 @@ import os
 from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT
-from kdump.engine.compare.epochs import Span
+from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, first_offset
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
@@ -155,7 +154,7 @@ class Copy:
         if found.is_file:
             base = names.parse(os.path.basename(found.path)).base_offset or 0
             log = LocalLog(found.directory, [])
-            log.segments = [LogSegment(base, {Kind.LOG: found.path})]
+            log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
         if any(segment.is_pre08 for segment in log.segments):
             raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
         self._directory = None if found.is_file else LOG_DIRS.around(found.path)
@@ -164,7 +163,8 @@ class Copy:
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
         self.bases = [segment.base_offset for segment in log.segments]  # of all copies, in the end
-        self.spans: list[Span] = []
+        self._epochs = EpochSpans()
+        self.spans = self._epochs.spans
         self.end = self.start or 0
         self.tail: int | None = None
         self.is_compacted = bool(self.replica.cleaned_to)
@@ -262,10 +262,7 @@ class Copy:
         self.unsound.add(batch.place)
         del self.spans[at]
         if 0 < at < len(self.spans) and self.spans[at - 1].epoch == self.spans[at].epoch:
-            before, after = self.spans[at - 1 : at + 1]
-            joined = before.batches + after.batches
-            last = after.last_offset
-            self.spans[at - 1 : at + 1] = [before._replace(last_offset=last, batches=joined)]
+            self.spans[at - 1 : at + 1] = [self.spans[at - 1].joined(self.spans[at])]
 
     def _count(self, batch: Batch) -> None:
         self._holes += batch.first > batch.sound_from >= 0
@@ -273,11 +270,7 @@ class Copy:
         if not batch.is_wrapper and records < batch.last - batch.first + 1:
             self.is_compacted = True
         self.end = batch.last + 1
-        if self.spans and self.spans[-1].epoch == batch.epoch:
-            old = self.spans[-1]
-            self.spans[-1] = old._replace(last_offset=batch.last, batches=old.batches + 1)
-        elif len(self.spans) < RUNS_KEPT:
-            self.spans.append(Span(batch.epoch, batch.first, batch.last, 0, 1))
+        self._epochs.add(Span(batch.epoch, batch.first, batch.last, 1))
 
     def fits(self, prefer: str) -> bool:
         """Whether it lies under a path."""

@@ -16,12 +16,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import NO_EPOCH
-from kdump.engine.compare.epochs import Span, lineage
+from kdump.engine.compare.epochs import lineage
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kdump.broker.leader_epochs import Span
     from kdump.engine.salvage.copies import Batch, Copy
 
 _ORDER = attrgetter("first", "rank")

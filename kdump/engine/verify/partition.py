@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
-from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
@@ -91,9 +90,12 @@ def verify_partition(
     before = target.log.statuses
     result = look(leave_out, target.log, walked)
     findings = settled(target, path, before, result.findings, look_again)
-    findings = advised(
-        target, findings, options.broker_version, options.decompress_limit, settings=settings
-    )
+    if findings:
+        from kdump.engine.advice.advisor import advised
+
+        findings = advised(
+            target, findings, options.broker_version, options.decompress_limit, settings=settings
+        )
     counts = result.counts
     if leave_out is not None:
         not_checked = (*counts.not_checked, *leave_out.counts.items())
