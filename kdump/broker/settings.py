@@ -77,7 +77,7 @@ class Settings(NamedTuple):
         return self._replace(sources=left)
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
-        """Return them with what brokers were told while they ran."""
+        """Return them with what brokers were given while they ran."""
         return self.given(source, _valid(configs, _NAMES, _POLICY, _FLAGS))
 
     def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
-_TOLD = 100
+_SHOWN = 100
 
 
 class _Age(NamedTuple):
@@ -49,7 +49,7 @@ def open_transactions(
     live = bool(states.open) and not places.is_uri(path) and bool(lock.is_held_around(path))
     name = partition.log.name
     retired = name is not None and name.retirement is not None  # no consumer reads there
-    for producer_id, first in islice(states.open.items(), _TOLD):
+    for producer_id, first in islice(states.open.items(), _SHOWN):
         producer = states.producers[producer_id]
         age = _by_log(partition, producer, states)
         if live and not age.hangs:
@@ -66,10 +66,10 @@ def open_transactions(
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
             message += f" To look at it: {shell_text(looks)}"
-        more = len(states.open) - _TOLD
+        more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
-        told = at_place(
+        reported = at_place(
             "transaction-hanging" if hangs else "transaction-open",
             newest.place,
             offset=first,
@@ -78,9 +78,11 @@ def open_transactions(
         )
         if (tail := newest.tail) is not None and not hangs:
             # The marker may have been in what broke off.
-            yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
+            yield Conditional(
+                reported, RestsOn(newest.base_offset, tail.position, tail.position + 1)
+            )
         else:
-            yield told
+            yield reported
 
 
 def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates) -> _Age:
