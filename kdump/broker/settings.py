@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kdump.record.layout import MAX_INT64
@@ -48,6 +49,13 @@ class Settings(NamedTuple):
     cleaner_enabled: bool = True
     tiered: bool = False  # remote.storage.enable
     remote_copy_disabled: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _UNLIMITED
+    delete_retention_ms: int = 24 * _HOUR_MS
+    dedupe_buffer: int = 128 << 20  # bytes, of all cleaner threads together
+    dedupe_load_factor: float = 0.9
+    cleaner_threads: int = 1
 
     @property
     def stated(self) -> frozenset[str]:
@@ -78,11 +86,13 @@ class Settings(NamedTuple):
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
         """Return them with what brokers were given while they ran."""
-        return self.given(source, _valid(configs, _NAMES, _POLICY, _FLAGS))
+        values = _valid(configs, _NAMES, _POLICY, _FLAGS) | _ratios(configs, _RATIOS)
+        return self.given(source, values)
 
     def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:
         """Return them with a topic's own."""
-        return self.given(source, _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY, _TOPIC_FLAGS))
+        values = _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY, _TOPIC_FLAGS)
+        return self.given(source, values | _ratios(configs, _TOPIC_RATIOS))
 
 
 class SettingsOnDemand:
@@ -147,7 +157,18 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.retention.bytes", "retention_bytes", 1),
     ("log.local.retention.ms", "local_retention_ms", 1),
     ("log.local.retention.bytes", "local_retention_bytes", 1),
+    ("log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("log.cleaner.delete.retention.ms", "delete_retention_ms", 1),
+    ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
+    ("log.cleaner.threads", "cleaner_threads", 1),
 )
+#: Settings that are parts of one -> field.
+_RATIOS = {
+    "log.cleaner.min.cleanable.ratio": "min_cleanable_dirty_ratio",
+    "log.cleaner.io.buffer.load.factor": "dedupe_load_factor",
+}
+_TOPIC_RATIOS = {"min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio"}
 #: Settings that are true or false -> field.
 _FLAGS = {"log.cleaner.enable": "cleaner_enabled"}
 _TOPIC_FLAGS = {
@@ -182,12 +203,17 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("retention.bytes", "retention_bytes", 1),
     ("local.retention.ms", "local_retention_ms", 1),
     ("local.retention.bytes", "local_retention_bytes", 1),
+    ("min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("delete.retention.ms", "delete_retention_ms", 1),
 )
 _TOPIC_POLICY = "cleanup.policy"
 #: Settings of a topic that kdump goes by.
-TOPIC_CONFIGS = frozenset((*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY, *_TOPIC_FLAGS))
+TOPIC_CONFIGS = frozenset(
+    (*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY, *_TOPIC_FLAGS, *_TOPIC_RATIOS)
+)
 #: Settings of a broker that kdump goes by.
-BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY, *_FLAGS))
+BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY, *_FLAGS, *_RATIOS))
 _MAX_INT = (1 << 31) - 1
 
 
@@ -212,9 +238,9 @@ def _valid(
     known: tuple[tuple[str, str, int], ...],
     policy: str,
     flags: Mapping[str, str],
-) -> dict[str, int | str]:
+) -> dict[str, int | str | float]:
     """Read the settings that a controller would have taken: sizes are ints, few are below 0."""
-    values: dict[str, int | str] = {
+    values: dict[str, int | str | float] = {
         field: number
         for field, number in _numbers(given, known).items()
         if _LEAST.get(field, 0) <= number <= _most(field)
@@ -222,6 +248,17 @@ def _valid(
     if policy in given:
         values["cleanup_policy"] = given[policy]
     return values | _flags(given, flags)
+
+
+def _ratios(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, int | str | float]:
+    """Read the parts of one among settings, by field."""
+    values: dict[str, int | str | float] = {}
+    for name in known.keys() & given.keys():
+        with suppress(ValueError):
+            ratio = float(given[name].strip())
+            if 0 <= ratio <= 1:
+                values[known[name]] = ratio
+    return values
 
 
 def _most(field: str) -> int:
@@ -234,7 +271,11 @@ def read_settings(server_properties: str | None) -> Settings:
         return Settings()
     text = whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
-    values: dict[str, int | str] = {**_numbers(given, _NAMES), **_flags(given, _FLAGS)}
+    values: dict[str, int | str | float] = {
+        **_numbers(given, _NAMES),
+        **_flags(given, _FLAGS),
+        **_ratios(given, _RATIOS),
+    }
     if _POLICY in given:
         values["cleanup_policy"] = given[_POLICY] or "delete"
     internal = {

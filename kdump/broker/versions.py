@@ -101,6 +101,9 @@ SWAPS_RENAMED_FIRST = Change(
 LOWER_TIMES_REFUSED = Change(
     (3, 0), "L11 KIP-734", "A negative time without a meaning is refused; before, it was a time."
 )
+DELETE_HORIZON = Change(
+    (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
+)
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
 STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
@@ -108,11 +111,20 @@ STRAYS_SET_ASIDE = Change(
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
+LAST_BATCH_KEPT = Change(
+    (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
+)
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
+OLD_MESSAGES_REWRITTEN = Change(
+    (4, 0), "KIP-724 K6", "A cleaning writes messages of magic 0 and 1 anew as record batches."
+)
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
+)
+LAST_REPLICATED_BATCH_KEPT = Change(
+    (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )
 BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."

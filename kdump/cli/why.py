@@ -52,6 +52,9 @@ def read_config(text: str) -> tuple[str, str]:
     help="Plan how to free so much, what loses least first, as commands.",
 )
 @_ASKED("--rolls", help="Say which rule ended each segment; reads the first header of each.")
+@_ASKED(
+    "--cleaner", help="Read compacted logs, and say what a cleaning now would drop, and what fails."
+)
 @topic_configs_option(_ASKED)
 @version_option(_ASKED, "Judge as a broker of this version. Default: the newest.")
 @under("Reports")(
@@ -98,7 +101,6 @@ def why(
         with wrong_usage():
             refuse_input_as_output(textfile, paths, "--textfile")
             need_writable(textfile, "--textfile")
-    asked.pop("decompress_limit")  # headers alone are read, and a pinning record's batch
     options, report = WhyOptions(**asked), WhyReport(textfile)
     raise SystemExit(
         run_plan(explain, paths, options, engine=engine, writing=writing, report=report)

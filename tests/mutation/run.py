@@ -54,8 +54,10 @@ PRODUCERS = (
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
     "kdump/messages": "tests/messages",
-    "kdump/replay": "tests/replay tests/engine/groups",
+    "kdump/replay": "tests/replay tests/engine/groups tests/engine/transactions",
     "kdump/engine/groups": "tests/engine/groups tests/cli/test_groups.py",
+    "kdump/engine/transactions": "tests/engine/transactions tests/cli/test_transactions.py",
+    "kdump/engine/coordinators": "tests/engine/groups tests/engine/transactions",
     "kdump/output/decoded.py": "tests/output/test_decoded.py",
     "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,

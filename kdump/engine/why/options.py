@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
+from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection
 
 
@@ -19,6 +20,8 @@ class WhyOptions(NamedTuple):
     free_bytes: int | None = None
     rolls: bool = False
     broker_version: Version = NEWEST
+    cleaner: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
 
 
 class Item(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
-from kdump.engine.why.compaction import compaction_rows
+from kdump.engine.why.compaction import compaction_of
 from kdump.engine.why.fates import Fate, Fates
 from kdump.engine.why.freeing import Freeable, Retired, freeable
 from kdump.engine.why.pins import read_pin
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kdump.engine.why.pins import Pin
     from kdump.engine.why.space import Space
     from kdump.engine.work.pace import Pace
+    from kdump.findings.finding import Finding
     from kdump.replay.topic_settings import TopicSettings
     from kdump.storage.local_log import LogSegment
 
@@ -36,6 +37,7 @@ class Judged(NamedTuple):
     rows: tuple[Row, ...] = ()
     freeable: Freeable | None = None
     retired: Retired | None = None
+    findings: tuple[Finding, ...] = ()
 
 
 def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> Judged:
@@ -65,7 +67,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     settings = settings_of(item, options, topics)
     broker = options.broker_version
     clean = stop_of(log, directory, broker).clean
-    facts = log_facts(log, directory, broker, clean=clean)
+    facts = log_facts(target, broker, clean=clean)
     policy = policy_of(settings, item.topic, broker)
     segments = [segment for segment in log.logs if segment.log is not None]
 
@@ -80,7 +82,8 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     rows = []
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
         rows.append(_fate_row(item, segment, facts, number, fate, sizes[number], rolls))
-    rows += compaction_rows(target, facts, policy, settings, options)
+    compaction = compaction_of(target, facts, policy, settings, options)
+    rows += compaction.rows
     reserved = reserved_bytes(segments[-1]) if segments else 0
     # What is reserved takes no room: to delete it frees none.
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
@@ -88,7 +91,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
     plans = options.free_bytes is not None
     free = freeable(item.topic, item.partition, judged, freed) if plans else None
-    return Judged(tuple(rows), free)
+    return Judged(tuple(rows), free, findings=compaction.findings)
 
 
 def settings_of(item: Item, options: WhyOptions, topics: TopicSettings) -> Settings:
