@@ -233,8 +233,10 @@ class GroupsReport(Report):
             return True
         if item.row == "group" and fields["type"] == "Share":
             self._share_groups.add(fields["group"])
-            told = f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
-            self.messages.line(told)
+            left_out = (
+                f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
+            )
+            self.messages.line(left_out)
         is_offset = item.row == "committed-offset" and not fields["pending"]
         return is_offset and fields["group"] not in self._share_groups
 

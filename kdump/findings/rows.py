@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where rows come from: topic and partition as far as a name told them, segment, file."""
+    """Where rows come from: topic and partition as far as a name says them, segment, file."""
 
     topic: str | None
     partition: int | None
