@@ -79,6 +79,7 @@ class Policy(NamedTuple):
     by_file_time: bool = False  # before 0.10.1 no other time counts
     tiered: bool = False  # what was not copied yet stays, and which that is no file says
     file_time_ahead: bool = False  # KAFKA-20609
+    log_start_first: bool = True  # KAFKA-12177
 
     def time_of(self, segment: SegmentFacts, now_ms: int) -> int:
         """The time by which a segment is judged at a moment."""
@@ -132,20 +133,18 @@ def policy_of(settings: Settings, topic: str | None, broker: Version) -> Policy:
         not has(broker, v.TIME_INDEX),
         tiered,
         tiered and has(broker, v.FUTURE_SEGMENTS_BY_FILE_TIME),
+        has(broker, v.LOG_START_GOES_FIRST),
     )
 
 
 def retention_pass(log: LogFacts, policy: Policy, now_ms: int) -> RetentionPass:
-    """Work out one pass: by log start, then size, then time (K1)."""
+    """Work out one pass (K1)."""
     if not policy.runs:
         return RetentionPass((), rolled=False, log_start=log.log_start)
     left = _Left(log)
-    left.take(LOG_START, lambda at: left.has_next(at) and log.end_of(at) <= log.log_start)
-    if policy.deletes:
-        if policy.retention_bytes >= 0:
-            left.take_by_size(policy.retention_bytes)
-        if policy.retention_ms >= 0:
-            left.take(BY_TIME, lambda at: is_past(log.segments[at], policy, now_ms))
+    rules = (left.take_below_start, left.take_by_size, left.take_by_time)
+    for take in rules if policy.log_start_first else reversed(rules):
+        take(policy, now_ms)
     gone = len(left.deleted)
     return RetentionPass(
         tuple(left.deleted),
@@ -178,9 +177,19 @@ class _Left:
                 return
             self.deleted.append(Deleted(segment.base_offset, rule))
 
-    def take_by_size(self, most_bytes: int) -> None:
+    def take_below_start(self, policy: Policy, now_ms: int) -> None:
+        """Take what ends at the log start or below, whatever the policy and the time."""
+        del policy, now_ms
+        log = self._log
+        self.take(LOG_START, lambda at: self.has_next(at) and log.end_of(at) <= log.log_start)
+
+    def take_by_size(self, policy: Policy, now_ms: int) -> None:
+        """Take what is over the limit of the size, while all of the segment is."""
+        del now_ms
+        if not policy.deletes or policy.retention_bytes < 0:
+            return
         left = self._log.segments[len(self.deleted) :]
-        excess = sum(segment.size_bytes for segment in left) - most_bytes
+        excess = sum(segment.size_bytes for segment in left) - policy.retention_bytes
 
         def goes(number: int) -> bool:
             nonlocal excess
@@ -188,6 +197,11 @@ class _Left:
             return excess >= 0
 
         self.take(BY_SIZE, goes)
+
+    def take_by_time(self, policy: Policy, now_ms: int) -> None:
+        """Take what is older than the limit."""
+        if policy.deletes and policy.retention_ms >= 0:
+            self.take(BY_TIME, lambda at: is_past(self._log.segments[at], policy, now_ms))
 
 
 class Holding(NamedTuple):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.log_start import log_start
 from kdump.broker.retention import LogFacts, SegmentFacts
 from kdump.broker.sound_start import sound_start, written_slots
 from kdump.broker.versions import has
-from kdump.storage import names
-from kdump.storage.file_records import FileRecords
+from kdump.broker.visibility import View
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.local_log import with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kdump.broker.versions import Version
-    from kdump.storage.local_log import LocalLog, LogSegment
-    from kdump.storage.log_dir import LogDir
+    from kdump.storage.local_log import LogSegment
     from kdump.storage.places import FileStatus
+    from kdump.storage.targets import Target
 
 FROM_INDEX, FROM_LOG, FROM_FILE = "timeindex", "log", "mtime"
 
@@ -38,22 +38,19 @@ class Tail(NamedTuple):
     next_offset: int
 
 
-def log_facts(log: LocalLog, directory: LogDir | None, broker: Version, *, clean: bool) -> LogFacts:
+def log_facts(target: Target, broker: Version, *, clean: bool) -> LogFacts:
     """Read the facts of a partition. `clean`: the broker stopped, and will believe its indexes."""
+    log = target.log
+    assert log is not None
     segments = [segment for segment in log.logs if segment.log is not None]
     facts: list[SegmentFacts] = []
     log_end = 0
-    for number, segment in enumerate(segments):
-        following = segments[number + 1] if number + 1 < len(segments) else None
-        end = None if following is None else following.base_offset
-        one, next_offset = segment_facts(segment, log.statuses, broker, end, clean=clean)
+    for segment, following in with_next_base(segments):
+        one, next_offset = segment_facts(segment, log.statuses, broker, following, clean=clean)
         facts.append(one)
-        log_end = next_offset if end is None else log_end
-    first = segments[0].base_offset if segments else 0
-    start = log_start(first, directory, log.topic, log.partition)
-    place = (names.REPLICATION_CHECKPOINT, log.topic, log.partition)
-    mark = directory.offset(*place) if directory is not None else None
-    return LogFacts(tuple(facts), start, max(log_end, start), mark)
+        log_end = next_offset
+    view = View(target, committed=False, limit=DEFAULT_LIMIT)
+    return LogFacts(tuple(facts), view.log_start, max(log_end, view.log_start), view.end)
 
 
 def segment_facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -93,6 +93,37 @@ class Settings(NamedTuple):
         """Return them with a topic's own."""
         values = _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY, _TOPIC_FLAGS)
         return self.given(source, values | _ratios(configs, _TOPIC_RATIOS))
+
+
+class SettingsOnDemand:
+    """Settings that are looked for when the first of them is needed; most lookups need none.
+
+    `found` are those that were needed; None as long as none was.
+    """
+
+    def __init__(self, find: Callable[[], Settings]) -> None:
+        self._find = find
+        self.found: Settings | None = None
+
+    def __getattr__(self, field: str) -> Any:
+        if self.found is None:
+            self.found = self._find()
+        return getattr(self.found, field)
+
+
+#: What an index hangs on: settings of a topic -> their fields.
+INDEX_SETTINGS = {
+    "index.interval.bytes": "index_interval_bytes",
+    "segment.index.bytes": "index_size_max_bytes",
+}
+
+
+def index_settings(settings: Settings) -> list[dict[str, object]]:
+    """Say by which settings an index is built, and where each came from."""
+    return [
+        {"name": name, "value": getattr(settings, field), "source": settings.source(field)}
+        for name, field in INDEX_SETTINGS.items()
+    ]
 
 
 _INTERNAL_TOPICS = {

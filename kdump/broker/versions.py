@@ -92,6 +92,9 @@ OFFSETS_EXPIRE_WITH_GROUP = Change(
 )
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+LOG_START_GOES_FIRST = Change(
+    (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
+)
 SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
 )
@@ -123,11 +126,11 @@ BASE_OFFSET_SEARCH = Change(
 LAST_REPLICATED_BATCH_KEPT = Change(
     (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )
-FUTURE_SEGMENTS_BY_FILE_TIME = Change(
-    (4, 4), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
-)
 BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
+)
+FUTURE_SEGMENTS_BY_FILE_TIME = Change(
+    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
 )
 
 

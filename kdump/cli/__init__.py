@@ -25,6 +25,7 @@ _COMMANDS = {
     "Look": {
         "dump": "Show the records, batch headers or index entries that lie on disk.",
         "groups": "Show groups, their members and committed offsets, and who moved them.",
+        "transactions": "Show transactions: whose they are, which are open, which hang.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
         "usage": "Bytes and records by topic, partition, producer, codec or key.",
     },

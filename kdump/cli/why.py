@@ -101,8 +101,7 @@ def why(
         with wrong_usage():
             refuse_input_as_output(textfile, paths, "--textfile")
             need_writable(textfile, "--textfile")
-    options = WhyOptions(**asked)
-    report = WhyReport(textfile)
+    options, report = WhyOptions(**asked), WhyReport(textfile)
     raise SystemExit(
         run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
     )

@@ -478,7 +478,8 @@ CATALOGUE: dict[str, Code] = {
         "read_committed readers wait at the first offset of the earliest one.",
     ),
     "transaction-hanging": _rebuild(
-        "A transaction has no marker though it is older than any may be: it hangs.",
+        "A transaction has no marker and none will come: no coordinator awaits it, or it is older "
+        "than any may be.",
         "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
         "running cluster.",
         "read_committed readers stop at the first offset of the earliest one, for good, and "

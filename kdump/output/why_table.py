@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kdump.findings.rows import Row
 from kdump.output.amounts import counted, second_cell, size_text
+from kdump.output.cell_text import wrap
 from kdump.output.column_widths import Column, amount, folded
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
@@ -98,10 +99,11 @@ class WhyTable(TextReport):
         yield ""
         allocated = fields["allocated_bytes"]
         on_disk = "" if allocated is None else f", {size_text(allocated)} on disk"
-        yield (
+        yield from wrap(
             f"in all {size_text(fields['apparent_bytes'])}{on_disk}: "
             f"{counted(fields['partitions'], 'partition')}, "
-            f"{counted(fields['segments'], 'segment')}, as of {second_cell(fields['now_ms'])}"
+            f"{counted(fields['segments'], 'segment')}, as of {second_cell(fields['now_ms'])}",
+            self._width,
         )
         yield from self._sums(fields)
         yield from self._sentences()
@@ -120,7 +122,7 @@ class WhyTable(TextReport):
         sizes = fields["bytes_by_verdict"]
         said = {
             "deletable": "the next retention pass deletes it",
-            "pinned": "stays for a record that holds retention back",
+            "pinned": "held by a record, see below",
             "kept": f"next: {second_cell(fields['next_deletable_ms'])}"
             if fields["next_deletable_ms"] is not None
             else "no time is known at which it goes",
@@ -155,15 +157,11 @@ class WhyTable(TextReport):
             yield from self._told("STUCK", f"{name_of(fields)}: {fields['text']}")
 
     def _told(self, word: str, text: str) -> Iterator[str]:
-        from kdump.output.cell_text import wrap
-
         for number, line in enumerate(wrap(visible(text), self._width - 8)):
             mark = " " * 8 if number else f"{self._word(word, 'note')}{' ' * (8 - len(word))}"
             yield mark + line
 
     def _plan(self, fields: Fields) -> Iterator[str]:
-        from kdump.output.cell_text import wrap
-
         asked, planned = fields["asked_bytes"], fields["planned_bytes"]
         yield ""
         yield f"To free {size_text(asked)}, cheapest first:"
@@ -185,20 +183,20 @@ def _line(label: str, size_bytes: int, words: str) -> str:
     return f"  {label:{_LABEL}} {size_text(size_bytes):>10}  {words}"
 
 
-def _of(name: str, *verdicts: str) -> Column:
+def _of(name: str, *verdicts: str, rank: int = 0) -> Column:
     def cell(row: Fields) -> str:
         size = sum(row["topic"].by_verdict[verdict] for verdict in verdicts)
         return size_text(size) if size else "-"
 
-    return amount(name, cell)
+    return amount(name, cell, rank)
 
 
 _COLUMNS = (
     folded("topic", lambda row: row["topic"].name, 14),
     amount("size", lambda row: size_text(row["topic"].size_bytes)),
-    amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}"),
+    amount("share", lambda row: f"{row['topic'].size_bytes / max(row['total'], 1):.1%}", 1),
     _of("deletable", "deletable"),
     _of("pinned", "pinned"),
     _of("kept", "kept", "not-deleted-by-policy"),
-    _of("active", "active"),
+    _of("active", "active", rank=2),
 )

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from oracle import Oracle, oracle
+from segments import target_of
 
 from kdump.broker.retention import LogFacts, Policy, policy_of, retention_pass
 from kdump.broker.segment_facts import log_facts
 from kdump.broker.settings import TOPIC, Settings
 from kdump.broker.versions import NEWEST
-from kdump.storage.local_log import LocalLog
 
 LONG = os.environ.get("KDUMP_FUZZ") == "long"
 DIRECTORIES, QUESTIONS = (300, 17) if LONG else (15, 10)
@@ -89,7 +89,7 @@ def policy_for(config: dict[str, str]) -> Policy:
 
 
 def facts_of(directory: Path) -> LogFacts:
-    return log_facts(LocalLog.open(str(directory)), None, NEWEST, clean=False)
+    return log_facts(target_of(directory), NEWEST, clean=False)
 
 
 @pytest.fixture(scope="module")

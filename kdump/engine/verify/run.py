@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.surveyed import surveyed_under
+from kdump.engine.coordinators.transaction_state import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
@@ -74,7 +75,12 @@ def verify(
         predict = predictor(progress.directories, options.broker_version, settings.broker)
         totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
-        verify_item, options=options, settings=settings, deadline=deadline, predict=predict
+        verify_item,
+        options=options,
+        settings=settings,
+        deadline=deadline,
+        predict=predict,
+        coordinators=Coordinators(named, options.server_properties),
     )
     if split_bytes is None:
         split_bytes = split_bytes_for(items, options, driver)
@@ -173,6 +179,7 @@ def verify_item(
     settings: TopicSettings,
     deadline: float | None,
     predict: Predictor | None = None,
+    coordinators: Coordinators | None = None,
 ) -> Result:
     """Look at one item of a plan: its partition is listed again, then read."""
     left_out = LeftOut(item.skips, deadline)
@@ -198,6 +205,7 @@ def verify_item(
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
+        coordinators=coordinators,
     )
     if predict is None or not target.whole:
         return result

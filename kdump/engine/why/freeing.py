@@ -79,10 +79,10 @@ class Plan:
         for log in logs:
             to = _behind_pins(log, self._now_ms)
             if to > log.deleted and not self._is_enough():
-                row = self._of_records(log, log.deleted, to, "that retention would have deleted")
-                if row is not None:
-                    done[log.topic, log.partition] = to
-                    yield row
+                what = "that retention would have deleted"
+                gone, rows = self._of_records(log, log.deleted, to, what)
+                done[log.topic, log.partition] = gone
+                yield from rows
         yield from self._oldest(logs, done)
 
     def _is_enough(self) -> bool:
@@ -108,16 +108,22 @@ class Plan:
         lost = Lost(one.size_bytes, None, None, None)
         return self._row(command, None, None, lost, 0 if one.why == "delete" else None, text)
 
-    def _of_records(self, log: Freeable, first: int, to: int, what: str) -> Row | None:
-        """Delete the records of segments [first, to) as far as a pass worked out would do it."""
+    def _of_records(
+        self, log: Freeable, first: int, to: int, what: str
+    ) -> tuple[int, tuple[Row, ...]]:
+        """Delete the records of segments [first, to); say how many segments a pass then deletes.
+
+        What lies past the high watermark does not go: a broker refuses.
+        """
         offset = log.log.end_of(to - 1)
         moved = log.log._replace(log_start=max(offset, log.log.log_start))
         gone = len(retention_pass(moved, log.policy, self._now_ms).deleted)
         if gone < to:
-            return None  # past the high watermark: a broker refuses
+            return first, ()
         lost, records = _lost(log, first, gone)
         text = f"loses {records:,} records of {log.topic}-{log.partition} {what}; {_NEXT_PASS}"
-        return self._row(_command(log, offset), log.topic, log.partition, lost, records, text)
+        row = self._row(_command(log, offset), log.topic, log.partition, lost, records, text)
+        return gone, (row,)
 
     def _oldest(self, logs: list[Freeable], done: dict[tuple[str, int], int]) -> Iterator[Row]:
         """Choose among the segments that are left, always that with the oldest last record."""
@@ -139,9 +145,7 @@ class Plan:
             if at + 1 < len(log.sizes) - 1:
                 heappush(waiting, (log.log.segments[at + 1].time_ms, number, at + 1))
         for number, (first, to) in chosen.items():
-            row = self._of_records(logs[number], first, to, "that retention keeps")
-            if row is not None:
-                yield row
+            yield from self._of_records(logs[number], first, to, "that retention keeps")[1]
 
     def _row(
         self,

@@ -67,7 +67,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     settings = settings_of(item, options, topics)
     broker = options.broker_version
     clean = stop_of(log, directory, broker).clean
-    facts = log_facts(log, directory, broker, clean=clean)
+    facts = log_facts(target, broker, clean=clean)
     policy = policy_of(settings, item.topic, broker)
     segments = [segment for segment in log.logs if segment.log is not None]
 

@@ -12,7 +12,7 @@ from kdump.engine.why.freeing import Freeable, Plan, Retired
 from kdump.engine.why.options import Item
 from kdump.engine.why.partition import judge
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -25,6 +25,7 @@ from kdump.storage.targets import data_directories, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.why.options import WhyOptions
+    from kdump.engine.work.pipeline import Driver
 
 _SUMMED = (
     "log_bytes",
@@ -46,7 +47,7 @@ def why(
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield the rows of each partition, in the order of the paths, and last a `why-summary`.
 
-    They are the same for any number of workers.
+    They are the same for any number of workers, and for any driver.
     """
     progress = progress or Progress()
     given = list(paths)
