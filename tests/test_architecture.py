@@ -46,16 +46,19 @@ ROOMS: dict[str, str] = {
     "hex": "reading",
     "dump": "advice hex reading work",
     "checks": "dump reading",
+    "coordinators": "dump reading work",
     "predict": "checks reading",
     "cluster": "reading work",
     "compare": "reading work",
     "find": "advice reading work",
-    "groups": "dump reading work",
+    "groups": "coordinators dump reading work",
     "kafka_text": "reading",
     "reindex": "checks reading",
     "sequences": "checks reading work",
+    "transactions": "coordinators reading work",
     "usage": "dump reading work",
-    "verify": "advice checks predict reading work",
+    "verify": "advice checks coordinators predict reading work",
+    "why": "reading work",
 }
 # Costly to import, so only inside the functions that need them.
 # spark/source.py is the exception: it extends classes of PySpark's, and only Spark imports it.

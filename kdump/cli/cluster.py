@@ -92,11 +92,9 @@ def cluster(
         kdump cluster --diff 2026-11-22T03:00Z 2026-11-22T03:20Z /var/lib/kafka
         kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
     """
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.cluster.asked import ClusterOptions, until
     from kdump.engine.cluster.run import cluster as replay
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]
@@ -108,8 +106,4 @@ def cluster(
     options = ClusterOptions(
         at=until(end), diff_from=start and until(start), what=what or (), **asked
     )
-    progress = Progress()
-    results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with engine.item_driver() as driver:
-        items = replay(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
-        raise SystemExit(results.take(items))
+    raise SystemExit(run_plan(replay, paths, options, engine=engine, writing=writing))

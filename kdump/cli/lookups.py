@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -84,10 +85,10 @@ def run(
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import LookupTally
 
-    jobs, progress, tally = engine.jobs or 1, Progress(), None
-    if jobs > 1 or engine.is_spark:
-        tally = LookupTally(progress)
-    options = FindOptions(**asked)
+    # One worker needs no driver: each answer is shown as soon as it is found.
+    alone = not engine.is_spark and engine.jobs in (None, 1)
+    progress, options = Progress(), FindOptions(**asked)
+    tally = None if alone else LookupTally(progress)
     results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
-    with engine.item_driver() as driver:
-        return results.take(find(paths, target, options, jobs=jobs, progress=progress, **driver))
+    with nullcontext() if alone else engine.driver() as driver:
+        return results.take(find(paths, target, options, driver=driver, progress=progress))

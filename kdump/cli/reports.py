@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kdump.output.text_report import Page
 
 _REFUSALS_SHOWN = 20
+_COMMANDS_SHOWN = 20
 
 
 class DumpReport(Report):
@@ -200,3 +201,29 @@ class GroupsReport(Report):
 def _is_put_back(fields: dict[str, Any]) -> bool:
     before, now = fields["previous_offset"], fields["offset"]
     return fields["members_count"] == 0 and None not in (before, now) and now < before
+
+
+class TransactionsReport(Report):
+    """Says how to end what hangs."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, None] = {}
+        self._is_silent = True
+
+    def takes(self, item: Result) -> bool:
+        """Keep the commands that end what hangs."""
+        if isinstance(item, Row):
+            self._is_silent = False
+            command = item.fields["abort_command"]
+            if command is not None and len(self._commands) < _COMMANDS_SHOWN:
+                self._commands[str(command)] = None
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say what to type next, or that there was nothing."""
+        if self._is_silent and not (self.quiet or self.messages.statuses):
+            self.messages.line("kdump: no transaction matches what was asked for")
+        if is_terminal(sys.stderr) and not self.quiet:
+            for command in self._commands:
+                self.messages.line(f"To end it, on a running cluster: {command}")
+        return reached

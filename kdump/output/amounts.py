@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from kdump.kernels import text_form
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_DAY_MS = 86_400_000
-#: Year 0001 to 9999, what the calendar of ISO 8601 can name.
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def counted(count: int, word: str) -> str:
@@ -67,22 +64,14 @@ def show_times_at(minutes: int) -> None:
     _offset_minutes, _zone = minutes, f"{sign}{hours:02}:{rest:02}" if minutes else "Z"
 
 
+def times_are_utc() -> bool:
+    """Whether times are written as the kernels write them."""
+    return _offset_minutes == 0
+
+
 def time_text(timestamp_ms: int) -> str:
     """Write a time as ISO 8601; a number outside the years 1 to 9999 stays a number."""
-    local_ms = timestamp_ms + _offset_minutes * 60_000
-    if not _FIRST_MS <= local_ms <= _LAST_MS:
-        return str(timestamp_ms)
-    if timestamp_ms == -1:  # the formats' own mark for "no time"; -1 as a time is never meant
-        return "-1"
-    days, within = divmod(local_ms, _DAY_MS)
-    hours, within = divmod(within, 3_600_000)
-    minutes, within = divmod(within, 60_000)
-    seconds, millis = divmod(within, 1000)
-    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}{_zone}"
-
-
-@lru_cache(maxsize=4096)
-def _date_text(days: int) -> str:
-    from datetime import date
-
-    return date.fromordinal(days + 719_163).isoformat()
+    if times_are_utc() or timestamp_ms == -1:
+        return text_form.time_text(timestamp_ms)
+    text = text_form.time_text(timestamp_ms + _offset_minutes * 60_000)
+    return text[:-1] + _zone if text.endswith("Z") else str(timestamp_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import cluster_tables, group_tables
+from kdump.output import cluster_tables, group_tables, transaction_tables
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
@@ -235,6 +235,7 @@ _COLUMNS = {
     "sequence-duplicate": _SEQUENCES,
     **group_tables.COLUMNS,
     **cluster_tables.COLUMNS,
+    **transaction_tables.COLUMNS,
 }
 #: Rows that are shown in lines, not in a table.
 SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {

@@ -23,7 +23,7 @@ def headings(text: str) -> list[str]:
 
 def test_commands_stand_under_what_they_are_for() -> None:
     text = kdump("--help").output
-    assert headings(text) == ["Options", "Look", "Check", "Find", "Repair"]
+    assert headings(text) == ["Options", "Look", "Check", "Find", "Explain", "Repair"]
     for name in NAMES:
         assert f"\n  {name} " in text
 

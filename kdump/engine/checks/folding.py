@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
 from kdump.findings.code import Extent, Misplaced, Severity
+from kdump.findings.finding import and_more
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
             merged.setdefault(key, suspect.finding)
             more[key] = more.get(key, -1) + 1
     rest = (
-        _merged(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
+        and_more(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
         for key, found in merged.items()
     )
     return (*told.finished(), *rest)
@@ -178,7 +179,7 @@ class _Told:
             if count > FINDINGS_A_CODE:
                 at = self._last[code]
                 more = count - FINDINGS_A_CODE
-                self.findings[at] = _merged(self.findings[at], more)._replace(more=more)
+                self.findings[at] = and_more(self.findings[at], more)._replace(more=more)
         return self.findings
 
 
@@ -226,10 +227,3 @@ class _Ranges:
         if len(self._starts) and self._starts[0] == 0 and self._ends[0] == OFFSET_MAX:
             return self._whose[0]
         return None
-
-
-def _merged(finding: Finding, more: int) -> Finding:
-    """Say how many more of the same there are."""
-    if not more:
-        return finding
-    return finding._replace(message=f"{finding.message} The same at {more:,} more places.")

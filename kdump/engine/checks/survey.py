@@ -10,7 +10,7 @@ from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, Severity
+from kdump.findings.finding import Finding, Severity, and_more
 from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
@@ -174,14 +174,12 @@ def _topic_id(found: Properties | None) -> str | None:
 
 def problem_finding(problem: Problem, place: Place) -> Finding:
     """Make a finding of what a reader of a small file found wrong."""
-    more = problem.places - 1
-    sentence = CATALOGUE[problem.code].sentence
-    return at_place(
+    found = at_place(
         problem.code,
         place,
         position=problem.position,
         size_bytes=problem.size_bytes,
         expected=problem.expected,
         actual=problem.actual,
-        message=f"{sentence} The same at {more:,} more places." if more else None,
     )
+    return and_more(found, problem.places - 1)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, About, Finding
+from kdump.findings.finding import About, Finding, and_more
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
@@ -288,20 +288,16 @@ class TransactionIndexCheck:
             consequences: tuple[str, ...] = ()
             if problem.code == "transaction-index-size" and self._missing:
                 consequences = (f"transaction-index-missing@{self._missing.pop().offset}",)
-            message = None
-            if problem.places > 1:
-                sentence = CATALOGUE[problem.code].sentence
-                message = f"{sentence} The same at {problem.places - 1:,} more entries."
-            yield self._finding(
+            told = self._finding(
                 problem.code,
                 segment,
                 slot,
                 size_bytes=problem.size_bytes,
                 expected=problem.expected,
                 actual=problem.actual,
-                message=message,
                 consequences=consequences,
             )
+            yield and_more(told, problem.places - 1)
 
     def _no_markers(self, segment: SegmentScan) -> Iterator[Conditional]:
         """Entries that name no ABORT marker, each held against one that no entry names."""

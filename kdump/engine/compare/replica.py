@@ -178,7 +178,7 @@ class Replica:
         if not wrappers and not self.compacted:
             last, base = batches.last_offsets, batches.base_offsets
             self.compacted = sum(map(sub, last, base)) + batches.count > records
-        self.epochs.add(batches, before)
+        self.epochs.feed(batches, before)
 
     def _offset(self, directory: LogDir | None, checkpoint: str) -> int | None:
         if directory is None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.surveyed import surveyed_under
+from kdump.engine.coordinators.transaction_state import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
@@ -16,7 +17,7 @@ from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -41,7 +42,7 @@ def verify(
     *,
     progress: Progress | None = None,
     state: VerifyState | None = None,
-    driver: Callable[..., Iterator[tuple[Any, Any]]] = run,
+    driver: Driver = ONE_BY_ONE,
     split_bytes: int | None = None,
 ) -> Iterator[Finding | Row | KdumpError]:
     """Yield findings and errors in the order of the paths, and one last `summary` row.
@@ -74,10 +75,15 @@ def verify(
         predict = predictor(progress.directories, options.broker_version, settings.broker)
         totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
-        verify_item, options=options, settings=settings, deadline=deadline, predict=predict
+        verify_item,
+        options=options,
+        settings=settings,
+        deadline=deadline,
+        predict=predict,
+        coordinators=Coordinators(named, options.server_properties),
     )
     if split_bytes is None:
-        split_bytes = split_bytes_for(items, options, in_process=driver is run)
+        split_bytes = split_bytes_for(items, options, driver)
     if split_bytes is not None and any(item.size_bytes > split_bytes for item in items):
         from kdump.engine.verify.splits import read_in_splits
 
@@ -91,10 +97,7 @@ def verify(
         )
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
-    results = driver(
-        items, step, jobs=options.jobs, bytes_per_second=options.bytes_per_second, progress=progress
-    )
-    for item, result in results:
+    for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             yield sums.error(result)
             continue
@@ -176,6 +179,7 @@ def verify_item(
     settings: TopicSettings,
     deadline: float | None,
     predict: Predictor | None = None,
+    coordinators: Coordinators | None = None,
 ) -> Result:
     """Look at one item of a plan: its partition is listed again, then read."""
     left_out = LeftOut(item.skips, deadline)
@@ -201,6 +205,7 @@ def verify_item(
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
+        coordinators=coordinators,
     )
     if predict is None or not target.whole:
         return result

@@ -69,6 +69,11 @@ class Split(NamedTuple):
         return files[0].path if len(files) == 1 else self.target.path
 
     @property
+    def paths(self) -> list[str]:
+        """The files that are read."""
+        return [file.path for file in self.target.files]
+
+    @property
     def size_bytes(self) -> int:
         """The bytes of log to be read, as planned."""
         whole = sum(self.sizes)

@@ -3,18 +3,18 @@
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
 from corpus import corpus, names
+from drivers import after
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset, find_time
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -158,7 +158,7 @@ def test_an_index_that_a_start_rebuilds_has_the_interval_of_its_topic(tmp_path: 
     assert isinstance(plain["settings"], list)
     assert plain["settings"][0] == {**interval, "value": 4096, "source": "default"}
     options = FindOptions()
-    rows, _ = split(find_offset([str(path)], 200, options, jobs=2))
+    rows, _ = split(find_offset([str(path)], 200, options, driver=Workers(2)))
     assert rows[0]["settings"] == rebuilt["settings"]
     assert at_offset(path, 200, as_is=True)["settings"] is None
 
@@ -435,17 +435,16 @@ _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
-def told(paths: list[Path], jobs: int = 1, **driver: Any) -> list[list[object]]:
+def told(paths: list[Path], driver: Driver | None = None) -> list[list[object]]:
     """Give what several questions yield; errors as their text."""
     given = list(map(str, paths))
     explained = FindOptions(explain=True, check=True, isolation="read_committed")
     aged = FindOptions(list_offsets_version=0, max_offsets=3, now_ms=TIME)
-    many = {"jobs": jobs, **driver}
     answers = (
-        find_offset(given, 150, explained, **many),
-        find_time(given, TIME + 100_000, explained, **many),
-        find_time(given, -1, FindOptions(Selection(retired=True), as_is=True), **many),
-        find_time(given, 1_800_000_000_000, aged, **many),
+        find_offset(given, 150, explained, driver=driver),
+        find_time(given, TIME + 100_000, explained, driver=driver),
+        find_time(given, -1, FindOptions(Selection(retired=True), as_is=True), driver=driver),
+        find_time(given, 1_800_000_000_000, aged, driver=driver),
     )
     return [[repr(it) if isinstance(it, Exception) else it for it in found] for found in answers]
 
@@ -460,7 +459,7 @@ def directories(root: Path) -> list[Path]:
 def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
     paths = directories(SAMPLES)
     alone = told(paths)
-    assert told(paths, jobs=3) == alone
+    assert told(paths, driver=Workers(3)) == alone
     assert {isinstance(one, str) for one in (alone[0][0], alone[0][-1])} == {True}
     assert sum(isinstance(one, Row) for one in alone[0]) > 40
 
@@ -468,7 +467,7 @@ def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
 @pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[::4])
 def test_any_number_of_workers_on_corpora(name: str) -> None:
     paths = directories(corpus(name))
-    assert told(paths, jobs=3) == told(paths)
+    assert told(paths, driver=Workers(3)) == told(paths)
 
 
 def test_an_answer_does_not_wait_for_the_next_partition(partition: Path) -> None:
@@ -489,16 +488,6 @@ def _until_row(items: Iterator[object]) -> Iterator[object]:
             return
 
 
-def after(change: Callable[[], object]) -> Callable[..., Any]:
-    """Run in process, but change something between the plan and the first answer."""
-
-    def driver(items: Any, step: Any, **how: Any) -> Any:
-        change()
-        return run(items, step, **how)
-
-    return driver
-
-
 def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> None:
     other = partition.parent / "audit-0"
     write_segment(other, 0, batches(0), [], [])
@@ -508,9 +497,8 @@ def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> 
             [str(partition.parent)],
             1,
             FindOptions(),
-            jobs=2,
             progress=progress,
-            driver=after(lambda: shutil.rmtree(other)),
+            driver=after(lambda: shutil.rmtree(other), Workers(2)),
         )
     )
     gone = items[0]
@@ -526,7 +514,7 @@ def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
         shutil.rmtree(partition)
         partition.write_text("x")
 
-    (error,) = find_offset([str(partition)], 1, FindOptions(), driver=after(change))
+    (error,) = find_offset([str(partition)], 1, FindOptions(), driver=after(change, ONE_BY_ONE))
     assert isinstance(error, PathError)
     assert error.path == str(partition)
 
@@ -534,7 +522,7 @@ def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
 def test_what_check_reads_is_planned(partition: Path) -> None:
     progress = Progress()
     options = FindOptions(check=True)
-    list(find_offset([str(partition)], 1, options, jobs=2, progress=progress))
+    list(find_offset([str(partition)], 1, options, driver=Workers(2), progress=progress))
     assert progress.planned_bytes == 5 * SIZE
 
 
