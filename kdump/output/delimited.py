@@ -59,7 +59,7 @@ class Delimited(Sink):
         self._mode = mode
         self._terminal = terminal
         self._header: tuple[str, tuple[str, ...]] = ("", ())
-        self._place: Place | None = None
+        self._of: tuple[Place | None, str | None] = None, None
         self._form = csv_form(b"", mode, shown=terminal, safe=safe)
 
     def write(self, item: Item) -> None:
@@ -82,20 +82,20 @@ class Delimited(Sink):
             for record in chunk.iter_records():
                 self._record(record)
             return
-        self._header_of("record", RECORD_NAMES)
+        self._header_of("record", RecordRow._fields if chunk.format else RECORD_NAMES)
         controls = chunk.controls
         said = None if controls is None else [_encoded(self._cell(each)) for each in controls]
-        form = self._form_of(chunk.place)
+        form = self._form_of(chunk.place, chunk.format)
         kernels.format_records(
             self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
         )
 
-    def _form_of(self, place: Place) -> TextForm:
-        if place != self._place:
-            self._place = place
+    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
+        if (place, of_pre08) != self._of:
+            self._of = place, of_pre08
             head = _encoded(",".join(map(self._cell, place[:3])))
             shown, safe = self._terminal, self._safe
-            self._form = csv_form(head, self._mode, shown=shown, safe=safe)
+            self._form = csv_form(head, self._mode, of_pre08, shown=shown, safe=safe)
         return self._form
 
     def _record(self, record: RecordRow) -> None:

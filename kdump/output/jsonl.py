@@ -91,7 +91,7 @@ class JsonLines(Sink):
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
         self._write = write
         self._mode = mode
-        self._place: Place | None = None
+        self._of: tuple[Place | None, str | None] = None, None
         self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
@@ -118,7 +118,7 @@ class JsonLines(Sink):
             return
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
-        form = self._form_of(chunk.place)
+        form = self._form_of(chunk.place, chunk.format)
         kernels.format_records(
             self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
         )
@@ -129,7 +129,8 @@ class JsonLines(Sink):
         else:
             self._write(json_line(record_members(record, self._mode)))
 
-    def _form_of(self, place: Place) -> TextForm:
-        if place != self._place:
-            self._place, self._form = place, json_form(head_of(place), self._mode)
+    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
+        if (place, of_pre08) != self._of:
+            self._of = place, of_pre08
+            self._form = json_form(head_of(place), self._mode, of_pre08)
         return self._form

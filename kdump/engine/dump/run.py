@@ -140,8 +140,9 @@ def _log(
             limit=options.decompress_limit,
             from_offset=filters.from_offset,
             to_offset=filters.to_offset,
+            in_chunks=options.mode == "records" and filters == Filters(),
         ):
-            if isinstance(item, (Finding, HexText)) or filters.admits_pre08(item):
+            if isinstance(item, (Finding, HexText, RecordChunk)) or filters.admits_pre08(item):
                 yield item
         return
     from kdump.engine.reading.segment_reader import SegmentReader
