@@ -137,7 +137,12 @@ class RecordChunk:
     format: str | None = None
 
     def __len__(self) -> int:
-        return self.records.count if self.rows is None else len(self.rows)
+        return len(self.numbers)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The rows of the records that passed the filters."""
+        return range(self.records.count) if self.rows is None else self.rows
 
     def control(self, number: int) -> dict[str, object] | None:
         """Say what a record is that belongs to a control batch; None for one that does not."""
@@ -155,7 +160,7 @@ class RecordChunk:
         data = memoryview(self.data)
         place = self.place
         seen = -1
-        for number in range(self.records.count) if self.rows is None else self.rows:
+        for number in self.numbers:
             (
                 at, start, size, offset, timestamp, key, key_size, value, value_size,
                 headers, count, flags,

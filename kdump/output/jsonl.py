@@ -6,12 +6,12 @@ messages of 0.7) takes the slow path below, whose text is the same byte for byte
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
-from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
 from kdump.output.text_forms import json_form
 from kdump.output.values import bytes_json, headers_json
@@ -106,28 +106,24 @@ class JsonLines(Sink):
         elif isinstance(item, BatchRow):
             self._write(json_line(batch_members(item)))
         elif isinstance(item, RecordRow):
-            self._record(item)
+            self._write(json_line(record_members(item, self._mode)))
 
     def _records(self, chunk: RecordChunk) -> None:
-        if isinstance(chunk, DecodedChunk):
-            for record, key, value in chunk.iter_said():
-                if isinstance(key, bytes) or isinstance(value, bytes):
-                    self._record(record)  # too large to be decoded
-                else:
-                    self._write(said_line(record, key, value, self._mode))
+        if not isinstance(chunk, DecodedChunk):
+            self._columns(chunk, chunk.rows)
             return
+        for number, (record, key, value) in zip(chunk.numbers, chunk.iter_said(), strict=True):
+            if isinstance(key, bytes) or isinstance(value, bytes):
+                self._columns(chunk, array("q", (number,)))  # too large to be decoded
+            else:
+                self._write(said_line(record, key, value, self._mode))
+
+    def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
         form = self._form_of(chunk.place, chunk.format)
-        kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
-        )
-
-    def _record(self, record: RecordRow) -> None:
-        if is_large(record):
-            write_pieces(self._write, json_pieces(record, self._mode, json_text))
-        else:
-            self._write(json_line(record_members(record, self._mode)))
+        columns = chunk.data, chunk.batches, chunk.records
+        kernels.format_records(self._write, *columns, rows, form, said)
 
     def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
         if (place, of_pre08) != self._of:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from kdump.engine.reading.damage import at_place, undecoded
 from kdump.findings.catalogue import GAPS
 from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
+from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
 from kdump.record.pre08 import Message, attributes_size, codec_name, messages
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 RECORDS, BATCHES, HEX = "records", "batches", "hex"
 _SHOWN_BYTES = 1 << 16  # of an entry too large to hold, under the glass
+LARGE_BYTES = 1 << 16  # of a message that is given as a chunk
 
 
 def pre08_items(
@@ -107,6 +110,21 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
         yield _about("inner-crc-mismatch", place, found, message=words)
     if magics_unknown:
         yield _about("magic-unknown", place, found, actual=min(magics_unknown))
+
+
+def in_chunk(row: RecordRow, place: Place) -> RecordChunk:
+    """Give a message as a chunk, of which no sink makes a text in one piece."""
+    magic, value, next_offset = row.magic, row.value or b"", row.next_offset or 0
+    codec = next(codec for codec in range(4) if codec_name(codec) == row.codec)
+    of_entry = row.position, 0, magic, codec, row.offset, next_offset, 1, 0, 0, *(-1,) * 6, 0, 0
+    of_record = 0, 0, 0, row.offset, -1, 0, -1, 0, len(value), 0, 0, 0
+    return RecordChunk(
+        place,
+        value,
+        RecordBatches.from_rows(c.BATCH_WIDTH, [of_entry]),
+        DecodedRecords.from_rows(c.RECORD_WIDTH, [of_record]),
+        format=row.format,
+    )
 
 
 def _version(magic: int) -> str:
