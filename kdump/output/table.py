@@ -145,8 +145,8 @@ class Table(Sink):
         left_out, self._left_out = self._left_out, {}
         if left_out:
             self._line("")
-            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            self._lines(self._styled("rule", line) for line in wrap(told, self._width))
+            hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            self._lines(self._styled("rule", line) for line in wrap(hint, self._width))
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
