@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import VERSION, together, version_option
+from kdump.cli.options import VERSION, together, topic_configs_option, version_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,6 +46,7 @@ lookup_options = together(
         help="The topic's configured format, which ZooKeeper kept: below 0.10 a broker refuses "
         "lookups by time.",
     ),
+    topic_configs_option(_ANSWER),
     _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
     _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
 )

@@ -32,7 +32,14 @@ _BINARY_FORMS = ("parquet", "arrow")
 _ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
 _SUMS = frozenset(
-    ("summary", "usage-summary", "sequence-summary", "cluster-summary", "replica-comparison")
+    (
+        "summary",
+        "usage-summary",
+        "sequence-summary",
+        "cluster-summary",
+        "why-summary",
+        "replica-comparison",
+    )
 )
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
+from kdump.kernels import text_form
 
 
 def time_text(timestamp_ms: int) -> str:
     """Write a time as ISO 8601 in UTC, nothing where there is none or no calendar has it."""
-    if timestamp_ms == -1 or not _FIRST_MS <= timestamp_ms <= _LAST_MS:
-        return ""
-    time = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    text = text_form.time_text(timestamp_ms)
+    return text if text.endswith("Z") else ""
 
 
 def span_text(duration_ms: int) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from kdump.kernels import text_form
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
-_DAY_MS = 86_400_000
-#: Year 0001 to 9999, what the calendar of ISO 8601 can name.
-_FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
 def counted(count: int, word: str) -> str:
@@ -44,7 +41,7 @@ def time_cell(timestamp_ms: object) -> str:
 def second_cell(timestamp_ms: object) -> str:
     """Write a time to the second, where that is enough."""
     text = time_cell(timestamp_ms)
-    return f"{text[:-5]}Z" if text.endswith("Z") else text
+    return text[:19] + text[23:] if text[19:20] == "." else text
 
 
 def seconds_text(value: object) -> str:
@@ -57,21 +54,24 @@ def seconds_text(value: object) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
 
 
+_offset_minutes, _zone = 0, "Z"
+
+
+def show_times_at(minutes: int) -> None:
+    """Write times from now on in the zone so many minutes east of UTC."""
+    global _offset_minutes, _zone  # of the process that writes: what is asked for holds for all
+    sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
+    _offset_minutes, _zone = minutes, f"{sign}{hours:02}:{rest:02}" if minutes else "Z"
+
+
+def times_are_utc() -> bool:
+    """Whether times are written as the kernels write them."""
+    return _offset_minutes == 0
+
+
 def time_text(timestamp_ms: int) -> str:
-    """Write a time as ISO 8601 in UTC; a number outside the years 1 to 9999 stays a number."""
-    if not _FIRST_MS <= timestamp_ms <= _LAST_MS:
-        return str(timestamp_ms)
-    if timestamp_ms == -1:  # the formats' own mark for "no time"; -1 as a time is never meant
-        return "-1"
-    days, within = divmod(timestamp_ms, _DAY_MS)
-    hours, within = divmod(within, 3_600_000)
-    minutes, within = divmod(within, 60_000)
-    seconds, millis = divmod(within, 1000)
-    return f"{_date_text(days)}T{hours:02}:{minutes:02}:{seconds:02}.{millis:03}Z"
-
-
-@lru_cache(maxsize=4096)
-def _date_text(days: int) -> str:
-    from datetime import date
-
-    return date.fromordinal(days + 719_163).isoformat()
+    """Write a time as ISO 8601; a number outside the years 1 to 9999 stays a number."""
+    if times_are_utc() or timestamp_ms == -1:
+        return text_form.time_text(timestamp_ms)
+    text = text_form.time_text(timestamp_ms + _offset_minutes * 60_000)
+    return text[:-1] + _zone if text.endswith("Z") else str(timestamp_ms)

@@ -1,27 +1,32 @@
 """Draw rows as tables of rich, and the endless streams of `dump` with a printer of their own.
 
-Rows that come to an end are held, a page at a time, and drawn by `rich.table.Table`. Records,
-batches and index entries come by the million and are padded to widths found once and written, under
-the same heading. Of 100,000 records rich drew 1,600 and 2,200 a second in two runs, this printer
-53,000 and 51,000; of entries of a time index rich drew 1,700 and 3,700 (20,000 of them), this
-printer 39,000 and 79,000. The machine was busy: twenty to thirty times is what they have in common.
+Rows that come to an end are held, a page at a time, and drawn by `rich.table.Table`, at some 2,000
+a second. Records, batches and index entries come by the million and are padded to widths found once
+and written, under the same heading, some 50,000 a second. Of records the kernel writes the lines
+that need no more, millions a second; it leaves what grows a column, is not ASCII or is marked.
 """
 
 from __future__ import annotations
 
+from array import array
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TextIO
 
+from kdump import kernels
 from kdump.findings.rows import (
     BatchChunk,
     BatchRow,
+    DecodedChunk,
     HexText,
     Place,
     RecordChunk,
     RecordRow,
     Row,
 )
+from kdump.kernels.text_form import MOST_SHOWN, TABLE, Cell, TextForm
 from kdump.output import table_columns as columns_of
+from kdump.output.amounts import times_are_utc
 from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
 from kdump.output.column_widths import Column, Layout, cells_of, fit
 from kdump.output.escape import visible
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
 
 #: Rows looked at before the first is drawn.
 _SAMPLE = 64
+#: Records handed to the kernel at once; those that it leaves are drawn one by one, or some.
+_WRITTEN = 1 << 10
 #: Rows of one of rich's tables: it holds them all, and longer ones go on in another.
 _PAGE = 1000
 #: Entries that a file has by the million.
@@ -76,6 +83,7 @@ class Table(Sink):
         self._left_out: dict[str, None] = {}  # columns, in the order in which they had no room
         self._among_records = headers_among_records
         self._encoding = getattr(file, "encoding", None) or "utf-8"
+        self._is_utf8 = self._encoding.lower() == "utf-8"
         self._mode = mode
         console = self._console = Console(file=file)  # heeds NO_COLOR, FORCE_COLOR, TERM, COLUMNS
         self._width = console.width
@@ -96,7 +104,7 @@ class Table(Sink):
         if self._held and not isinstance(item, Row):
             self.settle()
         if isinstance(item, RecordChunk):
-            self._draw_records(item.place, item.iter_records())
+            self._draw_chunk(item)
         elif isinstance(item, BatchChunk):
             self._draw_batches(item.place, item.iter_batches())
         elif isinstance(item, RecordRow):
@@ -137,8 +145,48 @@ class Table(Sink):
         left_out, self._left_out = self._left_out, {}
         if left_out:
             self._line("")
-            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            self._lines(self._styled("rule", line) for line in wrap(told, self._width))
+            hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            self._lines(self._styled("rule", line) for line in wrap(hint, self._width))
+
+    def _draw_chunk(self, chunk: RecordChunk) -> None:
+        """Draw records: by the kernel as far as they are plain and fit into their columns."""
+        decoded = isinstance(chunk, DecodedChunk) or chunk.controls is not None
+        if decoded or not (self._is_utf8 and times_are_utc()):
+            self._draw_records(chunk.place, chunk.iter_records())
+            return
+        rows = array("q", range(len(chunk))) if chunk.rows is None else chunk.rows
+        at, step = 0, _SAMPLE
+        while at < len(rows):
+            form = self._form(chunk.place)
+            if form is not None:
+                part, columns = rows[at : at + _WRITTEN], (chunk.batches, chunk.records)
+                done = kernels.format_records(self._write_bytes, chunk.data, *columns, part, form)
+                at += done
+                # Where the kernel leaves many, asking it costs more than it saves.
+                step = 1 if done else min(2 * step, _SAMPLE)
+                if done == len(part):
+                    continue
+            left = replace(chunk, rows=rows[at : at + step])
+            self._draw_records(chunk.place, left.iter_records())
+            at += step
+
+    def _form(self, place: Place) -> TextForm | None:
+        """Return the layout as the kernel takes it; None where there is none for these records."""
+        shown, widths, gap = self._layout
+        columns = columns_of.RECORD_COLUMNS
+        if place != self._place or self._columns is not columns or sum(widths) > MOST_SHOWN:
+            return None
+        cells: list[Cell] = []
+        for index, width in zip(shown, widths, strict=True):
+            column, before = columns[index], gap if cells else ""
+            marks = (columns_of.NULL, columns_of.EMPTY) if column.cuts else (columns_of.ABSENT,)
+            null, *empty = (before + self._marked(text, width, column, "") for text in marks)
+            cell = Cell(column.name, before.encode(), "".join(empty).encode(), null.encode(), width)
+            if column.cuts:
+                cell = cell._replace(most=_WIDEST if self._wide else width)
+            cells.append(cell)
+        cells[-1] = cells[-1]._replace(width=0)
+        return TextForm(TABLE, self._mode, tuple(cells), tuple(cells), (), (), shown=True)
 
     def _draw_records(self, place: Place, records: Iterator[RecordRow]) -> None:
         mode, width = self._mode, _WIDEST if self._wide else self._width

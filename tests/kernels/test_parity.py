@@ -28,7 +28,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.gathered import Copy, Gathered
-from kdump.kernels.text_form import TextForm
+from kdump.kernels.text_form import TABLE, Cell, TextForm
 from kdump.output.text_forms import csv_form, json_form, kafka_form
 
 _fast = pytest.importorskip("kdump.kernels._fast", reason="the compiled kernel is not built")
@@ -375,6 +375,20 @@ def all_forms(head: bytes) -> list[TextForm]:
     ]
 
 
+def table_form(rng: random.Random) -> TextForm:
+    """Make the form of a table's lines: columns of any width, some of which may be cut."""
+    cells = []
+    for member in rng.sample(("offset", "time", "note", "key", "value"), rng.randrange(1, 6)):
+        is_bytes = member in ("key", "value")
+        gap, empty = rng.choice((b"", b"  ")), b"''" if is_bytes else b""
+        width = rng.choice((0, 3, 6, 24, rng.randrange(60)))
+        most = rng.choice((0, width, width + 1, 1 << 20)) if is_bytes else 0
+        cells.append(Cell(member, gap, empty, gap + b"-", width, most))
+    record = tuple(cells)
+    shown = rng.random() < 0.9
+    return TextForm(TABLE, rng.randrange(4), record, record[::-1], (), (), shown=shown)
+
+
 def compare_records(
     rng: random.Random, data: bytes, batches: RecordBatches, records: DecodedRecords
 ) -> None:
@@ -384,6 +398,7 @@ def compare_records(
     headed = rng.choice((None, some_rows(rng, batches)))
     for form in rng.sample(all_forms(head), 4):
         both("format_records", data, batches, records, rows, form, said, headed)
+    both("format_records", data, batches, records, rows, table_form(rng))
     compare_gathered(rng, data, batches, records, rows)
     bounds = [rng.choice((None, number(rng), rng.randrange(300))) for _ in range(4)]
     admitted = rng.choice((None, bytearray(rng.choices((0, 1), k=batches.count))))

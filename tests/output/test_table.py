@@ -1,12 +1,17 @@
 """What a person sees: columns that line up, four different nothings, nothing hostile."""
 
 import io
+import os
+import random
+from array import array
+from types import ModuleType
 
 import builders
 import pytest
 from chunks import PLACE, batch_chunk, one, record_chunk
 
-from kdump.findings.rows import HexText, Place, Row
+from kdump import kernels
+from kdump.findings.rows import HexText, Place, RecordChunk, Row
 from kdump.output.amounts import time_text
 from kdump.output.cell_text import cut, fitted, pad, width_of
 from kdump.output.column_widths import Column, fit
@@ -207,3 +212,75 @@ def test_index_entries_are_a_stream() -> None:
         for slot in range(2500)
     ]
     assert sum("slot" in line for line in drawn(*rows)) == 1
+
+
+TEXTS = (
+    None,
+    b"",
+    b"?",
+    b"''",
+    b"-",
+    b"a b  ",
+    "é鍵🔑".encode(),
+    b"\xff\x80",
+    b"\x1b\t\x7f",
+    b"plain",
+)
+
+
+LONG = os.environ.get("KDUMP_FUZZ") == "long"
+
+
+def some_chunk(rng: random.Random, place: Place) -> RecordChunk:
+    """Make records of every kind, few of them out of the ordinary, or all."""
+    odd = rng.choice((0.0, 0.02, 0.5))
+
+    def text() -> bytes | None:
+        if rng.random() < odd:
+            return rng.choice(TEXTS)
+        return b"x" * rng.randrange(1, rng.choice((6, 90)))
+
+    data = b""
+    for offset in range(0, rng.randrange(1, 400), 20):
+        records = [
+            builders.record(n, n, text(), text(), [(b"h", b"")] * (rng.random() < odd))
+            for n in range(20)
+        ]
+        first = 10 ** rng.choice((0, 0, 6)) + offset if rng.random() < odd else offset
+        attributes = builders.TRANSACTIONAL * (rng.random() < odd)
+        time = rng.choice((-1, 0, 1 << 60)) if rng.random() < odd else 1_700_000_000_000
+        data += builders.batch(
+            records, base_offset=first, attributes=attributes, base_timestamp=time
+        )
+        if rng.random() < odd:
+            data += builders.message(offset, text(), text(), magic=0)
+        if rng.random() < odd:
+            data += builders.marker(0, base_offset=offset)
+    chunk = record_chunk(data, place)
+    if rng.random() < 0.3:
+        chunk.rows = array("q", sorted(rng.sample(range(len(chunk)), len(chunk) // 2)))
+    return chunk
+
+
+@pytest.mark.parametrize("seed", range(1500 if LONG else 40))
+def test_what_the_kernel_writes_is_what_would_be_drawn(
+    seed: int, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setenv("COLUMNS", str(rng.choice((40, 60, 80, 200))))
+    if rng.random() < 0.3:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    mode, wide = rng.randrange(4), rng.random() < 0.3
+    places = [Place("t", number // 2, 0, "") for number in range(4)]
+    chunks = [some_chunk(rng, place) for place in places]
+
+    def drawn_by(write: object) -> list[bytes]:
+        monkeypatch.setattr(kernels, "format_records", write)
+        pieces: list[bytes] = []
+        table = Table(pieces.append, io.StringIO(), mode, wide=wide)
+        for chunk in chunks:
+            table.write(chunk)
+        table.finish()
+        return b"".join(pieces).splitlines()
+
+    assert drawn_by(kernel.format_records) == drawn_by(lambda *_: 0)

@@ -16,6 +16,7 @@ from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
+from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target, resolve
@@ -59,8 +60,7 @@ def find_offset(
     They come in the order of the paths, whichever driver does the work; without one, each as soon
     as it is found.
     """
-    step = partial(look_up, ask=offset_items, target=target, options=options)
-    return _run(plan(paths, options), step, driver, progress)
+    return _run(list(paths), options, (offset_items, target), driver, progress)
 
 
 def find_time(
@@ -77,8 +77,7 @@ def find_time(
     """
     if options.now_ms is None:
         options = options._replace(now_ms=time.time_ns() // 1_000_000)
-    step = partial(look_up, ask=time_items, target=target_ms, options=options)
-    return _run(plan(paths, options), step, driver, progress)
+    return _run(list(paths), options, (time_items, target_ms), driver, progress)
 
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
@@ -105,10 +104,10 @@ def look_up(
     item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
 ) -> tuple[Told, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
-    return tuple(_told(item, ask, target, options))
+    return tuple(_answers(item, ask, target, options))
 
 
-def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
@@ -120,14 +119,24 @@ def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[T
 
 
 def _run(
-    planned: Iterator[Item | KdumpError],
-    step: Step,
+    paths: list[str],
+    options: FindOptions,
+    asked: tuple[Ask, int],
     driver: Driver | None,
     progress: Progress | None,
 ) -> Iterator[Told]:
     """Answer while the plan goes on, or plan everything first and hand it to a driver."""
+    given = options.server_properties
+    settings = topic_settings(given, paths, from_disk=options.topic_configs)
+    options = options._replace(settings=settings)
+    planned = plan(paths, options)
+    step = partial(look_up, ask=asked[0], target=asked[1], options=options)
     if driver is not None:
-        yield from _run_on(driver, list(planned), step, progress)
+        everything = list(planned)
+        if not options.as_is:
+            items = [one for one in everything if isinstance(one, Item)]
+            settings.prepare({places.parent(one.path): None for one in items})
+        yield from _run_on(driver, everything, step, progress)
         return
     for one in planned:
         if isinstance(one, KdumpError):

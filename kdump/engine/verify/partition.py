@@ -26,7 +26,7 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
+from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.recheck import listing_of, settled
@@ -54,6 +54,7 @@ def verify_partition(
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
     walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
+    coordinators: Judge | None = None,
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
@@ -78,6 +79,7 @@ def verify_partition(
             pace=pace,
             leave_out=leave,
             walked=walked,
+            coordinators=coordinators,
         )
         return _once(partition)
 

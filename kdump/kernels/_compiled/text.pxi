@@ -27,6 +27,7 @@ cdef enum:
     BINARY_BLOCK = 3 << 14  # a multiple of 3, so that base64 needs no padding inside
     WORD = 24  # the longest of all numbers and names
     NUMBERS = 1024  # more than all that a transaction marker says
+    MOST_SHOWN = 1 << 13  # bytes of a key or a value in a cell of a table
 
 cdef const char *HEX = b"0123456789abcdef"
 cdef const char *BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -46,6 +47,7 @@ cdef struct Out:
     Py_ssize_t used
     PyObject *piece
     PyObject *write
+    bint refused  # the row being written is one that a table leaves to the caller
 
 
 cdef int new_piece(Out *out) except -1:
@@ -59,6 +61,7 @@ cdef int new_piece(Out *out) except -1:
 
 cdef int open_out(Out *out, object write) except -1:
     out.piece = NULL
+    out.refused = False
     out.write = <PyObject *>write
     return new_piece(out)
 
@@ -145,6 +148,35 @@ cdef inline char *add_number(char *at, int64_t number) noexcept nogil:
 
 cdef inline char *add_bool(char *at, bint value) noexcept nogil:
     return add_text(at, b"true", 4) if value else add_text(at, b"false", 5)
+
+
+cdef inline char *add_time(char *at, int64_t ms) noexcept nogil:
+    """Add a time as time_text does, from a calendar whose years start in March (Hinnant)."""
+    cdef uint32_t days, of_era, year, of_year, month, within, i
+    cdef uint32_t pairs[7]
+    if ms == -1 or not -62135596800000LL <= ms <= 253402300799999LL:
+        return add_number(at, ms)
+    ms += 62162035200000LL  # since March of the year 0
+    days = ms // 86400000
+    within = ms % 86400000
+    of_era = days % 146097
+    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    month = (5 * of_year + 2) // 153
+    pairs[2] = of_year - (153 * month + 2) // 5 + 1
+    pairs[1] = month + 3 if month < 10 else month - 9
+    year += days // 146097 * 400 + (month >= 10)
+    pairs[0] = year % 100
+    pairs[3] = within // 3600000
+    pairs[4] = within // 60000 % 60
+    pairs[5] = within // 1000 % 60
+    pairs[6] = within % 1000 // 10
+    memcpy(at, b"0000-00-00T00:00:00.000Z", 24)
+    memcpy(at, DIGITS + 2 * (year // 100), 2)
+    for i in range(7):
+        memcpy(at + 2 + 3 * i, DIGITS + 2 * pairs[i], 2)
+    at[22] += within % 10
+    return at + 24
 
 
 cdef char *add_marker(char *at, const Marker *marker) noexcept nogil:
@@ -471,11 +503,11 @@ cdef enum:
     M_CRC_VALID, M_TIMESTAMP_TYPE, M_BASE_TIMESTAMP, M_MAX_TIMESTAMP, M_LEADER_EPOCH,
     M_PRODUCER_ID, M_PRODUCER_EPOCH, M_BASE_SEQUENCE, M_LAST_SEQUENCE, M_TRANSACTIONAL, M_CONTROL,
     M_DELETE_HORIZON,
-    M_OFFSET, M_TIMESTAMP, M_SEQUENCE, M_MESSAGE_CRC, M_MESSAGE_CRC_VALID, M_KEY_SIZE,
-    M_VALUE_SIZE, M_KEY, M_VALUE, M_HEADERS, M_HEADER_NAMES, M_SAID, M_END
+    M_OFFSET, M_TIMESTAMP, M_TIME, M_SEQUENCE, M_MESSAGE_CRC, M_MESSAGE_CRC_VALID, M_KEY_SIZE,
+    M_VALUE_SIZE, M_KEY, M_VALUE, M_HEADERS, M_HEADER_NAMES, M_SAID, M_NOTE, M_END
 
 cdef enum:
-    STYLE_JSON, STYLE_CSV, STYLE_KAFKA
+    STYLE_JSON, STYLE_CSV, STYLE_KAFKA, STYLE_TABLE
     MOST_CELLS = 32
 
 cdef dict MEMBER_NUMBERS = {name: number for number, name in enumerate(MEMBERS)}
@@ -500,6 +532,8 @@ cdef struct Cell:
     Part before
     Part after
     Part without
+    Py_ssize_t width
+    Py_ssize_t most
 
 
 cdef struct Cells:
@@ -516,6 +550,7 @@ cdef struct Form:
     bint safe
     PyObject *said  # a list parallel to the records, or NULL
     char *texts  # of all cells, with room to read behind them
+    Py_ssize_t line  # the room that a line of a table takes, so that it can be taken back
     Cells record
     Cells message
     Cells batch
@@ -535,18 +570,21 @@ cdef char *open_cells(tuple cells, char *at, Cells *out) except NULL:
     out.most_text = 0
     if out.count > MOST_CELLS:
         raise ValueError(cells)
-    for i, (member, before, after, without) in enumerate(cells):
+    for i, (member, before, after, without, width, most) in enumerate(cells):
         each = &out.cells[<int>i]
         each.member = MEMBER_NUMBERS[member]
+        each.width = width
+        each.most = most
         at = open_part(without, open_part(after, open_part(before, at, &each.before), &each.after),
                        &each.without)
         out.most_text += each.before.size + each.after.size + each.without.size + WORD
+        out.most_text += each.width + 4 * min(each.most, <Py_ssize_t>MOST_SHOWN)
     return at
 
 
 cdef Py_ssize_t size_of(tuple cells) except -1:
     cdef Py_ssize_t size = 0
-    for _, before, after, without in cells:
+    for _, before, after, without, _, _ in cells:
         size += len(before) + len(after) + len(without)
     return size
 
@@ -576,6 +614,11 @@ cdef int open_form(object form, list said, Form *out) except -1:
     at = open_cells(message, at, &out.message)
     at = open_cells(batch, at, &out.batch)
     open_cells(message_batch, at, &out.message_batch)
+    out.line = 0
+    if out.style == STYLE_TABLE:
+        out.line = max(out.record.most_text, out.message.most_text) + 8 * MOST_SHOWN
+    if out.line > PIECE:
+        raise ValueError(form)
     return 0
 
 
@@ -674,7 +717,7 @@ cdef void render(
             at = add_part(at, &each.without) if end is NULL else add_part(end, &each.after)
             continue
         known = True
-        if each.member == M_TIMESTAMP:
+        if each.member == M_TIMESTAMP or each.member == M_TIME:
             known = timed
         elif each.member == M_SEQUENCE:
             known = read.has_producer_fields
@@ -748,6 +791,59 @@ cdef inline int put_data(
     if form.style == STYLE_CSV:
         return put_csv(out, p, size, form.mode, form.shown, form.safe)
     return put_text(out, p, size, form.spelling, True)
+
+
+cdef int fit(Out *out, Py_ssize_t start, const Cell *each) except -1 nogil:
+    """Cut what a cell of a table has from `start` on, or fill it up; else refuse the row."""
+    cdef char *text = out.text + start
+    cdef Py_ssize_t size = out.used - start
+    cdef Py_ssize_t i
+    cdef uint8_t every = 0
+    for i in range(size):
+        every |= <uint8_t>text[i]
+    out.refused = out.refused or every >= 0x80 or (size > each.width and not each.most)
+    if size > each.most > 0:
+        out.used = add_text(text + each.most - 1, b"\xe2\x80\xa6", 3) - out.text
+    elif size < each.width:
+        if each.member == M_OFFSET:
+            memmove(text + each.width - size, text, size)
+            text -= size
+        memset(text + size, b" ", each.width - size)
+        out.used = start + each.width
+    return 0
+
+
+cdef int put_shown(
+    Out *out, const uint8_t *p, Py_ssize_t size, const Form *form, const Cell *each
+) except -1 nogil:
+    """Add as much of a key or a value as a table may show; what looks like a mark is refused."""
+    cdef Py_ssize_t start = out.used
+    size = min(size, (each.most // 3 + 1) * 3)  # base64 has no padding inside
+    if size > MOST_SHOWN or (size < 3 and (p[0] == b"?" or p[0] == b"'")):
+        out.refused = True
+        return 0
+    if form.mode == BYTES_HEX:
+        put_hex(out, p, size)
+    elif form.mode == BYTES_BASE64:
+        put_base64(out, p, size)
+    else:
+        put_text(out, p, size, form.spelling)
+    return fit(out, start, each)
+
+
+cdef int put_note(
+    Out *out, const Cols *batches, const Cols *records, Py_ssize_t row, const Cell *each
+) except -1 nogil:
+    cdef int64_t batch = cell(records, R_BATCH, row)
+    cdef const Format *read = format_at(cell(batches, B_LAYOUT, batch))
+    cdef Py_ssize_t start = out.used
+    cdef int64_t headers = cell(records, R_HEADERS_COUNT, row)
+    if cell(batches, B_ATTRIBUTES, batch) & read.meant_bits & TRANSACTIONAL_BIT:
+        put_word(out, b"txn " if headers > 0 else b"txn")
+    if headers > 0:
+        put_digits(out, headers)
+        put_word(out, b"h")
+    return fit(out, start, each)
 
 
 cdef int put_header(
@@ -839,9 +935,17 @@ cdef int put_cell(
         position = cell(records, position, row)
         if not inside(position, size, length):
             return put_part(out, &each.without)
+        if form.style == STYLE_TABLE:
+            if size == 0:
+                return put_part(out, &each.after)
+            put_part(out, &each.before)
+            return put_shown(out, data + position, size, form, each)
         put_part(out, &each.before)
         put_data(out, data + position, size, form)
         return put_part(out, &each.after)
+    if each.member == M_NOTE:
+        put_part(out, &each.before)
+        return put_note(out, batches, records, row, each)
     if each.member == M_HEADERS or each.member == M_HEADER_NAMES:
         return put_headers(out, data, length, records, row, form, each)
     if each.member == M_MESSAGE_CRC:
@@ -885,7 +989,9 @@ cdef int put_records(
     const Rows *rows, Py_ssize_t *at, int64_t only, const Form *form, Rendered *texts,
 ) except -1 nogil:
     """Add records from the `at`th row on, as far as they belong to batch `only`; -1: all."""
-    cdef Py_ssize_t row
+    cdef bint is_table = form.style == STYLE_TABLE
+    cdef Py_ssize_t start = 0
+    cdef Py_ssize_t begun, row
     cdef int64_t batch, offset
     cdef const Piece *piece
     cdef char *end
@@ -895,6 +1001,10 @@ cdef int put_records(
         batch = cell(records, R_BATCH, row)
         if only >= 0 and batch != only:
             return 0
+        if is_table:
+            out.refused = cell(records, R_FLAGS, row) & MARKER != 0
+            room(out, form.line)
+            start = out.used
         at[0] += 1
         if batch < 0 or batch >= batches.count:
             with gil:
@@ -909,26 +1019,41 @@ cdef int put_records(
         piece = texts.pieces
         offset = cell(records, R_OFFSET, row)
         while True:
+            if is_table and piece.member == M_END:
+                while out.used > start and out.text[out.used - 1] == b" ":
+                    out.used -= 1
+                out.text[out.used] = b"\n"
+                out.used += 1
+                break
             if PIECE - out.used < piece.size + WORD + KD_TEXT_SLACK:
                 put(out, texts.text + piece.start, piece.size)
                 room(out, WORD)
                 end = out.text + out.used
             else:
                 end = kd_copy_short(out.text + out.used, texts.text + piece.start, piece.size)
+            begun = end - out.text
             if piece.member == M_OFFSET:
                 end = add_number(end, offset)
             elif piece.member == M_TIMESTAMP:
                 end = add_number(end, cell(records, R_TIMESTAMP, row))
+            elif piece.member == M_TIME:
+                end = add_time(end, cell(records, R_TIMESTAMP, row))
             elif piece.member == M_SEQUENCE:
                 end = add_number(
                     end, sequence_of(texts.base_sequence, subtract(offset, texts.base_offset))
                 )
             out.used = end - out.text
+            if is_table and piece.member <= M_SEQUENCE:
+                fit(out, begun, piece.cell)
             if piece.member > M_SEQUENCE:
                 if piece.member == M_END:
                     break
                 put_cell(out, data, length, batches, records, row, form, piece.cell)
             piece += 1
+        if out.refused:
+            out.used = start
+            at[0] -= 1
+            return 0
     return 0
 
 

@@ -25,7 +25,17 @@ from kdump.kernels.layout import (
     int64,
     message_format,
 )
-from kdump.kernels.text_form import CSV, JSON, KAFKA, MEMBERS, Cell, TextForm
+from kdump.kernels.text_form import (
+    CSV,
+    JSON,
+    KAFKA,
+    MEMBERS,
+    MOST_SHOWN,
+    TABLE,
+    Cell,
+    TextForm,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +46,7 @@ _PIECE = 1 << 18
 _BLOCK = 3 << 14  # of a long value; a multiple of 3, so that base64 needs no padding inside
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
 _OF_RECORDS = frozenset(MEMBERS[MEMBERS.index("offset") :])
-_NUMBERS = frozenset(("offset", "timestamp_ms", "sequence"))
+_NUMBERS = frozenset(("offset", "timestamp_ms", "time", "sequence"))
 
 # What a terminal might act on: controls, line and paragraph separators, direction marks.
 _UNSEEN = "\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -287,7 +297,7 @@ def _rendered(
     Returns each of these cells with the text before it, and the text behind the last.
     """
     read = format_at(batch[c.B_LAYOUT])
-    known = {"timestamp_ms": timed, "sequence": read.has_producer_fields}
+    known = {"timestamp_ms": timed, "time": timed, "sequence": read.has_producer_fields}
     pieces = []
     text = b""
     for cell in cells:
@@ -331,8 +341,8 @@ class _Rows:
         self._spell = _speller(json=is_json, shown=form.shown, doubled=False)
         self._spell_headers = _speller(json=True, shown=form.shown, doubled=form.style == CSV)
 
-    def record(self, number: int) -> None:
-        """Write a record."""
+    def record(self, number: int) -> bool:
+        """Write a record; False where a table leaves that to the caller."""
         record = self._records.row(number)
         at = record[c.R_BATCH]
         if at != self._of[0]:
@@ -344,6 +354,10 @@ class _Rows:
             cells = self._form.message if legacy else self._form.record
             self._pieces, self._end = _rendered(cells, self._batch, timed)
         put = self._out.put
+        if self._form.style == TABLE:
+            line = self._line(record)
+            put(line)
+            return line != b""
         for text, cell in self._pieces:
             if cell.member == "offset":
                 put(b"%b%d" % (text, record[c.R_OFFSET]))
@@ -356,6 +370,52 @@ class _Rows:
                 put(text)
                 self._own(cell, record, number)
         put(self._end)
+        return True
+
+    def _line(self, record: Row) -> bytes:
+        """Return a line of a table; nothing where a cell is not to be written here."""
+        line = b""
+        if record[c.R_FLAGS] & c.MARKER:
+            return line
+        for text, cell in self._pieces:
+            shown = self._shown(cell, record)
+            if shown is None:
+                return b""
+            line += text + shown
+        return line.rstrip(b" ") + b"\n"
+
+    def _shown(self, cell: Cell, record: Row) -> bytes | None:
+        """Return a cell of a table, filled up or cut."""
+        member = cell.member
+        if member == "offset":
+            text = str(record[c.R_OFFSET]).rjust(cell.width)
+        elif member == "time":
+            text = time_text(record[c.R_TIMESTAMP])
+        elif member == "note":
+            meant = format_at(self._batch[c.B_LAYOUT]).meant_bits
+            notes = ["txn"] if self._batch[c.B_ATTRIBUTES] & meant & TRANSACTIONAL_BIT else []
+            if record[c.R_HEADERS_COUNT] > 0:
+                notes.append(f"{record[c.R_HEADERS_COUNT]}h")
+            text = " ".join(notes)
+        else:
+            piece = _piece(self._view, record, member)
+            if not piece:
+                return cell.without if piece is None else cell.after
+            start = piece[: (cell.most // 3 + 1) * 3]  # base64 has no padding inside
+            if len(start) > MOST_SHOWN or (len(piece) < 3 and piece[0] in b"?'"):
+                return None  # it may look like a mark
+            if self._form.bytes_mode == c.BYTES_HEX:
+                text = start.hex()
+            elif self._form.bytes_mode == c.BYTES_BASE64:
+                text = b2a_base64(start, newline=False).decode()
+            else:
+                text = self._spell(str(start, "utf-8", "replace"))
+        if not text.isascii() or (len(text) > cell.width and not cell.most):
+            return None
+        if len(text) > cell.most > 0:
+            text = text[: cell.most - 1] + "…"
+        before = b"" if member in _NUMBERS else cell.before
+        return before + text.ljust(cell.width).encode()
 
     def _own(self, cell: Cell, record: Row, number: int) -> None:
         """Write a member that each record has for itself, or what stands there in its absence."""
@@ -471,6 +531,10 @@ def format_records(
     stays bounded. `said` is, for control records, what each says, written already. `headed`: rows
     of batches, each of which is written before such of the records as follow and belong to it.
 
+    A table's line is written where it is plain: where no cell but those that may be cut is wider
+    than its column, all is ASCII, and nothing has to look unlike data. With the first row that is
+    not, writing ends, and the count of rows says where.
+
     What a format does not have is null; what it has is written as stored, so -1 stays -1. Header
     keys are strings under BYTES_AUTO too.
 
@@ -483,10 +547,11 @@ def format_records(
     out = _Out(write)
     writer = _Rows(out, data, batches, records, form, said)
     if headed is None:
-        for number in numbers:
-            writer.record(number)
+        done = 0
+        while done < len(numbers) and writer.record(numbers[done]):
+            done += 1
         out.flush()
-        return len(numbers)
+        return done
     at = 0
     for head in row_numbers(batches, headed):
         _put_batch(out, batches.row(head), form)

@@ -23,6 +23,7 @@ from kdump.storage.targets import Selection
 
 Fields = dict[str, object]
 TIME = 1_700_000_000_000
+SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.1.1/d1"
 
 
 def batches(*bases: int, time_ms: int = TIME) -> bytes:
@@ -111,6 +112,7 @@ def test_row_of_an_offset(partition: Path) -> None:
         "next_offset": None,
         "served_from": None,
         "skipped_by_seek": None,
+        "settings": None,
         "error": None,
     }
 
@@ -129,8 +131,36 @@ def test_row_of_a_time(partition: Path) -> None:
         "timestamp_ms": TIME + 4,
         "leader_epoch": 0,
         "batches_scanned": 3,
+        "settings": None,
         "error": None,
     }
+
+
+def test_an_index_that_a_start_rebuilds_has_the_interval_of_its_topic(tmp_path: Path) -> None:
+    """The entry that leads to the answer is the one that was there before the index was lost."""
+    data = tmp_path / "data"
+    shutil.copytree(SAMPLE, data)
+    path = data / "orders.lz4-0"
+    sound = at_offset(path, 200)
+    assert sound["settings"] is None
+    (path / f"{0:020}.index").unlink()
+    (path / f"{0:020}.timeindex").unlink()
+    rebuilt = at_offset(path, 200, explain=True)
+    interval = {"name": "index.interval.bytes", "value": 1024, "source": "topic"}
+    assert isinstance(rebuilt["settings"], list)
+    assert rebuilt["settings"][0] == interval
+    assert rebuilt["index_entry"] == sound["index_entry"]
+    assert "by index.interval.bytes=1024 (topic)" in str(rebuilt["steps"])
+    by_time = at_time(path, rebuilt["timestamp_ms"])  # type: ignore[arg-type]
+    assert (by_time["offset"], by_time["settings"]) == (200, rebuilt["settings"])
+    plain = at_offset(path, 200, topic_configs=False)
+    assert plain["index_entry"] != sound["index_entry"]
+    assert isinstance(plain["settings"], list)
+    assert plain["settings"][0] == {**interval, "value": 4096, "source": "default"}
+    options = FindOptions()
+    rows, _ = split(find_offset([str(path)], 200, options, driver=Workers(2)))
+    assert rows[0]["settings"] == rebuilt["settings"]
+    assert at_offset(path, 200, as_is=True)["settings"] is None
 
 
 def damaged(partition: Path, position: int, value: int) -> Path:
