@@ -370,7 +370,7 @@ REASONS = """
 - dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
 - 0.7 files: each message is decoded, and its row written by `json`, in Python; the kernel would
   have to know this format.
-- verify 2,000 small partitions: some 1,600 calls of Python a partition: six files are listed,
+- verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
   no call is over 4 % of it.
 - verify -j 2, many small: start-up and the checks of the whole data directory are done by one
