@@ -230,7 +230,7 @@ class Cleaning:
             return
         segments = self._partition.segments
         dirty = _between(segments, first, end)
-        transactions = self._transactions(dirty[0].base_offset, end)
+        transactions = self._transactions(dirty[0].base_offset)
         following = [*(one.base_offset for one in dirty[1:]), end]
         for segment, behind in zip(dirty, following, strict=True):
             self._map_segment(segment, first, transactions)
@@ -239,17 +239,15 @@ class Cleaning:
             self.map.reach(behind)
         below = _between(segments, 0, first)
         keep_from_ms = below[-1].modified_ms() - self._settings.delete_retention_ms if below else 0
-        transactions = self._transactions(0, self.map.end)
+        transactions = self._transactions(0)
         for segment in _between(segments, 0, self.map.end):
             yield from self._clean_segment(segment, transactions, keep_from_ms)
 
-    def _transactions(self, start: int, end: int) -> _Transactions:
+    def _transactions(self, start: int) -> _Transactions:
         """The aborted ones that end in a segment from `start` on; none below the log start."""
         start = max(start, self._partition.log_start)
         aborted = self._partition.view.aborted
-        return _Transactions(
-            [one for one in aborted if one.last_offset >= start and one.first_offset < end]
-        )
+        return _Transactions([one for one in aborted if one.last_offset >= start])
 
     def _runs(self, segment: Segment, position: int, *, checked: bool = False) -> Iterator[Run]:
         """Yield what the cleaner reads of a segment; what is no entry ends it (K5)."""

@@ -230,7 +230,7 @@ def array_writer(element: Write, *, flexible: bool) -> Write:
 
 
 def nullable_reader(read: Read, *, tagged: bool) -> Read:
-    """Return what reads a structure that may be null; as a tagged field it is told by a varint."""
+    """Return what reads a structure that may be null, which a varint says of a tagged field."""
 
     def read_or_null(reader: Reader) -> Any:
         is_null = reader.varint() == 0 if tagged else reader.take(1)[0] >= 0x80

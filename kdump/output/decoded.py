@@ -50,7 +50,7 @@ class Decoding(Sink):
 
 def decoding(item: Item) -> Item:
     """Give an item back; records of an internal topic as a chunk that says what is in them."""
-    if isinstance(item, RecordChunk) and internal_topic(item.place) is not None:
+    if isinstance(item, RecordChunk) and not item.format and internal_topic(item.place):
         return _Chunk(item.place, item.data, item.batches, item.records, item.rows, item.controls)
     return item
 
@@ -150,19 +150,19 @@ def members(decoded: Decoded | None) -> dict[str, object] | None:
     if decoded is None:
         return None
     shown = opened_members(masked(decoded))
-    told: dict[str, object] = {"type": shown.type or "unknown"}
+    members_shown: dict[str, object] = {"type": shown.type or "unknown"}
     if shown.type is None and shown.type_id is not None:
-        told["type_id"] = shown.type_id
+        members_shown["type_id"] = shown.type_id
     if shown.version is not None:
-        told["version"] = shown.version
+        members_shown["version"] = shown.version
     if shown.data is not None:
-        told["data"] = _plain(shown.data)
+        members_shown["data"] = _plain(shown.data)
         if shown.rest:
-            told["trailing"] = _plain(shown.rest)
+            members_shown["trailing"] = _plain(shown.rest)
     else:
-        told["problem"] = shown.problem
-        told["bytes"] = _plain(shown.rest)
-    return told
+        members_shown["problem"] = shown.problem
+        members_shown["bytes"] = _plain(shown.rest)
+    return members_shown
 
 
 def _plain(held: Any) -> Any:

@@ -78,8 +78,7 @@ def view_of(directory: Path, settings: Settings) -> PartitionView:
 
 def facts_of(view: PartitionView) -> LogFacts:
     """Read what a broker that stopped in order goes by."""
-    assert view.target.log is not None
-    return log_facts(view.target.log, view.view.directory, BROKER, clean=True)
+    return log_facts(view.target, BROKER, clean=True)
 
 
 class Cleaned(NamedTuple):
