@@ -156,12 +156,12 @@ class PartitionView:
 
     def _by_settings(self) -> str:
         """Name the settings that are not Kafka's defaults, of those that an index hangs on."""
-        told = [
+        named = [
             f"{one['name']}={one['value']} ({one['source']})"
             for one in index_settings(self.settings)
             if one["source"] != DEFAULT
         ]
-        return f", by {' and '.join(told)}" if told else ""
+        return f", by {' and '.join(named)}" if named else ""
 
     def onward(self, number: int = 0) -> Iterator[Segment]:
         """The segments from a number on, each as a start leaves it."""

@@ -80,6 +80,7 @@ class Policy(NamedTuple):
     tiered: bool = False  # what was not copied yet stays, and which that is no file says
     file_time_ahead: bool = False  # KAFKA-20609
     log_start_first: bool = True  # KAFKA-12177
+    by_snapshots: bool = False  # the log of the cluster's metadata (X15)
 
     def time_of(self, segment: SegmentFacts, now_ms: int) -> int:
         """The time by which a segment is judged at a moment."""
@@ -114,7 +115,8 @@ def policy_of(settings: Settings, topic: str | None, broker: Version) -> Policy:
         words = {COMPACT}
     if topic in _UNLIMITED and settings.source("retention_ms") not in (TOPIC, OPTION):
         retention_ms = -1
-    if topic == names.CLUSTER_METADATA_TOPIC:  # its log goes by its snapshots (X15)
+    by_snapshots = topic == names.CLUSTER_METADATA_TOPIC
+    if by_snapshots:
         words = set()
     tiered = settings.tiered and not settings.remote_copy_disabled
     if tiered:
@@ -134,6 +136,7 @@ def policy_of(settings: Settings, topic: str | None, broker: Version) -> Policy:
         tiered,
         tiered and has(broker, v.FUTURE_SEGMENTS_BY_FILE_TIME),
         has(broker, v.LOG_START_GOES_FIRST),
+        by_snapshots,
     )
 
 

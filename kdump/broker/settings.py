@@ -85,7 +85,7 @@ class Settings(NamedTuple):
         return self._replace(sources=left)
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
-        """Return them with what brokers were told while they ran."""
+        """Return them with what brokers were given while they ran."""
         values = _valid(configs, _NAMES, _POLICY, _FLAGS) | _ratios(configs, _RATIOS)
         return self.given(source, values)
 

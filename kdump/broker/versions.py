@@ -66,6 +66,7 @@ RECORD_BATCHES = Change(
     (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
 )
 PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of producers.")
+LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
 LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
 EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
@@ -92,6 +93,7 @@ OFFSETS_EXPIRE_WITH_GROUP = Change(
 )
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
 LOG_START_GOES_FIRST = Change(
     (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
 )

@@ -39,7 +39,10 @@ _COMMANDS = {
         "find-time": "Find the first record at or after a time as a broker does.",
     },
     "Explain": {"why": "Say why a disk is full, why a segment is still there, and when it goes."},
-    "Repair": {"reindex": "Rebuild indexes as a broker's recovery would."},
+    "Repair": {
+        "reindex": "Rebuild indexes as a broker's recovery would.",
+        "salvage": "Make of damaged and deleted copies a directory that a broker serves.",
+    },
 }
 _HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 

@@ -12,11 +12,11 @@ from kdump.cli.options import FROM_0, shared_options
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
-_TOLD = under("What is reported")
+_REPORTED = under("What is reported")
 
 
 @click.command(cls=Command)
-@_TOLD(
+@_REPORTED(
     "-n",
     "--limit",
     "shown",

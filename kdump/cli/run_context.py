@@ -108,5 +108,5 @@ def tell_directories(paths: Iterable[str]) -> None:
 
     for path in paths:
         if below := data_directories_below(path):
-            told = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
-            click.echo(visible(told), err=True)
+            line = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
+            click.echo(visible(line), err=True)

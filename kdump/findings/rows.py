@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where rows come from: topic and partition as far as a name told them, segment, file."""
+    """Where rows come from: topic and partition as far as a name says them, segment, file."""
 
     topic: str | None
     partition: int | None
@@ -124,7 +124,8 @@ class RecordChunk:
     `data` holds the bytes that the record columns point into; `batches` the headers they belong
     to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
     control batches: what each record says, parallel to the records; of those that are transaction
-    markers the records' flags say so, and the batch may stand among others.
+    markers the records' flags say so, and the batch may stand among others. `format` is that of
+    messages of a `.kafka` file, whose next offsets stand as the last ones of their batches.
     """
 
     place: Place
@@ -133,9 +134,21 @@ class RecordChunk:
     records: DecodedRecords
     rows: array[int] | None = None
     controls: list[dict[str, object] | None] | None = None
+    format: str | None = None
 
     def __len__(self) -> int:
-        return self.records.count if self.rows is None else len(self.rows)
+        return len(self.numbers)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The rows of the records that passed the filters."""
+        return range(self.records.count) if self.rows is None else self.rows
+
+    @property
+    def may_have_controls(self) -> bool:
+        """Whether some record might be a control record."""
+        markers = (flags & c.MARKER for flags in self.records.row_flags)
+        return self.controls is not None or any(markers)
 
     def control(self, number: int) -> dict[str, object] | None:
         """Say what a record is that belongs to a control batch; None for one that does not."""
@@ -153,7 +166,7 @@ class RecordChunk:
         data = memoryview(self.data)
         place = self.place
         seen = -1
-        for number in range(self.records.count) if self.rows is None else self.rows:
+        for number in self.numbers:
             (
                 at, start, size, offset, timestamp, key, key_size, value, value_size,
                 headers, count, flags,
@@ -189,6 +202,8 @@ class RecordChunk:
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
+                self.format,
+                batch.last_offset if self.format else None,
             )
 
 
@@ -199,6 +214,12 @@ class DecodedChunk(RecordChunk):
 
     def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
         """Make a row of each record, with what its key and its value are as JSON."""
+        raise NotImplementedError
+
+    has_large = False  # whether some record might be too large to be decoded
+
+    def iter_json(self) -> Iterator[tuple[str, str]]:
+        """Write key and value of each record as JSON; not where some might be too large."""
         raise NotImplementedError
 
 

@@ -74,7 +74,7 @@ def dump_parts(
             for part in ordered
             if part.name is not None
         ]
-        directory.keep(parts, _told(ordered))
+        directory.keep(parts, _success(ordered))
     except BaseException:
         directory.drop()
         raise
@@ -101,7 +101,7 @@ def _results(
         splits = [split for split, _ in failed]
 
 
-def _told(parts: Sequence[PartResult]) -> dict[str, object]:
+def _success(parts: Sequence[PartResult]) -> dict[str, object]:
     """What `_SUCCESS` says; the same for the same rows, whoever wrote them."""
     return {
         "kdump": __version__,

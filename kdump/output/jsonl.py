@@ -6,12 +6,12 @@ messages of 0.7) takes the slow path below, whose text is the same byte for byte
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
-from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
 from kdump.output.text_forms import json_form
 from kdump.output.values import bytes_json, headers_json
@@ -24,16 +24,30 @@ if TYPE_CHECKING:
     from kdump.output.items import Item
 
 _encoder: Callable[[object], str] | None = None
+#: What the kernel writes of a record whose key and value are null.
+_NO_BYTES = b'"key":null,"value":null,"headers":'
+_GATHERED_BYTES = 1 << 18
 
 
 def json_text(value: object) -> str:
     """Write a value as one line of JSON text, without the line end."""
     global _encoder  # most runs need no encoder, and its import is not free
     if _encoder is None:
-        from json import JSONEncoder
-
-        _encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+        _encoder = _new_encoder()
     return escape_json(_encoder(value))
+
+
+def _new_encoder() -> Callable[[object], str]:
+    """Make an encoder; the one in C once, where `JSONEncoder` makes one for each value."""
+    from json import encoder
+
+    made = encoder.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    make = getattr(encoder, "c_make_encoder", None)  # not every Python has it
+    if make is None:
+        return made.encode
+    quoted = encoder.encode_basestring
+    write = make(None, made.default, quoted, None, ":", ",", False, False, True)
+    return lambda value: "".join(write(value, 0))
 
 
 #: What a legal topic name has beside letters and digits; such a name needs no escaping.
@@ -91,7 +105,7 @@ class JsonLines(Sink):
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
         self._write = write
         self._mode = mode
-        self._place: Place | None = None
+        self._of: tuple[Place | None, str | None] = None, None
         self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
@@ -106,30 +120,50 @@ class JsonLines(Sink):
         elif isinstance(item, BatchRow):
             self._write(json_line(batch_members(item)))
         elif isinstance(item, RecordRow):
-            self._record(item)
+            self._write(json_line(record_members(item, self._mode)))
 
     def _records(self, chunk: RecordChunk) -> None:
-        if isinstance(chunk, DecodedChunk):
-            for record, key, value in chunk.iter_said():
-                if isinstance(key, bytes) or isinstance(value, bytes):
-                    self._record(record)  # too large to be decoded
-                else:
-                    self._write(said_line(record, key, value, self._mode))
+        if not isinstance(chunk, DecodedChunk):
+            self._columns(chunk, chunk.rows)
             return
+        if not chunk.has_large:
+            self._said(chunk)
+            return
+        for number, (record, key, value) in zip(chunk.numbers, chunk.iter_said(), strict=True):
+            if isinstance(key, bytes) or isinstance(value, bytes):
+                self._columns(chunk, array("q", (number,)))  # too large to be decoded
+            else:
+                self._write(said_line(record, key, value, self._mode))
+
+    def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
-        form = self._form_of(chunk.place)
-        kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
-        )
+        form = self._form_of(chunk.place, chunk.format)
+        columns = chunk.data, chunk.batches, chunk.records
+        kernels.format_records(self._write, *columns, rows, form, said)
 
-    def _record(self, record: RecordRow) -> None:
-        if is_large(record):
-            write_pieces(self._write, json_pieces(record, self._mode, json_text))
-        else:
-            self._write(json_line(record_members(record, self._mode)))
+    def _said(self, chunk: DecodedChunk) -> None:
+        """Write records with what is said of them; the kernel writes the rest of their lines."""
+        records = chunk.records.without_bytes()
+        said = None
+        if chunk.may_have_controls:
+            said = [json_text(chunk.control(number)).encode() for number in range(len(records))]
+        lines: list[bytes] = []
+        rest = (chunk.data, chunk.batches, records, chunk.rows, self._form_of(chunk.place), said)
+        kernels.format_records(lines.append, *rest)
+        gathered = bytearray()
+        for line, (key, value) in zip(
+            b"".join(lines).splitlines(keepends=True), chunk.iter_json(), strict=True
+        ):
+            text = f'"key":{key},"value":{value},"headers":'.encode()
+            gathered += line.replace(_NO_BYTES, text, 1)
+            if len(gathered) >= _GATHERED_BYTES:
+                self._write(bytes(gathered))
+                gathered.clear()
+        self._write(bytes(gathered))
 
-    def _form_of(self, place: Place) -> TextForm:
-        if place != self._place:
-            self._place, self._form = place, json_form(head_of(place), self._mode)
+    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
+        if (place, of_pre08) != self._of:
+            self._of = place, of_pre08
+            self._form = json_form(head_of(place), self._mode, of_pre08)
         return self._form

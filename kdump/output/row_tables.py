@@ -106,6 +106,37 @@ _REINDEX = (
     folded("why", _reindex_why, 24),
 )
 
+
+def _ranges(ranges: Any) -> str:
+    parts = [span_text(*each) if each[1] is not None else f"{each[0]} on" for each in ranges]
+    return ", ".join(parts)
+
+
+def _salvaged_note(fields: Fields) -> str:
+    notes = []
+    if fields["lost"]:
+        notes.append(f"lost: {_ranges(fields['lost'])}")
+    for one in fields["conflicts"]:
+        between = " and ".join(one["paths"])
+        taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"
+        notes.append(f"conflict: {span_text(one['from'], one['to'])} of {between}, {taken}")
+    notes += [f"from {one['path']}: {_ranges(one['offsets'])}" for one in fields["from"]]
+    notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]
+    return "; ".join(notes)
+
+
+_SALVAGED = (
+    folded("partition", name_of, 16),
+    amount("offsets", lambda row: span_text(row["first_offset"], row["last_offset"])),
+    amount("records", lambda row: number_text(row["records_count"])),
+    amount("batches", lambda row: number_text(row["batches"]), 1),
+    folded("what of it", _salvaged_note, 24),
+)
+_SALVAGE_CHECK = (
+    Column("outcome", lambda row: str(row["outcome"])),
+    folded("file", lambda row: str(row["path"]), 24),
+)
+
 _SEQUENCES = (
     folded("partition", name_of, 16),
     amount("producer", lambda row: f"{row['producer_id']}/{row['producer_epoch']}"),
@@ -231,6 +262,8 @@ _COLUMNS = {
     "offset-lookup": _OFFSET_LOOKUP,
     "time-lookup": _TIME_LOOKUP,
     "reindex": _REINDEX,
+    "salvaged": _SALVAGED,
+    "salvage-check": _SALVAGE_CHECK,
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,
     **group_tables.COLUMNS,

@@ -145,8 +145,8 @@ class Table(Sink):
         left_out, self._left_out = self._left_out, {}
         if left_out:
             self._line("")
-            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            self._lines(self._styled("rule", line) for line in wrap(told, self._width))
+            hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            self._lines(self._styled("rule", line) for line in wrap(hint, self._width))
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
@@ -154,6 +154,8 @@ class Table(Sink):
         if decoded or not (self._is_utf8 and times_are_utc()):
             self._draw_records(chunk.place, chunk.iter_records())
             return
+        if chunk.format:  # single rows lie among them, which know no path
+            chunk = replace(chunk, place=chunk.place._replace(path=""))
         rows = array("q", range(len(chunk))) if chunk.rows is None else chunk.rows
         at, step = 0, _SAMPLE
         while at < len(rows):

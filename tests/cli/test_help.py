@@ -72,7 +72,9 @@ WITH_VERSION = [name for name in NAMES if takes_version(name)]
 )
 def test_version_newer_than_any_known_is_said(name: str, version: str, *, is_newer: bool) -> None:
     partition = CLEAN / "4.4.0/d1/__consumer_offsets-0"
-    target = {"find-offset": ["3"], "find-time": ["-1"]}.get(name, [])
+    target = {"find-offset": ["3"], "find-time": ["-1"], "why": ["--now", "@1764000000"]}.get(
+        name, []
+    )
     result = kdump(name, "--broker-version", version, partition, *target)
     assert result.exit_code == 0
     told = f"kdump: {version} is newer than any version known: taken as 4.4\n"

@@ -104,7 +104,7 @@ class LeaderEpochs(Check):
     def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Conditional:
         span = wrong.span
         name = names.LEADER_EPOCH_CHECKPOINT
-        told = at_place(
+        reported = at_place(
             wrong.code,
             self.partition.place,
             path=checkpoint.path or os.path.join(self.partition.log.path, name),
@@ -116,7 +116,7 @@ class LeaderEpochs(Check):
                 f"{span.last_offset:,}; the checkpoint {wrong.words}."
             ),
         )
-        return Conditional(told, _touches(span))
+        return Conditional(reported, _touches(span))
 
 
 class _Checkpoint:
@@ -194,7 +194,7 @@ def _falls(span: Span, before: Span) -> Conditional:
     message = (
         f"Leader epoch {span.epoch} follows {before.epoch}, from offset {span.first_offset:,} on."
     )
-    told = at_place(
+    reported = at_place(
         "leader-epoch-falls",
         span.place,
         position=span.position,
@@ -204,7 +204,7 @@ def _falls(span: Span, before: Span) -> Conditional:
         actual=span.epoch,
         message=message,
     )
-    return Conditional(told, _touches(span))
+    return Conditional(reported, _touches(span))
 
 
 def _touches(span: Span) -> RestsOn:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
-_TOLD = 100
+_SHOWN = 100
 
 
 class _Age(NamedTuple):
@@ -51,7 +51,7 @@ def open_transactions(
     live = bool(states.open) and not places.is_uri(path) and bool(lock.is_held_around(path))
     name = partition.log.name
     retired = name is not None and name.retirement is not None  # no consumer reads there
-    for producer_id, first in islice(states.open.items(), _TOLD):
+    for producer_id, first in islice(states.open.items(), _SHOWN):
         producer = states.producers[producer_id]
         tail = newest.tail
         age = _by_log(partition, producer, states)
@@ -72,7 +72,7 @@ def open_transactions(
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
             message += f" To look at it: {shell_text(looks)}"
-        more = len(states.open) - _TOLD
+        more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
         found = at_place(

@@ -44,7 +44,7 @@ class Rolling(Check):
         if not unexplained or "segment_bytes" not in self.settings.stated:
             return
         rules = Counter(one.rule for one in self.rolled)
-        told = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
+        by_rule = ", ".join(f"{count:,} by {rule}" for rule, count in sorted(rules.items()))
         first = unexplained[0].base_offset
         yield at_place(
             "roll-unexplained",
@@ -52,7 +52,7 @@ class Rolling(Check):
             expected=f"{self.settings.segment_bytes} bytes or {self.settings.segment_ms} ms",
             actual=len(unexplained),
             message=f"{len(unexplained):,} of {len(self.rolled):,} segments ended although no "
-            f"setting that was stated asked for it ({told}): the topic may have had others.",
+            f"setting that was stated asked for it ({by_rule}): the topic may have had others.",
         )
 
     def _explained(self, one: SegmentScan, following: SegmentScan) -> Rolled | None:

@@ -109,9 +109,9 @@ class Survey(Check):
         path = os.path.join(log.path, names.PARTITION_METADATA)
         self._has_metadata = True
         place = self.partition.place._replace(path=path)
-        found, told = read_properties(place, properties.parse_partition_metadata)
-        yield from told
-        if found is not None and not told:
+        found, reported = read_properties(place, properties.parse_partition_metadata)
+        yield from reported
+        if found is not None and not reported:
             self.topic_id = _topic_id(found)
 
     def facts(self, findings: Iterable[Finding]) -> PartitionFacts | None:
@@ -124,7 +124,10 @@ class Survey(Check):
             return None
         segments = log.logs
         newest = segments[-1].base_offset if segments else None
-        if any(told.severity is Severity.DAMAGE and told.segment == newest for told in findings):
+        if any(
+            reported.severity is Severity.DAMAGE and reported.segment == newest
+            for reported in findings
+        ):
             self._next_offset = None
         return PartitionFacts(
             log.name.topic,

@@ -38,9 +38,9 @@ def served_damage(
     if reached <= found.last_offset and _is_flawless(view, segments[0], found, last):
         return
     for segment, following in with_next_base(segments):
-        told, last = _in_segment(view, segment, following, (position, last, reached))
-        yield from told
-        if told or last >= reached:
+        reported, last = _in_segment(view, segment, following, (position, last, reached))
+        yield from reported
+        if reported or last >= reached:
             return
         position = 0
 
@@ -77,10 +77,10 @@ def _in_segment(
             within = (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached)
             asked = batches.slice(0, next(within, batches.count))
             flagged = flag_findings(asked, place, last, following)
-            told = [one for one in flagged if one.code not in _NO_HINDRANCE]
+            reported = [one for one in flagged if one.code not in _NO_HINDRANCE]
             last = asked.last_offset(asked.count - 1)
-            if told or last >= reached:
-                return told, last
+            if reported or last >= reached:
+                return reported, last
     if gap is None or (gap.to_end and following is None and last >= reached):
         return [], last
     released += offsets.release(following)

@@ -104,10 +104,10 @@ def look_up(
     item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
 ) -> tuple[Told, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
-    return tuple(_told(item, ask, target, options))
+    return tuple(_answers(item, ask, target, options))
 
 
-def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)

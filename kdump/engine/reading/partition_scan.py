@@ -218,10 +218,10 @@ class PartitionScan:
 
     def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
         """Keep an error; a file that is gone since it was listed is a note instead."""
-        told = unread(error, place or self.place._replace(path=error.path))
-        if isinstance(told, Finding):
-            return (told,)
-        self.errors.append(told)
+        reported = unread(error, place or self.place._replace(path=error.path))
+        if isinstance(reported, Finding):
+            return (reported,)
+        self.errors.append(reported)
         return ()
 
     def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:

@@ -1,6 +1,6 @@
 """Run `usage`: total logs by topic, partition, producer, codec or key.
 
-All but keys are told by the headers of batches, and nothing is opened; by key every record is
+All but keys stand in the headers of batches, and nothing is opened; by key every record is
 read. A split is one step, and gives the totals of its own groups; these are put together in the
 order of the plan. Totals are sums, so they are the same however the work was cut, as long as there
 is room for all groups; what happens beyond that says `totals`.

@@ -48,19 +48,20 @@ def plan(
 def split_bytes_for(items: Collection[Item], options: VerifyOptions, driver: Driver) -> int | None:
     """Say from which size on a partition is read in pieces, of that size; None: none is.
 
-    What pieces leave is read once more, so it has to be worth it: one partition must be so large
-    that the other workers would wait for it. With a rate or a time to keep there is nothing to
-    gain, and the time would go into pieces of what is then not finished.
+    What pieces leave is read once more, so it has to be worth it: one partition must be so much
+    larger than a worker's share of all that the others would wait for it. With a rate or a time to
+    keep there is nothing to gain, and the time would go into pieces of what is then not finished.
     """
     if options.max_duration_s is not None or driver.bytes_per_second is not None:
         return None
     if driver.jobs == 1:
         return None
-    size = _MOST_SPLIT_BYTES
+    size, share = _MOST_SPLIT_BYTES, 0
     if driver.jobs is not None:
-        even = sum(item.size_bytes for item in items) // (driver.jobs * _PIECES_A_JOB)
-        size = min(max(even, _LEAST_SPLIT_BYTES), size)
-    return size if any(item.size_bytes > 2 * size for item in items) else None
+        share = sum(item.size_bytes for item in items) // driver.jobs
+        size = min(max(share // _PIECES_A_JOB, _LEAST_SPLIT_BYTES), size)
+    most = max(2 * size, share * 3 // 2)
+    return size if any(item.size_bytes > most for item in items) else None
 
 
 def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> Item:

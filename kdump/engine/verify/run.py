@@ -123,14 +123,18 @@ def verify(
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
-        for told in _directories(named, options, surveyed, whole=whole):
-            groups.found(told)
-            yield sums.found(told)
+        for reported in _directories(named, options, surveyed, whole=whole):
+            groups.found(reported)
+            yield sums.found(reported)
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        for told_or_row in refused(progress.directories, stopping, predict.broker):
-            yield sums.found(told_or_row) if isinstance(told_or_row, Finding) else told_or_row
+        for reported_or_row in refused(progress.directories, stopping, predict.broker):
+            yield (
+                sums.found(reported_or_row)
+                if isinstance(reported_or_row, Finding)
+                else reported_or_row
+            )
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
@@ -166,9 +170,11 @@ def _directories(
             continue
         from kdump.engine.checks.node import check_directories
 
-        for told in check_directories(surveyed, one_node=one_node, limit=options.decompress_limit):
-            if told.topic is None or selection.admits(told.topic, told.partition):
-                yield told
+        for reported in check_directories(
+            surveyed, one_node=one_node, limit=options.decompress_limit
+        ):
+            if reported.topic is None or selection.admits(reported.topic, reported.partition):
+                yield reported
 
 
 def verify_item(
@@ -189,8 +195,8 @@ def verify_item(
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
     if isinstance(target, KdumpError):
-        told = unread(target, Place(item.topic, item.partition, None, item.path))
-        return Result((told,)) if isinstance(told, Finding) else Result(errors=(told,))
+        reported = unread(target, Place(item.topic, item.partition, None, item.path))
+        return Result((reported,)) if isinstance(reported, Finding) else Result(errors=(reported,))
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))

@@ -80,13 +80,19 @@ class Fates:
 
     def fates(self) -> list[Fate]:
         """Judge all segments, in their order."""
-        gone = len(self.next_pass.deleted)
-        found = [self._deleted(number) for number in range(gone)]
+        deleted = self.next_pass.deleted
+        gone = len(deleted)
+        by_time = next((at for at, one in enumerate(deleted) if one.rule == BY_TIME), gone)
+        since = holdings(self.log, self.policy, by_time, self._now_ms)
+        found = [self._deleted(number, self._now_ms) for number in range(by_time)]
+        for number in range(by_time, gone):
+            since_ms = since[number - by_time].due_ms
+            found.append(self._deleted(number, self._now_ms if since_ms is None else since_ms))
         for number, held in enumerate(holdings(self.log, self.policy, gone, self._now_ms), gone):
             found.append(self._held(number, held.pin, held.due_ms))
         return found
 
-    def _deleted(self, number: int) -> Fate:
+    def _deleted(self, number: int, since_ms: int) -> Fate:
         rule = self.next_pass.deleted[number].rule
         policy, segment = self.policy, self.log.segments[number]
         if rule == LOG_START:
@@ -103,7 +109,7 @@ class Fates:
             text += "; the cleaner's thread does it"
         if policy.tiered and rule != LOG_START:
             text += "; only once a copy is in the remote tier, which no file here tells"
-        return Fate(DELETABLE, rule, self._now_ms, None, text)
+        return Fate(DELETABLE, rule, since_ms, None, text)
 
     def _held(self, number: int, pin_number: int, due_ms: int | None) -> Fate:
         is_last = number == len(self.log.segments) - 1
@@ -134,6 +140,8 @@ class Fates:
         return Fate(ACTIVE if is_last else KEPT, BY_SIZE, None, None, text)
 
     def _never(self) -> str:
+        if self.policy.by_snapshots:
+            return "kept until a snapshot stands for it: the metadata log goes by its snapshots"
         if not self.policy.compacts:
             return "never deleted: cleanup.policy has no delete"
         if not self.policy.runs:

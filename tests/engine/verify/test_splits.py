@@ -225,6 +225,7 @@ def test_which_runs_are_cut() -> None:
     assert size([huge, small], two) == 1 << 30
     assert size([item(1 << 30)], two) == 256 << 20
     assert size([small] * 1000, two) is None
+    assert size([item(1 << 30)] * 2, two) is None
     assert size([item(1 << 30)] * 4, two) is None
     assert size([huge], two, asked._replace(max_duration_s=9)) is None
     assert size([huge], two._replace(bytes_per_second=9)) is None

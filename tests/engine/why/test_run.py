@@ -15,6 +15,7 @@ from segments import START_MS, batch, batches, write, write_partition
 
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
+from kdump.engine.work.pipeline import Workers
 from kdump.errors import KdumpError
 from kdump.findings.rows import Row
 from kdump.storage.source import Source
@@ -92,7 +93,8 @@ def test_size_of_a_segment_is_that_of_all_its_files(data: Path) -> None:
 
 def test_any_number_of_jobs(data: Path) -> None:
     alone = rows(data, free_bytes=10**6)
-    items = list(why([str(data)], WhyOptions(NOW, free_bytes=10**6), jobs=3))
+    options = WhyOptions(NOW, free_bytes=10**6)
+    items = list(why([str(data)], options, driver=Workers(3)))
     assert [(item.row, item.fields) for item in items if isinstance(item, Row)] == alone
 
 
@@ -106,6 +108,7 @@ def test_time_at_which_it_goes(data: Path) -> None:
         for at, goes in ((due - 1, False), (due, True)):
             then = of("segment-fate", rows(data, now_ms=at, selection=Selection(topic="orders")))
             assert (then[number]["verdict"] == "deletable") is goes
+            assert then[number]["deletable_at_ms"] == due
 
 
 def test_settings_that_are_asked_for(data: Path) -> None:
