@@ -12,6 +12,7 @@ from cleaned import BROKER, Question, offsets, ours
 from corpus import corpus, expected, names
 from directories import write_checkpoint
 
+from kdump.broker.versions import NEWEST
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
 from kdump.findings.finding import Finding
