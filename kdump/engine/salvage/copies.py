@@ -64,7 +64,8 @@ class Item(NamedTuple):
 def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | KdumpError]:
     """Yield errors, then the partitions that have a copy under the paths, by topic and number.
 
-    What no name tells the partition of is taken for the one that the others are of.
+    What no name tells the partition of is taken for the one that the others are of. The metadata
+    log of a cluster is left out, which is nothing without its snapshots.
     """
     selection = options.selection._replace(retired=True)
     groups: dict[tuple[str | None, int | None], dict[str, Found]] = {}
@@ -78,6 +79,10 @@ def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | Kdump
         for one in found:
             group = groups.setdefault((one.topic, one.partition), {})
             group.setdefault(places.real(one.path), one)
+    metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
+    if metadata is not None and not groups:
+        reason = "is the metadata log of a cluster, which its other controllers have"
+        yield PathError(next(iter(metadata.values())).path, reason)
     unnamed = groups.pop((None, None), None)
     if unnamed is not None and len(groups) == 1:
         next(iter(groups.values())).update(unnamed)
