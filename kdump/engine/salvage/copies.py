@@ -167,7 +167,8 @@ class Copy:
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
-        self.bases = [segment.base_offset for segment in log.segments]  # of all copies, in the end
+        self.bases = {segment.base_offset for segment in log.segments}
+        self.missing: list[int] = []  # base offsets of segments whose log is not in this copy
         self._epochs = EpochSpans()
         self.spans = self._epochs.spans
         self.end = self.start or 0
@@ -228,12 +229,12 @@ class Copy:
     def _joins(self, last: int, segment: int | None) -> bool:
         """Whether no segment is missing between an offset and the next segment that is here.
 
-        In a log with holes there may be none; where any copy has a file of such a segment, was one.
+        In a log with holes there may be none; where any copy has a file of one, there was one.
         """
         if segment is None or segment == last + 1:
             return True
-        at = bisect_left(self.bases, last + 1)
-        none_between = at == len(self.bases) or self.bases[at] >= segment
+        at = bisect_left(self.missing, last + 1)
+        none_between = at == len(self.missing) or self.missing[at] >= segment
         return none_between and bool(self.is_compacted or self._holes)
 
     def count(self, batch: Batch, *, shared: bool) -> None:
