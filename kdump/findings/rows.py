@@ -124,7 +124,8 @@ class RecordChunk:
     `data` holds the bytes that the record columns point into; `batches` the headers they belong
     to; `rows` the row numbers that passed the filters (None: all). `controls` is set only for
     control batches: what each record says, parallel to the records; of those that are transaction
-    markers the records' flags say so, and the batch may stand among others.
+    markers the records' flags say so, and the batch may stand among others. `format` is that of
+    messages of a `.kafka` file, whose next offsets stand as the last ones of their batches.
     """
 
     place: Place
@@ -133,9 +134,15 @@ class RecordChunk:
     records: DecodedRecords
     rows: array[int] | None = None
     controls: list[dict[str, object] | None] | None = None
+    format: str | None = None
 
     def __len__(self) -> int:
-        return self.records.count if self.rows is None else len(self.rows)
+        return len(self.numbers)
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The rows of the records that passed the filters."""
+        return range(self.records.count) if self.rows is None else self.rows
 
     @property
     def may_have_controls(self) -> bool:
@@ -159,7 +166,7 @@ class RecordChunk:
         data = memoryview(self.data)
         place = self.place
         seen = -1
-        for number in range(self.records.count) if self.rows is None else self.rows:
+        for number in self.numbers:
             (
                 at, start, size, offset, timestamp, key, key_size, value, value_size,
                 headers, count, flags,
@@ -195,6 +202,8 @@ class RecordChunk:
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
                 bytes(data[value : value + value_size]) if value_size >= 0 else None,
                 headers_of(data, headers, count, start + size) if count else (),
+                self.format,
+                batch.last_offset if self.format else None,
             )
 
 

@@ -61,3 +61,4 @@ sum_batches = _kernel.sum_batches
 sum_keys = _kernel.sum_keys
 tally = _kernel.tally
 walk = _kernel.walk
+walk_pre08 = _kernel.walk_pre08

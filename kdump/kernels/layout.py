@@ -16,6 +16,8 @@ BATCH_OVERHEAD_V2 = 61
 CRC_START_V2 = 21  # CRC-32C covers from here to the end (F20)
 LAST_OFFSET_DELTA = 2  # in every header of a batch, counted from where the checksum starts
 CRC_START_LEGACY = 16  # CRC-32 covers from the magic byte to the end (F7)
+PRE08_SMALLEST = 5  # magic and crc: Message.MinHeaderSize of 0.6 and 0.7 (F2)
+PRE08_CODEC_MASK = 0x03
 CRC32, CRC32C = "crc-32", "crc-32c"
 MAGIC_V2 = 2
 

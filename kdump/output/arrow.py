@@ -95,7 +95,7 @@ class ArrowSink(Sink):
         """Take one item."""
         if self._decode:
             item = decoding(item)
-        if isinstance(item, DecodedChunk):
+        if isinstance(item, DecodedChunk) or (isinstance(item, RecordChunk) and item.format):
             for record in item.iter_records():
                 self._row("record", self._record_types, said_columns(record))
         elif isinstance(item, RecordChunk):

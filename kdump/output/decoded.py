@@ -50,7 +50,7 @@ class Decoding(Sink):
 
 def decoding(item: Item) -> Item:
     """Give an item back; records of an internal topic as a chunk that says what is in them."""
-    if isinstance(item, RecordChunk) and internal_topic(item.place) is not None:
+    if isinstance(item, RecordChunk) and not item.format and internal_topic(item.place):
         return _Chunk(item.place, item.data, item.batches, item.records, item.rows, item.controls)
     return item
 

@@ -7,6 +7,7 @@ is a quoted empty cell. Under `--bytes auto` what is no UTF-8 stands as `base64:
 from __future__ import annotations
 
 import re
+from array import array
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -21,13 +22,12 @@ from kdump.findings.rows import (
 )
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
-from kdump.output.large_records import headers_pieces, is_large, is_utf8, text_pieces, write_pieces
 from kdump.output.sink import Sink
 from kdump.output.text_forms import csv_form
-from kdump.output.values import AUTO, BASE64, UTF8, Said, bytes_text, headers_json
+from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from kdump.findings.rows import Place
     from kdump.kernels.text_form import TextForm
@@ -59,7 +59,7 @@ class Delimited(Sink):
         self._mode = mode
         self._terminal = terminal
         self._header: tuple[str, tuple[str, ...]] = ("", ())
-        self._place: Place | None = None
+        self._of: tuple[Place | None, str | None] = None, None
         self._form = csv_form(b"", mode, shown=terminal, safe=safe)
 
     def write(self, item: Item) -> None:
@@ -78,31 +78,32 @@ class Delimited(Sink):
             self._line(item.row, tuple(item.fields), item.fields.values())
 
     def _chunk(self, chunk: RecordChunk) -> None:
-        if isinstance(chunk, DecodedChunk):
-            for record in chunk.iter_records():
-                self._record(record)
+        if not isinstance(chunk, DecodedChunk):
+            self._columns(chunk, chunk.rows)
             return
-        self._header_of("record", RECORD_NAMES)
+        for number, record in zip(chunk.numbers, chunk.iter_records(), strict=True):
+            if type(record.key) is bytes or type(record.value) is bytes:
+                self._columns(chunk, array("q", (number,)))  # too large to be decoded
+            else:
+                self._record(record)
+
+    def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
+        self._header_of("record", RecordRow._fields if chunk.format else RECORD_NAMES)
         controls = chunk.controls
         said = None if controls is None else [_encoded(self._cell(each)) for each in controls]
-        form = self._form_of(chunk.place)
-        kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
-        )
+        form = self._form_of(chunk.place, chunk.format)
+        columns = chunk.data, chunk.batches, chunk.records
+        kernels.format_records(self._write, *columns, rows, form, said)
 
-    def _form_of(self, place: Place) -> TextForm:
-        if place != self._place:
-            self._place = place
+    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
+        if (place, of_pre08) != self._of:
+            self._of = place, of_pre08
             head = _encoded(",".join(map(self._cell, place[:3])))
             shown, safe = self._terminal, self._safe
-            self._form = csv_form(head, self._mode, shown=shown, safe=safe)
+            self._form = csv_form(head, self._mode, of_pre08, shown=shown, safe=safe)
         return self._form
 
     def _record(self, record: RecordRow) -> None:
-        if is_large(record):
-            self._header_of("record", record.names)
-            write_pieces(self._write, self._pieces(record))
-            return
         members = dict(record.members())
         members["headers"] = headers_json(record.headers, self._mode) if record.headers else []
         self._line("record", record.names, members.values())
@@ -117,38 +118,6 @@ class Delimited(Sink):
         self._header_of(row, names)
         cells = [row, *map(self._cell, values)]
         self._write(_encoded(",".join(cells)) + b"\r\n")
-
-    def _pieces(self, record: RecordRow) -> Iterator[str]:
-        """Write a large record's line in pieces."""
-        yield "record"
-        for name, value in record.members():
-            yield ","
-            if name == "headers":
-                yield '"' if record.headers else ""
-                for piece in headers_pieces(record.headers, self._mode, json_text):
-                    yield self._shown(piece).replace('"', '""')
-                yield '"' if record.headers else ""
-            elif isinstance(value, bytes) and value:
-                mode, before = self._mode, ""
-                if isinstance(value, Said):
-                    mode = UTF8
-                elif mode == AUTO:
-                    mode = UTF8
-                    if not is_utf8(value):
-                        mode, before = BASE64, "base64:"
-                quote = any(_QUOTED.search(piece) for piece in self._text_pieces(value, mode))
-                if self._safe and next(self._text_pieces(value, mode)).startswith(_FORMULA):
-                    before = "'"
-                yield '"' * quote + before
-                for piece in self._text_pieces(value, mode):
-                    yield piece.replace('"', '""')
-                yield '"' * quote
-            else:
-                yield self._cell(value)
-        yield "\r\n"
-
-    def _text_pieces(self, data: bytes, mode: int) -> Iterator[str]:
-        return map(self._shown, text_pieces(data, mode))
 
     def _shown(self, text: str) -> str:
         return visible(text) if self._terminal else text

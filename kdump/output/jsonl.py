@@ -6,12 +6,12 @@ messages of 0.7) takes the slow path below, whose text is the same byte for byte
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.output.escape import escape_json
-from kdump.output.large_records import is_large, json_pieces, write_pieces
 from kdump.output.sink import Sink
 from kdump.output.text_forms import json_form
 from kdump.output.values import bytes_json, headers_json
@@ -105,7 +105,7 @@ class JsonLines(Sink):
     def __init__(self, write: Callable[[bytes], object], mode: int) -> None:
         self._write = write
         self._mode = mode
-        self._place: Place | None = None
+        self._of: tuple[Place | None, str | None] = None, None
         self._form = json_form(b"", mode)
 
     def write(self, item: Item) -> None:
@@ -120,25 +120,27 @@ class JsonLines(Sink):
         elif isinstance(item, BatchRow):
             self._write(json_line(batch_members(item)))
         elif isinstance(item, RecordRow):
-            self._record(item)
+            self._write(json_line(record_members(item, self._mode)))
 
     def _records(self, chunk: RecordChunk) -> None:
-        if isinstance(chunk, DecodedChunk) and not chunk.has_large:
+        if not isinstance(chunk, DecodedChunk):
+            self._columns(chunk, chunk.rows)
+            return
+        if not chunk.has_large:
             self._said(chunk)
             return
-        if isinstance(chunk, DecodedChunk):
-            for record, key, value in chunk.iter_said():
-                if isinstance(key, bytes) or isinstance(value, bytes):
-                    self._record(record)  # too large to be decoded
-                else:
-                    self._write(said_line(record, key, value, self._mode))
-            return
+        for number, (record, key, value) in zip(chunk.numbers, chunk.iter_said(), strict=True):
+            if isinstance(key, bytes) or isinstance(value, bytes):
+                self._columns(chunk, array("q", (number,)))  # too large to be decoded
+            else:
+                self._write(said_line(record, key, value, self._mode))
+
+    def _columns(self, chunk: RecordChunk, rows: array[int] | None) -> None:
         controls = chunk.controls
         said = None if controls is None else [json_text(each).encode() for each in controls]
-        form = self._form_of(chunk.place)
-        kernels.format_records(
-            self._write, chunk.data, chunk.batches, chunk.records, chunk.rows, form, said
-        )
+        form = self._form_of(chunk.place, chunk.format)
+        columns = chunk.data, chunk.batches, chunk.records
+        kernels.format_records(self._write, *columns, rows, form, said)
 
     def _said(self, chunk: DecodedChunk) -> None:
         """Write records with what is said of them; the kernel writes the rest of their lines."""
@@ -160,13 +162,8 @@ class JsonLines(Sink):
                 gathered.clear()
         self._write(bytes(gathered))
 
-    def _record(self, record: RecordRow) -> None:
-        if is_large(record):
-            write_pieces(self._write, json_pieces(record, self._mode, json_text))
-        else:
-            self._write(json_line(record_members(record, self._mode)))
-
-    def _form_of(self, place: Place) -> TextForm:
-        if place != self._place:
-            self._place, self._form = place, json_form(head_of(place), self._mode)
+    def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
+        if (place, of_pre08) != self._of:
+            self._of = place, of_pre08
+            self._form = json_form(head_of(place), self._mode, of_pre08)
         return self._form

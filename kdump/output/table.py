@@ -154,6 +154,8 @@ class Table(Sink):
         if decoded or not (self._is_utf8 and times_are_utc()):
             self._draw_records(chunk.place, chunk.iter_records())
             return
+        if chunk.format:  # single rows lie among them, which know no path
+            chunk = replace(chunk, place=chunk.place._replace(path=""))
         rows = array("q", range(len(chunk))) if chunk.rows is None else chunk.rows
         at, step = 0, _SAMPLE
         while at < len(rows):

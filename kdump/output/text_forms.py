@@ -14,17 +14,22 @@ _PLACE = 3  # topic, partition and segment, which are the same in all rows of a 
 _SAID = {"control": "said"}
 
 
-def json_form(head: bytes, mode: int) -> TextForm:
-    """Return the form of JSON Lines; `head` is the text of the members of the place."""
+def json_form(head: bytes, mode: int, of_pre08: str | None = None) -> TextForm:
+    """Return the form of JSON Lines; `head` is the text of the members of the place.
+
+    `of_pre08`: the format of messages of a `.kafka` file, which have two members more.
+    """
     start = head + b"," if head else b""
-    record = _started(_json_cells(RECORD), b'{"row":"record",' + start)
+    record = _started(_json_cells(RECORD, of_pre08), b'{"row":"record",' + start)
     batch = _started(_json_cells(BATCH), b'{"row":"batch",' + start)
     return TextForm(JSON, mode, record, record, batch, batch)
 
 
-def csv_form(head: bytes, mode: int, *, shown: bool, safe: bool) -> TextForm:
+def csv_form(
+    head: bytes, mode: int, of_pre08: str | None = None, *, shown: bool, safe: bool
+) -> TextForm:
     """Return the form of CSV; `head` is the cells of the place."""
-    record = _started(_csv_cells(RECORD), b"record," + head)
+    record = _started(_csv_cells(RECORD, of_pre08), b"record," + head)
     batch = _started(_csv_cells(BATCH), b"batch," + head)
     return TextForm(CSV, mode, record, record, batch, batch, shown=shown, safe=safe)
 
@@ -55,24 +60,28 @@ def _ended(cells: Cells, end: bytes) -> Cells:
 
 
 @cache
-def _json_cells(fields: tuple[Field, ...]) -> Cells:
+def _json_cells(fields: tuple[Field, ...], of_pre08: str | None = None) -> Cells:
     cells = []
     for number, field in enumerate(fields[_PLACE:]):
         before = (b"," if number else b"") + f'"{field.name}":'.encode()
         around = {"dictionary": (b'"', b'"'), "headers": (b"[", b"]")}.get(field.type, (b"", b""))
         without = b"[]" if field.type == "headers" else b"null"
         cells.append(_cell(fields, field, before + around[0], around[1], before + without))
+    if of_pre08:
+        cells.append(Cell("last_offset", f',"format":"{of_pre08}","next_offset":'.encode()))
     return _ended(tuple(cells), b"}\n")
 
 
 @cache
-def _csv_cells(fields: tuple[Field, ...]) -> Cells:
+def _csv_cells(fields: tuple[Field, ...], of_pre08: str | None = None) -> Cells:
     cells = []
     for field in fields[_PLACE:]:
         if field.type == "headers":
             cells.append(_cell(fields, field, b',"[', b']"', b",[]"))
         else:
             cells.append(_cell(fields, field, b",", b"", b","))
+    if of_pre08:
+        cells.append(Cell("last_offset", f",{of_pre08},".encode()))
     return _ended(tuple(cells), b"\r\n")
 
 

@@ -55,5 +55,3 @@ BATCH_HEADER_V2 = struct.Struct(
 assert BATCH_HEADER_V2.size == FORMATS[2].header_size
 
 PRE08_LENGTH = struct.Struct(">i")  # counts everything after itself
-PRE08_SMALLEST = 5  # magic and crc: Message.MinHeaderSize of 0.6 and 0.7 (F2)
-PRE08_CODEC_MASK = 0x03

@@ -20,6 +20,7 @@ from kdump.record.pre08 import Entry, attributes_size, read_entry, signed_byte
 from kdump.storage.running_sums import sum_of
 
 if TYPE_CHECKING:
+    from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.storage.source import Source
 
 BLOCK_BYTES = 1 << 20
@@ -31,6 +32,7 @@ _DOUBTFUL_BYTES = 64  # a larger entry is worth a look at where it leads, before
 _WEAK_BYTES = 4  # a payload shorter than its own checksum
 _WEAK_ENTRIES = 8  # so many in a row are proof enough
 _HEADER_BYTES = 10
+_RUN = 1 << 14  # messages
 _HIGHEST_CODEC = 2
 
 
@@ -44,6 +46,14 @@ class Found(NamedTuple):
     size_bytes: int
     entry: Entry
     data: memoryview | None
+
+
+class Pre08Run(NamedTuple):
+    """Messages of one magic that are neither compressed nor wrong, as a kernel's columns."""
+
+    data: memoryview
+    batches: RecordBatches
+    records: DecodedRecords
 
 
 class Pre08Gap(NamedTuple):
@@ -74,9 +84,23 @@ class Pre08Records:
 
     def walk(self, position: int = 0) -> Iterator[Found | Pre08Gap]:
         """Yield what lies from `position` on, in order; together it is all of the file."""
+        for item in self.runs(None, position):
+            assert not isinstance(item, Pre08Run)
+            yield item
+
+    def runs(self, segment: int | None, position: int = 0) -> Iterator[Pre08Run | Found | Pre08Gap]:
+        """Yield the same, plain messages many at a time if the offset of the file is given."""
         self._wasted = self._wasted_in_doubt = 0
         self._end = self.source.size
         while position < self._end:
+            if segment is not None:
+                at = self._fill(position, PRE08_LENGTH.size)
+                held, base = self._window, self._base
+                run = Pre08Run(held, *kernels.walk_pre08(held, at, len(held), base, segment, _RUN))
+                if run.batches.count:
+                    position = run.batches.end_position(run.batches.count - 1)
+                    yield run
+                    continue
             entry, data, reason = self._read(position)
             if position >= self._end:
                 return  # the file shrank; the source says so

@@ -507,6 +507,33 @@ def numbers(rng: random.Random, count: int) -> list[int]:
 
 
 @pytest.mark.fuzz
+def test_twins_agree_on_files_of_07() -> None:
+    framed = 0
+    for seed in range(SEED, SEED + COUNT):
+        rng = random.Random(seed)
+        usual = rng.randrange(2)
+        entries = [
+            builders.pre08_message(
+                rng.randbytes(rng.randrange(30)),
+                magic=usual if rng.random() < 0.95 else rng.randrange(256),
+                attributes=0 if rng.random() < 0.95 else rng.randrange(256),
+                length=None if rng.random() < 0.97 else number(rng, 31),
+                crc=None if rng.random() < 0.97 else 0,
+            )
+            for _ in range(rng.randrange(40))
+        ]
+        data = b"".join(entries)
+        data = data[: rng.choice((len(data), rng.randrange(len(data) + 1)))]
+        start, end = rng.choice((0, rng.randrange(-3, 99))), rng.choice((len(data), 77))
+        base, segment = rng.choice((0, number(rng))), rng.choice((0, 5000, number(rng)))
+        most = rng.choice((1 << 40, rng.randrange(-1, 9)))
+        batches, records = both("walk_pre08", data, start, end, base, segment, most)
+        assert len(batches) == len(records)
+        framed += len(batches)
+    assert framed > COUNT
+
+
+@pytest.mark.fuzz
 def test_twins_agree_on_columns_that_make_no_sense() -> None:
     """Columns can come from anywhere; neither twin may touch what is not there."""
     rng = random.Random(SEED)

@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place, undecoded
 from kdump.findings.catalogue import GAPS
-from kdump.findings.rows import BatchRow, HexText, Place, RecordRow
+from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
+from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
 from kdump.record.pre08 import Message, attributes_size, codec_name, messages
-from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records
+from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records, Pre08Run
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
     from kdump.record.pre08 import Entry
     from kdump.storage.source import Source
 
-    Item = RecordRow | BatchRow | HexText | Finding
+    Item = RecordChunk | RecordRow | BatchRow | HexText | Finding
 
 RECORDS, BATCHES, HEX = "records", "batches", "hex"
 _SHOWN_BYTES = 1 << 16  # of an entry too large to hold, under the glass
+LARGE_BYTES = 1 << 16  # of a message that is given as a chunk
 
 
 def pre08_items(
@@ -37,16 +40,22 @@ def pre08_items(
     limit: int,
     from_offset: int | None = None,
     to_offset: int | None = None,
+    in_chunks: bool = False,
 ) -> Iterator[Item]:
     """Yield what lies in a `.kafka` file, in order, and findings where something is wrong.
 
     `mode` is `records`, `batches` or `hex`. `limit` bounds the uncompressed bytes of an entry,
     and the largest entry held in memory, in bytes. Entries that start in
     [`from_offset`, `to_offset`) are shown; there is no index, so what lies before is walked over.
-    A broken entry shows as its header, with `crc_valid` false, whatever the mode.
+    A broken entry shows as its header, with `crc_valid` false, whatever the mode. `in_chunks`: all
+    records are asked for, and plain ones given many at a time.
     """
     base = place.segment or 0
-    for item in Pre08Records(source, limit=limit).walk():
+    for item in Pre08Records(source, limit=limit).runs(base if in_chunks else None):
+        if isinstance(item, Pre08Run):
+            written_by = _version(item.batches.magic(0))
+            yield RecordChunk(place, item.data, item.batches, item.records, format=written_by)
+            continue
         offset = base + item.position
         if to_offset is not None and offset >= to_offset:
             return
@@ -93,7 +102,7 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
             codec,
             start,  # timestamps, leaders, producers and keys are of later formats
             value=item.payload,
-            format="0.7" if attributes_size(item.magic) else "0.6",
+            format=_version(item.magic),
             next_offset=item.next_offset,
         )
     if sums_wrong:
@@ -101,6 +110,25 @@ def pre08_rows(found: Found, place: Place, limit: int) -> Iterator[Item]:
         yield _about("inner-crc-mismatch", place, found, message=words)
     if magics_unknown:
         yield _about("magic-unknown", place, found, actual=min(magics_unknown))
+
+
+def in_chunk(row: RecordRow, place: Place) -> RecordChunk:
+    """Give a message as a chunk, of which no sink makes a text in one piece."""
+    magic, value, next_offset = row.magic, row.value or b"", row.next_offset or 0
+    codec = next(codec for codec in range(4) if codec_name(codec) == row.codec)
+    of_entry = row.position, 0, magic, codec, row.offset, next_offset, 1, 0, 0, *(-1,) * 6, 0, 0
+    of_record = 0, 0, 0, row.offset, -1, 0, -1, 0, len(value), 0, 0, 0
+    return RecordChunk(
+        place,
+        value,
+        RecordBatches.from_rows(c.BATCH_WIDTH, [of_entry]),
+        DecodedRecords.from_rows(c.RECORD_WIDTH, [of_record]),
+        format=row.format,
+    )
+
+
+def _version(magic: int) -> str:
+    return "0.7" if attributes_size(magic) else "0.6"
 
 
 def _undecodable(reason: int, detail: str, count: int, place: Place, found: Found) -> Finding:

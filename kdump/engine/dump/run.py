@@ -14,7 +14,7 @@ from kdump.engine.reading.log_files import is_outside, logs_of, place_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk, HexText, RecordChunk
+from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile, Target, resolve
@@ -131,17 +131,23 @@ def _log(
     aborted: AbortFilter | None,
 ) -> Iterator[Item | Finding]:
     if file.name.kind is Kind.PRE08_LOG:
-        from kdump.engine.dump.pre08 import pre08_items
+        from kdump.engine.dump.pre08 import LARGE_BYTES, in_chunk, pre08_items
 
+        place = place_of(file)
         for item in pre08_items(
             source,
-            place_of(file),
+            place,
             mode=options.mode,
             limit=options.decompress_limit,
             from_offset=filters.from_offset,
             to_offset=filters.to_offset,
+            in_chunks=options.mode == "records" and filters == Filters(),
         ):
-            if isinstance(item, (Finding, HexText)) or filters.admits_pre08(item):
+            if isinstance(item, (Finding, HexText, RecordChunk)):
+                yield item
+            elif filters.admits_pre08(item):
+                if isinstance(item, RecordRow) and len(item.value or b"") > LARGE_BYTES:
+                    item = in_chunk(item, place)
                 yield item
         return
     from kdump.engine.reading.segment_reader import SegmentReader

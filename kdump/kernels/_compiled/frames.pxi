@@ -221,3 +221,80 @@ def walk(
     finally:
         PyBuffer_Release(&buffer)
     return RecordBatches(block, out.stride, out.count, flags), start, reason
+
+
+cdef inline Py_ssize_t pre08_size(const uint8_t *p, Py_ssize_t left, uint8_t magic) noexcept nogil:
+    """Return the size of the sound, plain message of 0.6 or 0.7 at `p`, 0 where there is none."""
+    cdef int64_t size
+    cdef Py_ssize_t payload = 4 + PRE08_SMALLEST + magic
+    if left < payload or p[4] != magic:
+        return 0
+    size = <int64_t>4 + <int32_t>be32(p)
+    if size > left or size < payload or (magic and p[5] & PRE08_CODEC_BITS):
+        return 0
+    return size if be32(p + payload - 4) == kd_crc32(0, p + payload, size - payload) else 0
+
+
+def walk_pre08(
+    object data, Py_ssize_t start, Py_ssize_t end, int64_t base, int64_t segment,
+    Py_ssize_t max_records,
+):
+    """Frame and decode the messages of 0.6 or 0.7 in `data[start:end]`, while they are plain (S1)."""
+    cdef Py_buffer buffer
+    cdef Cols batches, records
+    cdef const uint8_t *p
+    cdef int64_t *row
+    cdef int64_t offset
+    cdef Py_ssize_t at, k, payload
+    cdef Py_ssize_t size = 1
+    cdef Py_ssize_t count = 0
+    cdef uint8_t magic = 0
+    cdef array batch_block, record_block
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        clamp(&start, &end, buffer.len)
+        p = <const uint8_t *>buffer.buf
+        at = start
+        if end - start > 4:
+            magic = p[start + 4]
+        while magic < 2 and size and count < max_records:
+            size = pre08_size(p + at, end - at, magic)
+            at += size
+            count += size != 0
+        batch_block = new_block(BATCH_WIDTH, count, &batches)
+        record_block = new_block(RECORD_WIDTH, count, &records)
+        payload = 4 + PRE08_SMALLEST + magic
+        while records.count < count:
+            size = 4 + <Py_ssize_t>be32(p + start)
+            offset = add(segment, add(base, start))
+            row = batches.block + records.count
+            for k in range(BATCH_WIDTH):
+                row[k * batches.stride] = -1
+            row[B_POSITION * batches.stride] = add(base, start)
+            row[B_SIZE * batches.stride] = size
+            row[B_MAGIC * batches.stride] = magic
+            row[B_ATTRIBUTES * batches.stride] = 0
+            row[B_BASE_OFFSET * batches.stride] = offset
+            row[B_LAST_OFFSET * batches.stride] = add(offset, size)
+            row[B_RECORDS_COUNT * batches.stride] = 1
+            row[B_CRC * batches.stride] = be32(p + start + payload - 4)
+            row[B_COMPUTED_CRC * batches.stride] = row[B_CRC * batches.stride]
+            row[B_FLAGS * batches.stride] = row[B_LAYOUT * batches.stride] = 0
+            row = records.block + records.count
+            for k in range(RECORD_WIDTH):
+                row[k * records.stride] = 0
+            row[R_BATCH * records.stride] = records.count
+            row[R_POSITION * records.stride] = start
+            row[R_SIZE * records.stride] = size
+            row[R_OFFSET * records.stride] = offset
+            row[R_TIMESTAMP * records.stride] = row[R_KEY_SIZE * records.stride] = -1
+            row[R_VALUE * records.stride] = start + payload
+            row[R_VALUE_SIZE * records.stride] = size - payload
+            records.count += 1
+            start += size
+    finally:
+        PyBuffer_Release(&buffer)
+    return (
+        RecordBatches(batch_block, batches.stride, records.count, 0),
+        DecodedRecords(record_block, records.stride, records.count, 0),
+    )

@@ -12,7 +12,7 @@
   index. Positions of records are indexes into the bytes they were decoded from.
 """
 
-from kdump.kernels._pure.frames import walk
+from kdump.kernels._pure.frames import walk, walk_pre08
 from kdump.kernels._pure.gathering import gather, room_for
 from kdump.kernels._pure.proofs import (
     follow_producers,
@@ -68,4 +68,5 @@ __all__ = [
     "sum_keys",
     "tally",
     "walk",
+    "walk_pre08",
 ]

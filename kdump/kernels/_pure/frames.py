@@ -9,7 +9,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels._pure.layout import BATCH_FIELDS, I8, I32, I64, U32, clamped, view_of
 from kdump.kernels._pure.sums import crc32c_function
-from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
     CONTROL_BIT,
@@ -17,6 +17,8 @@ from kdump.kernels.layout import (
     FORMATS,
     HEADER_SIZE_UP_TO_MAGIC,
     LOG_OVERHEAD,
+    PRE08_CODEC_MASK,
+    PRE08_SMALLEST,
     SMALLEST_MESSAGE,
     TRANSACTIONAL_BIT,
     format_of,
@@ -219,4 +221,44 @@ def _batch(
         sequence,
         flags,
         read.magic,
+    )
+
+
+def walk_pre08(
+    data: Data, start: int, end: int, base: int, segment: int, max_records: int
+) -> tuple[RecordBatches, DecodedRecords]:
+    """Frame and decode the messages of 0.6 or 0.7 in `data[start:end]`, while they are plain (S1).
+
+    Plain means whole, of the magic of the first, not compressed, with a right checksum (F1-F3). As
+    rows they are messages without a time: what a consumer reports as the next offset stands as the
+    last one (F4); `segment` is the offset of the file's first byte.
+    """
+    view = view_of(data)
+    start, end = clamped(start, end, len(view))
+    batches: list[Row] = []
+    records: list[Row] = []
+    while end - start >= 4 + PRE08_SMALLEST and len(batches) < max_records:
+        size, magic = 4 + I32.unpack_from(view, start)[0], view[start + 4]
+        payload = 4 + PRE08_SMALLEST + magic
+        if magic > 1 or not payload <= size <= end - start:
+            break
+        if batches and magic != batches[0][c.B_MAGIC]:
+            break
+        crc = U32.unpack_from(view, start + payload - 4)[0]
+        if magic and view[start + 5] & PRE08_CODEC_MASK:
+            break
+        if crc != zlib.crc32(view[start + payload : start + size]):
+            break
+        offset = int64(segment + base + start)
+        batches.append(
+            (int64(base + start), size, magic, 0, offset, int64(offset + size), 1, crc, crc)
+            + (-1,) * 6
+            + (0, 0)
+        )
+        value = start + payload, size - payload
+        records.append((len(records), start, size, offset, -1, 0, -1, *value, 0, 0, 0))
+        start += size
+    return (
+        RecordBatches.from_rows(c.BATCH_WIDTH, batches),
+        DecodedRecords.from_rows(c.RECORD_WIDTH, records),
     )

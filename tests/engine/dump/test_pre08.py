@@ -1,17 +1,26 @@
 """pre08: rows and findings of `.kafka` files."""
 
+import io
+import os
 import random
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from builders import SNAPPY, gzip_bytes, pre08_message, pre08_wrapper
 from damage import flip_bit, put
 
+from kdump import kernels
 from kdump.engine.dump import pre08
 from kdump.engine.dump.pre08 import BATCHES, HEX, RECORDS, pre08_items
 from kdump.findings.finding import Finding, Severity
-from kdump.findings.rows import BatchRow, HexText, Place, RecordRow
+from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
+from kdump.output.delimited import Delimited
+from kdump.output.jsonl import JsonLines
+from kdump.output.table import Table
+from kdump.output.values import AUTO
+from kdump.output.values import HEX as HEX_BYTES
 from kdump.storage.source import Source
 
 BASE = 5000
@@ -249,3 +258,49 @@ def test_random_damage_never_raises(dump: Dump, mode: str) -> None:
             broken[rng.randrange(len(broken))] = rng.choice((0, 1, 5, 0x7F, 0xFF))
         del broken[rng.randint(1, len(broken)) :]
         assert dump.items(bytes(broken), mode)
+
+
+SINKS = {
+    "jsonl": lambda write: JsonLines(write, AUTO),
+    "csv": lambda write: Delimited(write, HEX_BYTES, terminal=False),
+    "table": lambda write: Table(write, io.StringIO(), AUTO),
+}
+
+
+@pytest.mark.parametrize("seed", range(400 if os.environ.get("KDUMP_FUZZ") == "long" else 12))
+def test_chunks_say_what_rows_say(
+    dump: Dump, seed: int, kernel: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "walk_pre08", kernel.walk_pre08)
+    rng = random.Random(seed)
+    entries = [
+        rng.choice((A, W, pre08_message(), pre08_message(attributes=4)))
+        if rng.random() < 0.2
+        else pre08_message(rng.randbytes(rng.randrange(70)), magic=seed % 2)
+        for _ in range(rng.randrange(1, 120))
+    ]
+    data = b"".join(entries)
+    for _ in range(rng.choice((0, 0, 1, 5))):
+        data = flip_bit(data, rng.randrange(len(data)), rng.randrange(8))
+    one_by_one = dump.items(data)
+    in_chunks = dump.items(data, in_chunks=True)
+    rows = [
+        row
+        for item in in_chunks
+        for row in (item.iter_records() if isinstance(item, RecordChunk) else (item,))
+    ]
+    assert rows == one_by_one
+    large = [
+        pre08.in_chunk(item, dump.place) if isinstance(item, RecordRow) else item
+        for item in one_by_one
+    ]
+    for make in SINKS.values():
+        texts = []
+        for items in (one_by_one, in_chunks, large):
+            texts.append([])
+            sink = make(texts[-1].append)
+            for item in items:
+                if not isinstance(item, Finding):
+                    sink.write(item)
+            sink.finish()
+        assert len({b"".join(text) for text in texts}) == 1
