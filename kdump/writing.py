@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from contextlib import suppress
 
@@ -27,7 +28,7 @@ _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _DIRECTORY = os.O_DIRECTORY | os.O_CLOEXEC
 _PIECE_BYTES = 1 << 20
 
-_unfinished: set[NewFile] = set()
+_unfinished: set[NewFile | NewDirectory] = set()
 
 
 class NewFile:
@@ -100,6 +101,72 @@ class NewFile:
                 _os.close(fd)
         with suppress(OSError):
             _os.unlink(self._temporary, dir_fd=self._directory)
+
+
+class NewDirectory:
+    """A directory being filled, beside its place and under a temporary name until `rename`.
+
+    A context manager, behind which it is in its place, whole and flushed, or gone. A run that is
+    killed leaves it under the temporary name, and nothing in its place.
+    """
+
+    def __init__(self, path: str, ending: str) -> None:
+        parent, self._name = os.path.split(os.path.abspath(path))
+        self._temporary = self._name + ending
+        self.path = os.path.join(parent, self._temporary)
+        self._parent = open_directory(parent)
+        self._open: dict[str, int] = {}
+        try:
+            _os.mkdir(self._temporary, 0o777, dir_fd=self._parent)
+        except BaseException:
+            _os.close(self._parent)
+            raise
+        _unfinished.add(self)
+        self._open[""] = _os.open(self._temporary, os.O_RDONLY | _DIRECTORY, dir_fd=self._parent)
+
+    def __enter__(self) -> NewDirectory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+    def directory(self, name: str = "") -> int:
+        """Open a directory in it to write in, which is made; without a name, itself."""
+        if name not in self._open:
+            _os.mkdir(name, 0o777, dir_fd=self._open[""])
+            self._open[name] = _os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=self._open[""])
+        return self._open[name]
+
+    def rename(self) -> None:
+        """Put it in its place, where there is nothing or an empty directory."""
+        for directory in reversed(self._open.values()):
+            flush_directory(directory)
+        _os.rename(self._temporary, self._name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
+        _unfinished.discard(self)
+        flush_directory(self._parent)
+        self._close()
+
+    def drop(self) -> None:
+        """Leave nothing of it behind; of one that is in its place already, nothing is touched."""
+        if self not in _unfinished:
+            return
+        _unfinished.discard(self)
+        with suppress(OSError):
+            shutil.rmtree(self._temporary, dir_fd=self._parent)
+        self._close()
+
+    def _close(self) -> None:
+        for directory in (*self._open.values(), self._parent):
+            with suppress(OSError):
+                _os.close(directory)
+
+
+def write_file(directory: int, name: str, data: bytes, ending: str) -> None:
+    """Write a whole small file, flushed, in the place of what has its name."""
+    with NewFile(directory, name + ending, mode=0o666) as new:
+        new.write(data)
+        new.seal()
+        new.rename(name)
 
 
 def open_directory(path: str) -> int:

@@ -62,7 +62,7 @@ class CorruptRecordError(RefusalError):
 
 
 class UnknowableError(Exception):
-    """What the broker would meet cannot be told with what is installed here."""
+    """What the broker would meet cannot be found out with what is installed here."""
 
 
 class Met(NamedTuple):

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.index_search import find_offset, floor_slot
 from kdump.broker.lookup_records import BrokerError, failing_in, raise_undecodable
 from kdump.broker.partway import Partway
 from kdump.broker.segment import Segment
-from kdump.broker.settings import Settings
+from kdump.broker.settings import DEFAULT, Settings, SettingsOnDemand, index_settings
 from kdump.broker.shutdown_state import stop_for_lookup
 from kdump.broker.versions import NEWEST, Version, has
 from kdump.broker.visibility import AbortFilter, View
@@ -64,7 +64,7 @@ class PartitionView:
     """One partition as a broker that starts on it would answer for it.
 
     `as_is` takes the files exactly as they lie. `limit` bounds a batch's uncompressed bytes;
-    `settings` are the broker's, Kafka's defaults where not given: a start rebuilds indexes by them.
+    `settings` are the topic's, Kafka's defaults where not given: a start rebuilds indexes by them.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PartitionView:
         as_is: bool = False,
         broker: Version = NEWEST,
         limit: int = DEFAULT_LIMIT,
-        settings: Settings | None = None,
+        settings: Settings | SettingsOnDemand | None = None,
     ) -> None:
         assert target.log is not None
         self.target = target
@@ -89,7 +89,7 @@ class PartitionView:
         self._log_start = view.log_start
         self.high_watermark = view.end
         self.view = view
-        self._settings = settings or Settings()
+        self.settings: Any = Settings() if settings is None else settings
         self._start: Partway | None = None
         self._segments: list[Segment] | None = None
         self._log_end: int | None = None
@@ -112,13 +112,13 @@ class PartitionView:
         log = self.target.log
         if self.as_is:
             return [
-                Segment(at.base_offset, at.files, self.broker, self._settings, limit=self.limit)
+                Segment(at.base_offset, at.files, self.broker, self.settings, limit=self.limit)
                 for at in log.logs
                 if at.log
             ]
         with failing_in(self.target.path):
             stop = stop_for_lookup(log, self.view.directory, self.broker)
-            self._start = Partway(log, self.broker, self._settings, stop, limit=self.limit)
+            self._start = Partway(log, self.broker, self.settings, stop, limit=self.limit)
         return self._as_started()
 
     def _as_started(self) -> list[Segment]:
@@ -146,13 +146,22 @@ class PartitionView:
     def _note_recovery(self, segment: Segment) -> None:
         assert self._start is not None
         cut = self._start.cut
-        text = "a start recovers this segment and rebuilds its indexes"
+        text = f"a start recovers this segment and rebuilds its indexes{self._by_settings()}"
         if cut is not None and cut.base_offset <= segment.base_offset:
             deleted = len(self._start.deleted)
             text = f"a start cuts segment {cut.base_offset:,} to {cut.size_bytes:,} bytes" + (
                 f" and deletes the {deleted:,} segments behind it" if deleted else ""
             )
         self.note("recovery", segment.path, text, segment=segment.base_offset)
+
+    def _by_settings(self) -> str:
+        """Name the settings that are not Kafka's defaults, of those that an index hangs on."""
+        named = [
+            f"{one['name']}={one['value']} ({one['source']})"
+            for one in index_settings(self.settings)
+            if one["source"] != DEFAULT
+        ]
+        return f", by {' and '.join(named)}" if named else ""
 
     def onward(self, number: int = 0) -> Iterator[Segment]:
         """The segments from a number on, each as a start leaves it."""

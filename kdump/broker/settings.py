@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kdump.record.layout import MAX_INT64
@@ -41,6 +42,20 @@ class Settings(NamedTuple):
     transaction_max_timeout_ms: int = 900_000
     recovery_threads: int | None = None  # a data directory's; None: as the version has it
     offsets_retention_ms: int | None = None  # None: as the version has it
+    retention_ms: int = 168 * _HOUR_MS  # -1: no limit, as of the next three
+    retention_bytes: int = -1
+    local_retention_ms: int = -2  # of tiered topics; -2: as retention_ms has it
+    local_retention_bytes: int = -2
+    cleaner_enabled: bool = True
+    tiered: bool = False  # remote.storage.enable
+    remote_copy_disabled: bool = False
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _UNLIMITED
+    delete_retention_ms: int = 24 * _HOUR_MS
+    dedupe_buffer: int = 128 << 20  # bytes, of all cleaner threads together
+    dedupe_load_factor: float = 0.9
+    cleaner_threads: int = 1
 
     @property
     def stated(self) -> frozenset[str]:
@@ -70,12 +85,45 @@ class Settings(NamedTuple):
         return self._replace(sources=left)
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
-        """Return them with what brokers were told while they ran."""
-        return self.given(source, _valid(configs, _NAMES, _POLICY))
+        """Return them with what brokers were given while they ran."""
+        values = _valid(configs, _NAMES, _POLICY, _FLAGS) | _ratios(configs, _RATIOS)
+        return self.given(source, values)
 
-    def of_topic(self, configs: Mapping[str, str]) -> Settings:
+    def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:
         """Return them with a topic's own."""
-        return self.given(TOPIC, _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY))
+        values = _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY, _TOPIC_FLAGS)
+        return self.given(source, values | _ratios(configs, _TOPIC_RATIOS))
+
+
+class SettingsOnDemand:
+    """Settings that are looked for when the first of them is needed; most lookups need none.
+
+    `found` are those that were needed; None as long as none was.
+    """
+
+    def __init__(self, find: Callable[[], Settings]) -> None:
+        self._find = find
+        self.found: Settings | None = None
+
+    def __getattr__(self, field: str) -> Any:
+        if self.found is None:
+            self.found = self._find()
+        return getattr(self.found, field)
+
+
+#: What an index hangs on: settings of a topic -> their fields.
+INDEX_SETTINGS = {
+    "index.interval.bytes": "index_interval_bytes",
+    "segment.index.bytes": "index_size_max_bytes",
+}
+
+
+def index_settings(settings: Settings) -> list[dict[str, object]]:
+    """Say by which settings an index is built, and where each came from."""
+    return [
+        {"name": name, "value": getattr(settings, field), "source": settings.source(field)}
+        for name, field in INDEX_SETTINGS.items()
+    ]
 
 
 _INTERNAL_TOPICS = {
@@ -103,7 +151,39 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("transaction.max.timeout.ms", "transaction_max_timeout_ms", 1),
     ("num.recovery.threads.per.data.dir", "recovery_threads", 1),
     ("offsets.retention.minutes", "offsets_retention_ms", 60_000),
+    ("log.retention.hours", "retention_ms", _HOUR_MS),
+    ("log.retention.minutes", "retention_ms", 60_000),
+    ("log.retention.ms", "retention_ms", 1),
+    ("log.retention.bytes", "retention_bytes", 1),
+    ("log.local.retention.ms", "local_retention_ms", 1),
+    ("log.local.retention.bytes", "local_retention_bytes", 1),
+    ("log.cleaner.min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("log.cleaner.max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("log.cleaner.delete.retention.ms", "delete_retention_ms", 1),
+    ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
+    ("log.cleaner.threads", "cleaner_threads", 1),
 )
+#: Settings that are parts of one -> field.
+_RATIOS = {
+    "log.cleaner.min.cleanable.ratio": "min_cleanable_dirty_ratio",
+    "log.cleaner.io.buffer.load.factor": "dedupe_load_factor",
+}
+_TOPIC_RATIOS = {"min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio"}
+#: Settings that are true or false -> field.
+_FLAGS = {"log.cleaner.enable": "cleaner_enabled"}
+_TOPIC_FLAGS = {
+    "remote.storage.enable": "tiered",
+    "remote.log.copy.disable": "remote_copy_disabled",
+}
+#: Fields that may be below 0, and how far; others may not.
+_LEAST = {
+    "retention_ms": -1,
+    "retention_bytes": -1,
+    "local_retention_ms": -2,
+    "local_retention_bytes": -2,
+}
+#: Sizes of whole logs, which are no ints.
+_LONG_SIZES = ("retention_bytes", "local_retention_bytes")
 _POLICY = "log.cleanup.policy"
 
 #: Setting of a topic -> field. Later ones win, as in the broker.
@@ -119,37 +199,70 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("message.timestamp.difference.max.ms", "timestamp_after_max_ms", 1),
     ("message.timestamp.before.max.ms", "timestamp_before_max_ms", 1),
     ("message.timestamp.after.max.ms", "timestamp_after_max_ms", 1),
+    ("retention.ms", "retention_ms", 1),
+    ("retention.bytes", "retention_bytes", 1),
+    ("local.retention.ms", "local_retention_ms", 1),
+    ("local.retention.bytes", "local_retention_bytes", 1),
+    ("min.compaction.lag.ms", "min_compaction_lag_ms", 1),
+    ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
+    ("delete.retention.ms", "delete_retention_ms", 1),
 )
 _TOPIC_POLICY = "cleanup.policy"
 #: Settings of a topic that kdump goes by.
-TOPIC_CONFIGS = frozenset((*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY))
+TOPIC_CONFIGS = frozenset(
+    (*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY, *_TOPIC_FLAGS, *_TOPIC_RATIOS)
+)
 #: Settings of a broker that kdump goes by.
-BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY))
+BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY, *_FLAGS, *_RATIOS))
 _MAX_INT = (1 << 31) - 1
 
 
 def _numbers(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, int]:
-    """Read the numbers among settings, by field."""
+    """Read the numbers among settings, by field; what is below 0 has no unit."""
     values = {}
     for name, field, factor in known:
         number = java_int(given.get(name, "").strip())
         if number is not None:
-            values[field] = number * factor
+            values[field] = number * factor if number > 0 else number
     return values
+
+
+def _flags(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, bool]:
+    """Read what is true or false among settings, by field."""
+    words = {name: given.get(name, "").strip().lower() for name in known}
+    return {known[name]: word == "true" for name, word in words.items() if word}
 
 
 def _valid(
-    given: Mapping[str, str], known: tuple[tuple[str, str, int], ...], policy: str
-) -> dict[str, int | str]:
-    """Read the settings that a controller would have taken: sizes are ints, and none is below 0."""
-    values: dict[str, int | str] = {
+    given: Mapping[str, str],
+    known: tuple[tuple[str, str, int], ...],
+    policy: str,
+    flags: Mapping[str, str],
+) -> dict[str, int | str | float]:
+    """Read the settings that a controller would have taken: sizes are ints, few are below 0."""
+    values: dict[str, int | str | float] = {
         field: number
         for field, number in _numbers(given, known).items()
-        if 0 <= number <= (_MAX_INT if field.endswith("_bytes") else MAX_INT64)
+        if _LEAST.get(field, 0) <= number <= _most(field)
     }
     if policy in given:
         values["cleanup_policy"] = given[policy]
+    return values | _flags(given, flags)
+
+
+def _ratios(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, int | str | float]:
+    """Read the parts of one among settings, by field."""
+    values: dict[str, int | str | float] = {}
+    for name in known.keys() & given.keys():
+        with suppress(ValueError):
+            ratio = float(given[name].strip())
+            if 0 <= ratio <= 1:
+                values[known[name]] = ratio
     return values
+
+
+def _most(field: str) -> int:
+    return _MAX_INT if field.endswith("_bytes") and field not in _LONG_SIZES else MAX_INT64
 
 
 def read_settings(server_properties: str | None) -> Settings:
@@ -158,7 +271,11 @@ def read_settings(server_properties: str | None) -> Settings:
         return Settings()
     text = whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
-    values: dict[str, int | str] = {**_numbers(given, _NAMES)}
+    values: dict[str, int | str | float] = {
+        **_numbers(given, _NAMES),
+        **_flags(given, _FLAGS),
+        **_ratios(given, _RATIOS),
+    }
     if _POLICY in given:
         values["cleanup_policy"] = given[_POLICY] or "delete"
     internal = {

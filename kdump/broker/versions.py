@@ -66,6 +66,7 @@ RECORD_BATCHES = Change(
     (0, 11), "KIP-98 S6 F22", "Batches of magic 2; any other magic is held to its own layout."
 )
 PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of producers.")
+LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
 LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
 EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
@@ -92,11 +93,18 @@ OFFSETS_EXPIRE_WITH_GROUP = Change(
 )
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
+LOG_START_GOES_FIRST = Change(
+    (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
+)
 SWAPS_RENAMED_FIRST = Change(
     (3, 0), "R6", "Swapped segments get their plain names before any segment is loaded."
 )
 LOWER_TIMES_REFUSED = Change(
     (3, 0), "L11 KIP-734", "A negative time without a meaning is refused; before, it was a time."
+)
+DELETE_HORIZON = Change(
+    (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
 STRAYS_SET_ASIDE = Change(
@@ -105,14 +113,26 @@ STRAYS_SET_ASIDE = Change(
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
+LAST_BATCH_KEPT = Change(
+    (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
+)
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
+)
+OLD_MESSAGES_REWRITTEN = Change(
+    (4, 0), "KIP-724 K6", "A cleaning writes messages of magic 0 and 1 anew as record batches."
 )
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
+LAST_REPLICATED_BATCH_KEPT = Change(
+    (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
+)
 BOTH_VERSION_BYTES = Change(
     (4, 4), "I21", "Both bytes of an aborted transaction's version count; before, the first."
+)
+FUTURE_SEGMENTS_BY_FILE_TIME = Change(
+    (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
 )
 
 

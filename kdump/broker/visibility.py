@@ -4,6 +4,7 @@ offset, as far as disk can show; and which records of aborted transactions it wo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from kdump.broker.control_batch import read_control
@@ -18,11 +19,12 @@ from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
-from kdump.storage.names import Kind
+from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.frames import Run
     from kdump.storage.local_log import LocalLog
     from kdump.storage.targets import Target
@@ -135,30 +137,33 @@ def aborted_transactions(log: LocalLog) -> list[AbortedTransaction]:
 
 
 def last_stable_offset(
-    log: LocalLog, log_start: int, high_watermark: int | None, limit: int
+    log: LocalLog,
+    log_start: int,
+    high_watermark: int | None,
+    limit: int,
+    *,
+    counted: bool = False,
+    until_ms: int | None = None,
+    unread: set[str] | None = None,
 ) -> tuple[int | None, ProducerStates]:
     """Replay producer state to the offset below which every transaction is decided (L7, R7).
 
     None where no transaction is open, and the high watermark (None: the log end) stands. With it
-    comes the state at the log end.
+    comes the state at the log end; `counted`: with the batches of each open transaction, which a
+    snapshot does not know. Batches with a timestamp above `until_ms` are passed over. Why
+    some of the log cannot be read goes into `unread`; zeros at its end are no part of it.
     """
-    states = ProducerStates()
-    start = log_start
-    for offset, path in reversed(log.snapshots()):
-        if offset <= log_start or (high_watermark is not None and offset > high_watermark):
-            continue
-        if not any(segment.base_offset == offset for segment in log.logs):
-            # Only one taken at a segment's base is proved to be no later than the log's end.
-            continue
-        known = ProducerStates.from_file(path)
-        if known is not None:
-            states, start = known, offset
-            break
+    states, start = ProducerStates(), log_start
+    if until_ms is None:  # how much of a snapshot is later than a time it does not say
+        states, start = _newest_known(log, log_start, high_watermark)
+    earliest = next(iter(states.open.values()), start)
+    if counted and log_start <= earliest < start:
+        states, start = ProducerStates(), earliest  # none that is open at `start` began before
     bounds = [] if high_watermark is None else [high_watermark]
     for segment, following in with_next_base(log.logs):
         if (following is not None and following <= start) or segment.log is None:
             continue
-        decided = _ended(segment.log, following, states, start, limit)
+        decided = _ended(segment.log, following, states, start, limit, until_ms, unread)
         bounds.extend(
             ended.first_offset
             for ended in decided
@@ -168,19 +173,71 @@ def last_stable_offset(
     return max(log_start, min(bounds)) if bounds else None, states
 
 
+def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerStates:
+    """Replay producer state to the log end (R7); none is left out for its age."""
+    states, start = _newest_known(log, log_start, None)
+    for segment, following in with_next_base(log.logs):
+        if (following is None or following > start) and segment.log is not None:
+            with suppress(PathError):
+                for item in walk(segment.log, limit=limit, next_base=following):
+                    if not isinstance(item, Gap):
+                        states.replay(item, start)
+    return states
+
+
+def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[ProducerStates, int]:
+    """Give the state of the newest sound snapshot up to an offset, and where it was taken."""
+    for offset, path in reversed(log.snapshots()):
+        if offset <= log_start or (bound is not None and offset > bound):
+            continue
+        if not any(segment.base_offset == offset for segment in log.logs):
+            # Only one taken at a segment's base is proved to be no later than the log's end.
+            continue
+        known = ProducerStates.from_file(path)
+        if known is not None:
+            return known, offset
+    return ProducerStates(), log_start
+
+
 def _ended(
-    path: str, next_base: int | None, states: ProducerStates, start: int, limit: int
+    path: str,
+    next_base: int | None,
+    states: ProducerStates,
+    start: int,
+    limit: int,
+    until_ms: int | None,
+    unread: set[str] | None,
 ) -> Iterator[Ended]:
     """Replay a segment from offset `start` on, and yield the transactions that end in it."""
     try:
         for item in walk(path, limit=limit, next_base=next_base):
-            if isinstance(item, Gap) or not item.batches.flags & c.TRANSACTIONAL:
+            if isinstance(item, Gap):
+                if unread is not None and not (item.to_end and item.reason == "zeros"):
+                    unread.add(item.reason)
                 continue
-            for event in states.replay(item, start):
-                if isinstance(event, Ended) and event.first_offset >= 0:
-                    yield event
-    except PathError:
+            if not item.batches.flags & c.TRANSACTIONAL:
+                continue
+            for low, high in _written_by(until_ms, item.batches):
+                for event in states.replay(item, max(start, low), high):
+                    if isinstance(event, Ended) and event.first_offset >= 0:
+                        yield event
+    except PathError as error:
+        if unread is not None:
+            unread.add(error.reason)
+
+
+def _written_by(until_ms: int | None, batches: RecordBatches) -> Iterator[tuple[int, int]]:
+    """Give the ranges of last offsets of batches whose timestamps are not above a time."""
+    if until_ms is None or max(batches.max_timestamps) <= until_ms:
+        yield 0, OFFSET_MAX
         return
+    low = 0
+    for last, time_ms in zip(batches.last_offsets, batches.max_timestamps, strict=True):
+        if time_ms > until_ms:
+            if low < last:
+                yield low, last
+            low = last + 1
+    yield low, OFFSET_MAX
 
 
 class AbortFilter:

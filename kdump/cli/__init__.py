@@ -25,6 +25,7 @@ _COMMANDS = {
     "Look": {
         "dump": "Show the records, batch headers or index entries that lie on disk.",
         "groups": "Show groups, their members and committed offsets, and who moved them.",
+        "transactions": "Show transactions: whose they are, which are open, which hang.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
         "usage": "Bytes and records by topic, partition, producer, codec or key.",
     },
@@ -37,7 +38,11 @@ _COMMANDS = {
         "find-offset": "Find an offset as a broker does, and what a consumer is given.",
         "find-time": "Find the first record at or after a time as a broker does.",
     },
-    "Repair": {"reindex": "Rebuild indexes as a broker's recovery would."},
+    "Explain": {"why": "Say why a disk is full, why a segment is still there, and when it goes."},
+    "Repair": {
+        "reindex": "Rebuild indexes as a broker's recovery would.",
+        "salvage": "Make of damaged and deleted copies a directory that a broker serves.",
+    },
 }
 _HELP = {name: line for lines in _COMMANDS.values() for name, line in lines.items()}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.errors import UsageError
@@ -21,7 +20,7 @@ def dump_into_directory(
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.work.pace import Progress
     from kdump.output.arrow import need_arrow
-    from kdump.output.bulk_dump import dump_parts, in_process
+    from kdump.output.bulk_dump import dump_parts
     from kdump.output.part_directory import PartDirectory
     from kdump.output.progress import PartsTally
 
@@ -38,10 +37,8 @@ def dump_into_directory(
             tally=PartsTally(progress),
             elsewhere=True,
         )
-    with engine.split_driver(in_process, _processors()) as driver:
+    with engine.driver(jobs=_processors(), decodes=True) as driver:
         directory = PartDirectory(output, paths)
-        if engine.is_spark:
-            driver = partial(driver, directories=[directory.staging])
         return results.take(dump_parts(paths, options, directory, driver, progress=progress))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FROM_0, Read, read_int64, read_time, shared_options
+from kdump.cli.options import FROM_0, MEANT_AS_SECONDS, Read, read_int64, read_time, shared_options
 from kdump.cli.run_context import wrong_usage
 from kdump.errors import UsageError
 
@@ -19,8 +19,8 @@ _SHOWN = under("What is shown")
 _WORDS = (
     "features,brokers,controllers,topics,partitions,configs,quotas,users,acls,producer-ids"
 ).split(",")
-#: Digits alone are offsets below this, and epoch milliseconds from it on.
-_FIRST_MS = 10**12
+#: Digits alone are offsets below this; from it on they are a time, as everywhere.
+_FIRST_TIME = MEANT_AS_SECONDS.start
 
 Asked = tuple[int | None, int | None]
 
@@ -28,7 +28,7 @@ Asked = tuple[int | None, int | None]
 def read_moment(text: str) -> Asked:
     """Read an offset of the metadata log, or a time: (offset, epoch milliseconds)."""
     text = text.strip()
-    if re.fullmatch(r"\d+", text) and (offset := read_int64(text)) < _FIRST_MS:
+    if re.fullmatch(r"\d+", text) and (offset := read_int64(text)) < _FIRST_TIME:
         return offset, None
     return None, read_time(text)
 
@@ -78,7 +78,7 @@ def cluster(
 
     PATHS are data directories of controllers or brokers (both keep the log), or the partition
     directory __cluster_metadata-0. Deleted topics are listed too, with when, and by which record.
-    Digits alone are an offset below 1000000000000, else epoch milliseconds. --topic and --partition
+    Digits alone are an offset below 978307200, else epoch milliseconds. --topic and --partition
     leave only what is said of topics. What is unreadable in the log is a finding, and bridged by
     the next snapshot. Of a cluster that kept its metadata in ZooKeeper little is on disk: that is
     shown, and said.
@@ -92,11 +92,9 @@ def cluster(
         kdump cluster --diff 2026-11-22T03:00Z 2026-11-22T03:20Z /var/lib/kafka
         kdump cluster --at 48210 --view zookeeper /var/lib/kafka/__cluster_metadata-0
     """
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.cluster.asked import ClusterOptions, until
     from kdump.engine.cluster.run import cluster as replay
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
 
     with wrong_usage():
         ways = [diff is not None, asked["history"], asked["view"] is not None]
@@ -108,8 +106,4 @@ def cluster(
     options = ClusterOptions(
         at=until(end), diff_from=start and until(start), what=what or (), **asked
     )
-    progress = Progress()
-    results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with engine.item_driver() as driver:
-        items = replay(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
-        raise SystemExit(results.take(items))
+    raise SystemExit(run_plan(replay, paths, options, engine=engine, writing=writing))

@@ -12,11 +12,11 @@ from kdump.cli.options import FROM_0, shared_options
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
 
-_TOLD = under("What is reported")
+_REPORTED = under("What is reported")
 
 
 @click.command(cls=Command)
-@_TOLD(
+@_REPORTED(
     "-n",
     "--limit",
     "shown",
@@ -46,15 +46,11 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
         kdump compare broker1/orders-7 broker2/orders-7
     """
     from kdump.cli.reports import CompareReport
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.compare.plan import CompareOptions
     from kdump.engine.compare.run import compare as compare_items
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
 
-    progress, report = Progress(), CompareReport()
-    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    options = CompareOptions(jobs=engine.jobs or 1, **asked)
-    with engine.item_driver() as driver:
-        found = compare_items(paths, options, progress=progress, **driver)
-        raise SystemExit(results.take(found))
+    options, report = CompareOptions(**asked), CompareReport()
+    raise SystemExit(
+        run_plan(compare_items, paths, options, engine=engine, writing=writing, report=report)
+    )

@@ -46,8 +46,8 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
 
     PATHS are segment files, which stand for their partition, topic-partition directories or data
     directories; the last argument is the time: epoch milliseconds, @ and epoch seconds, ISO 8601
-    (UTC unless it says otherwise), now, a distance back as in now-30m, earliest, latest,
-    max-timestamp, or the protocol's -2, -1, -3. One row for each partition.
+    (UTC unless it says otherwise), 14:05 of today, now, a distance back as in now-30m, earliest,
+    latest, max-timestamp, or the protocol's -2, -1, -3. One row for each partition.
 
     The first segment whose last time index entry reaches TIME is searched, and no other: a broker
     then answers "none" even where a later segment has such a record. --check scans the log and

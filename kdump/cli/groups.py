@@ -58,19 +58,17 @@ def groups(
         kdump groups --group billing --at 2026-11-19T03:11:30 --format reset-csv /var/lib/kafka
     """
     from kdump.cli.reports import GroupsReport
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.groups.run import groups as replay
-    from kdump.engine.work.pace import Progress
     from kdump.errors import UsageError
-    from kdump.output.progress import PlannedTally
 
     options = GroupOptions(broker_version=broker_version, **asked)
     with wrong_usage():
         if options.history and writing.form == "reset-csv":
             raise UsageError("--history has no reset-csv: give --at a time before the change")
-    progress, report = Progress(), GroupsReport(options, paths)
-    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
-    items = replay(paths, options, jobs=engine.jobs or 1, progress=progress)
-    raise SystemExit(results.take(items))
+    report = GroupsReport(options, paths)
+    raise SystemExit(
+        run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
+    )

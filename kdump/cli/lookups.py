@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import VERSION, together, version_option
+from kdump.cli.options import VERSION, together, topic_configs_option, version_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -45,6 +46,7 @@ lookup_options = together(
         help="The topic's configured format, which ZooKeeper kept: below 0.10 a broker refuses "
         "lookups by time.",
     ),
+    topic_configs_option(_ANSWER),
     _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
     _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
 )
@@ -83,10 +85,10 @@ def run(
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import LookupTally
 
-    jobs, progress, tally = engine.jobs or 1, Progress(), None
-    if jobs > 1 or engine.is_spark:
-        tally = LookupTally(progress)
-    options = FindOptions(**asked)
+    # One worker needs no driver: each answer is shown as soon as it is found.
+    alone = not engine.is_spark and engine.jobs in (None, 1)
+    progress, options = Progress(), FindOptions(**asked)
+    tally = None if alone else LookupTally(progress)
     results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)
-    with engine.item_driver() as driver:
-        return results.take(find(paths, target, options, jobs=jobs, progress=progress, **driver))
+    with nullcontext() if alone else engine.driver() as driver:
+        return results.take(find(paths, target, options, driver=driver, progress=progress))

@@ -70,13 +70,13 @@ def read_time(text: str) -> int:
     """Read a time as epoch milliseconds.
 
     Digits alone are epoch milliseconds already, and refused where they can only be meant as
-    seconds; behind an @ they are seconds. Else ISO 8601, UTC unless it says otherwise, `now`, or a
-    distance back as in `now-30m` or `now-1d12h`.
+    seconds; behind an @ they are seconds. Else ISO 8601, UTC unless it says otherwise, `14:05` of
+    today, `now`, or a distance back as in `now-30m` or `now-1d12h`.
     """
     text = text.strip()
     if re.fullmatch(r"[+-]?\d+", text):
         time_ms = read_int64(text)
-        if time_ms in _MEANT_AS_SECONDS:
+        if time_ms in MEANT_AS_SECONDS:
             raise ValueError(
                 f"lies in 1970 as milliseconds; if these are seconds, type {time_ms * 1000} or "
                 f"@{time_ms}, else {_in_1970(time_ms)}"
@@ -88,10 +88,15 @@ def read_time(text: str) -> int:
         return _read_now("0s")
     if text.startswith("now-"):
         return _read_now(text[4:])
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, datetime, time, timedelta
 
     try:
-        moment = datetime.fromisoformat(text)
+        if re.match(r"\d\d:\d\d", text):
+            of_day = time.fromisoformat(text)
+            today = datetime.now(of_day.tzinfo or UTC).date()
+            moment = datetime.combine(today, of_day)
+        else:
+            moment = datetime.fromisoformat(text)
     except ValueError:
         raise ValueError(_NO_TIME) from None
     if moment.tzinfo is None:
@@ -100,7 +105,7 @@ def read_time(text: str) -> int:
 
 
 #: As milliseconds in 1970, which no log is of; as seconds from 2001 to 2100.
-_MEANT_AS_SECONDS = range(978_307_200, 4_102_444_800)
+MEANT_AS_SECONDS = range(978_307_200, 4_102_444_800)
 
 
 def _in_1970(time_ms: int) -> str:
@@ -110,7 +115,7 @@ def _in_1970(time_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-_NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, now or now-30m"
+_NO_TIME = "is no time: give epoch milliseconds, 2026-11-19T10:00:00Z, 14:05, now or now-30m"
 
 
 def _read_now(back: str) -> int:
@@ -134,6 +139,20 @@ def read_duration(text: str) -> float:
         return float(text)
     why = "is no length of time: give seconds, or units as in 1h30m"
     return _read_parts(text, why, r"\d{1,12}") / 1000
+
+
+def read_utc_offset(text: str) -> int:
+    """Read how far a zone is east of UTC, in minutes: +02:00, -0330, +5, Z."""
+    match = re.fullmatch(r"([+-])(\d{1,2})(?::?([0-5]\d))?", text.strip())
+    if text.strip().upper() in ("Z", "UTC"):
+        return 0
+    minutes = int(match[2]) * 60 + int(match[3] or 0) if match else _MOST_MINUTES + 1
+    if match is None or minutes > _MOST_MINUTES:
+        raise ValueError("is no offset from UTC: give one as in +02:00")
+    return -minutes if match[1] == "-" else minutes
+
+
+_MOST_MINUTES = 18 * 60
 
 
 def read_rate(text: str) -> int:
@@ -209,6 +228,7 @@ TIME = Read("time", read_time)
 VERSION = Read("x.y[.z]", versions.read_version)
 BROKER_VERSION = Read("x.y[.z]", versions.read_broker_version)
 DURATION = Read("time", read_duration)
+UTC_OFFSET = Read("hh:mm", read_utc_offset)
 RATE = Read("rate", read_rate)
 SLICE = Read("n/t", read_slice)
 PATTERN = Read("regex", read_pattern)
@@ -331,6 +351,13 @@ def _output_options(forms: tuple[str, ...], *, has_bytes: bool, is_wide: bool) -
             "--csv-safe",
             help="In CSV: put ' before text that a spreadsheet would take for a formula.",
         ),
+        _OUTPUT(
+            "--utc-offset",
+            type=UTC_OFFSET,
+            default="Z",
+            show_default=False,
+            help="Show times of tables in this zone, as in +02:00. Default: UTC.",
+        ),
         _OUTPUT("-q", "--quiet", help="Print findings only."),
         _OUTPUT(
             "--fail-on",
@@ -377,10 +404,12 @@ def shared_options(
         @wraps(command)
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
             from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
+            from kdump.output.amounts import show_times_at
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
             engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            show_times_at(asked.pop("utc_offset"))
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():

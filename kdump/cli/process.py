@@ -34,7 +34,7 @@ def fill_standard_files() -> None:
 def ended_by_signals() -> Iterator[None]:
     """Let a signal end the run as Ctrl-C does, so that nothing unfinished is left behind.
 
-    A signal that this process was told to ignore, as by nohup, is ignored; a second one does not
+    A signal that this process has to ignore, as by nohup, is ignored; a second one does not
     disturb the end.
     """
     process = os.getpid()

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from kdump.engine.groups.options import GroupOptions
     from kdump.engine.reading.options import DumpOptions
     from kdump.engine.reindex.options import ReindexOptions
+    from kdump.engine.salvage.options import SalvageOptions
     from kdump.output.report import Result
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
 
 _REFUSALS_SHOWN = 20
+_COMMANDS_SHOWN = 20
 
 
 class DumpReport(Report):
@@ -137,6 +139,65 @@ def _files(count: int) -> str:
     return "1 file" if count == 1 else f"{count:,} files"
 
 
+class SalvageReport(Report):
+    """Says at the end what to type next: how to build it, and how to bring it into a cluster."""
+
+    def __init__(self, options: SalvageOptions, *, is_check: bool) -> None:
+        self._options = options
+        self._is_check = is_check
+        self._partitions: list[str] = []
+        self._conflicts = 0
+
+    def takes(self, item: Result) -> bool:
+        """Take note of the partitions, and of what is not decided."""
+        if isinstance(item, Row) and item.row == "salvaged":
+            self._partitions.append(f"{item.fields['topic']}-{item.fields['partition']}")
+            conflicts: Any = item.fields["conflicts"]
+            self._conflicts += sum(one["chosen"] is None for one in conflicts)
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say what comes next."""
+        if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
+            return reached
+        if self._options.out is None:
+            from kdump.findings.commands import shell_text
+
+            prefer = " --prefer PATH" if self._conflicts else ""
+            command = shell_text(("kdump", *sys.argv[1:]))
+            self.messages.line(f"Nothing was written. To build it: {command} --out DIR{prefer}")
+        elif not self.messages.statuses:
+            for line in _steps(self._options.out, self._partitions):
+                self.messages.line(line)
+        return reached
+
+
+_STEPS_SHOWN = 20
+
+
+def _steps(out: str, partitions: list[str]) -> list[str]:
+    """Say how what was built gets into a running cluster, as commands."""
+    from kdump.findings.commands import shell_text
+
+    where = "a broker to which alone they are assigned"
+    lines = [
+        f"To bring the partitions of {out} to {where}, whose data directory is $LOG_DIR:",
+        "  kafka-server-stop.sh",
+    ]
+    for name in partitions[:_STEPS_SHOWN]:
+        path, word = shell_text((f"{out}/{name}",)), shell_text((name,))
+        lines.append(f"  mv $LOG_DIR/{word} /somewhere/else/")
+        lines.append(f"  cp -a {path} $LOG_DIR/")
+        lines.append(f"  chown -R --reference=$LOG_DIR $LOG_DIR/{word}")
+    if len(partitions) > _STEPS_SHOWN:
+        lines.append(f"  # and so on for {len(partitions) - _STEPS_SHOWN:,} more")
+    lines += [
+        "  rm -f $LOG_DIR/.kafka_cleanshutdown",
+        "  kafka-server-start.sh -daemon server.properties",
+    ]
+    return lines
+
+
 class GroupsReport(Report):
     """Says how to undo a change of committed offsets that no member of the group made."""
 
@@ -172,8 +233,10 @@ class GroupsReport(Report):
             return True
         if item.row == "group" and fields["type"] == "Share":
             self._share_groups.add(fields["group"])
-            told = f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
-            self.messages.line(told)
+            left_out = (
+                f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
+            )
+            self.messages.line(left_out)
         is_offset = item.row == "committed-offset" and not fields["pending"]
         return is_offset and fields["group"] not in self._share_groups
 
@@ -200,3 +263,29 @@ class GroupsReport(Report):
 def _is_put_back(fields: dict[str, Any]) -> bool:
     before, now = fields["previous_offset"], fields["offset"]
     return fields["members_count"] == 0 and None not in (before, now) and now < before
+
+
+class TransactionsReport(Report):
+    """Says how to end what hangs."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, None] = {}
+        self._is_silent = True
+
+    def takes(self, item: Result) -> bool:
+        """Keep the commands that end what hangs."""
+        if isinstance(item, Row):
+            self._is_silent = False
+            command = item.fields["abort_command"]
+            if command is not None and len(self._commands) < _COMMANDS_SHOWN:
+                self._commands[str(command)] = None
+        return True
+
+    def status(self, reached: int) -> int:
+        """Say what to type next, or that there was nothing."""
+        if self._is_silent and not (self.quiet or self.messages.statuses):
+            self.messages.line("kdump: no transaction matches what was asked for")
+        if is_terminal(sys.stderr) and not self.quiet:
+            for command in self._commands:
+                self.messages.line(f"To end it, on a running cluster: {command}")
+        return reached

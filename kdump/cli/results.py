@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from kdump.cli import status
 from kdump.cli.run_context import wrong_usage
+from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.rows import BatchChunk, Row
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import prepare_for_bulk
-from kdump.output.progress import Bar, Tally, answering_progress_signal
+from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
 from kdump.output.report import Report, pour
 from kdump.output.sink import Sink, Without
 from kdump.output.stream import standard_output
@@ -20,9 +21,9 @@ from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from kdump.cli.run_context import Writing
+    from kdump.cli.run_context import Engine, Writing
     from kdump.output.report import Result
     from kdump.output.target import OutputFile
 
@@ -31,7 +32,14 @@ _BINARY_FORMS = ("parquet", "arrow")
 _ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
 _SUMS = frozenset(
-    ("summary", "usage-summary", "sequence-summary", "cluster-summary", "replica-comparison")
+    (
+        "summary",
+        "usage-summary",
+        "sequence-summary",
+        "cluster-summary",
+        "why-summary",
+        "replica-comparison",
+    )
 )
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 
@@ -50,6 +58,28 @@ def form_of(writing: Writing) -> str:
     if form in _BINARY_FORMS and output is None:
         raise UsageError(f"--format {form} needs --output FILE")
     return form
+
+
+def run_plan(
+    command: Callable[..., Iterator[Result]],
+    paths: tuple[str, ...],
+    options: object,
+    *,
+    engine: Engine,
+    writing: Writing,
+    report: Report | None = None,
+    unit: str = "partition",
+    decodes: bool = False,
+) -> int:
+    """Run a command of the engine that plans its work first, and return the exit status.
+
+    `unit` is what progress counts; `decodes`: the steps decode records.
+    """
+    progress = Progress()
+    tally = PlannedTally(progress, unit)
+    results = Results(writing, inputs=paths, report=report, tally=tally)
+    with engine.driver(decodes=decodes) as driver:
+        return results.take(command(paths, options, driver=driver, progress=progress))
 
 
 class Results:

@@ -13,8 +13,9 @@ import click
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterable, Iterator
+
+    from kdump.engine.work.pipeline import Driver
 
 
 class Engine(NamedTuple):
@@ -39,32 +40,23 @@ class Engine(NamedTuple):
         return cls(asked.pop("engine"), *others)
 
     @contextmanager
-    def item_driver(self) -> Iterator[dict[str, Any]]:
-        """Give what an engine call is given to run its items elsewhere; nothing: in process."""
+    def driver(
+        self, *, jobs: int = 1, bytes_per_second: int | None = None, decodes: bool = False
+    ) -> Iterator[Driver]:
+        """Give what does the steps of a plan; `jobs` are the workers where none are asked for.
+
+        `decodes`: the steps decode records, so that on Spark fewer bytes make a task.
+        """
         if not self.is_spark:
-            yield {}
+            from kdump.engine.work.pipeline import Workers
+
+            yield Workers(self.jobs or jobs, bytes_per_second)
             return
-        from kdump.spark.driver import ItemDriver
-
-        with self._session() as session:
-            yield {"driver": ItemDriver(session)}
-
-    @contextmanager
-    def split_driver(self, in_process: Callable[[int], object], jobs: int) -> Iterator[Any]:
-        """Give what does the work on splits; `jobs` are the workers where none are asked for."""
-        if not self.is_spark:
-            yield in_process(self.jobs or jobs)
-            return
-        from kdump.spark.driver import splits_on
-
-        with self._session() as session:
-            yield splits_on(session, tasks=self.jobs)
-
-    def _session(self) -> AbstractContextManager[Any]:
-        """Start a session of Spark, or join one; it lasts as long as the context."""
+        from kdump.spark.driver import SparkDriver
         from kdump.spark.session import spark_session
 
-        return spark_session(self.master, self.remote, self.archive)
+        with spark_session(self.master, self.remote, self.archive) as session:
+            yield SparkDriver(session, self.jobs, decodes=decodes)
 
     def check(self) -> None:
         """Refuse options that have no meaning in process, or exclude each other."""
@@ -116,5 +108,5 @@ def tell_directories(paths: Iterable[str]) -> None:
 
     for path in paths:
         if below := data_directories_below(path):
-            told = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
-            click.echo(visible(told), err=True)
+            line = f"kdump: {path} is no data directory; reading {', '.join(below)} below it"
+            click.echo(visible(line), err=True)

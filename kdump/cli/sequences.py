@@ -41,16 +41,10 @@ def sequences(
         kdump sequences --fail-on note --topic 'payments*' -j 4 /var/lib/kafka
         kdump sequences --explained --format csv /var/lib/kafka/orders-7
     """
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.sequences.run import SequenceOptions
     from kdump.engine.sequences.run import sequences as follow
-    from kdump.engine.work.pace import Progress
-    from kdump.output.progress import PlannedTally
 
     asked.pop("decompress_limit")  # nothing is decompressed
     options = SequenceOptions(explained=explained, **asked)
-    progress = Progress()
-    results = Results(writing, inputs=paths, tally=PlannedTally(progress))
-    with engine.item_driver() as driver:
-        items = follow(paths, options, jobs=engine.jobs or 1, progress=progress, **driver)
-        raise SystemExit(results.take(items))
+    raise SystemExit(run_plan(follow, paths, options, engine=engine, writing=writing))

@@ -70,18 +70,13 @@ def usage(
         kdump usage --by topic,producer --top 10 /var/lib/kafka
         kdump usage --by key --topic orders -j 4 /var/lib/kafka
     """
-    from kdump.cli.results import Results
+    from kdump.cli.results import run_plan
     from kdump.engine.usage.run import usage as count
     from kdump.engine.usage.step import UsageOptions
-    from kdump.engine.work.pace import Progress
-    from kdump.engine.work.pipeline import in_process
-    from kdump.output.progress import PlannedTally
 
     if top is None:
         top = _TOP if {"key", "producer"} & {*by} else 0
     options = UsageOptions(by=by, top=top, **asked)
-    progress = Progress()
-    results = Results(writing, inputs=paths, tally=PlannedTally(progress, "piece"))
-    with engine.split_driver(in_process, 1) as driver:
-        items = count(paths, options, driver=driver, progress=progress)
-        raise SystemExit(results.take(items))
+    raise SystemExit(
+        run_plan(count, paths, options, engine=engine, writing=writing, unit="piece", decodes=True)
+    )

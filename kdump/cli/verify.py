@@ -214,9 +214,9 @@ def verify(
             tally=PlannedTally(progress),
         )
     asked["selection"] = asked["selection"]._replace(retired=True)  # everything is looked at
-    options = VerifyOptions(jobs=engine.jobs or 1, **asked)
-    with engine.item_driver() as driver:
-        found = verify_items(paths, options, progress=progress, state=seen, **driver)
+    with engine.driver(bytes_per_second=asked.pop("bytes_per_second")) as driver:
+        options = VerifyOptions(**asked)
+        found = verify_items(paths, options, progress=progress, state=seen, driver=driver)
         raise SystemExit(results.take(found))
 
 

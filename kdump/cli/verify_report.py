@@ -18,7 +18,7 @@ from kdump.findings.rows import Row
 from kdump.output.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
@@ -111,10 +111,12 @@ class VerifyReport(Report):
     def _save_state(self) -> None:
         if self.state is None:
             return
+        from kdump.output.target import write_whole
+
         path, state = self.state
         self._saved = time.monotonic()
         if state.changed:
-            _write_file(path, state.lines())
+            write_whole(path, state.lines())
             state.changed = False
 
     def _plugin_text(self, worst: list[Finding]) -> str:
@@ -130,6 +132,7 @@ class VerifyReport(Report):
         """Write the metrics, where they are asked for; say whether that went well."""
         if self.textfile is None:
             return True
+        from kdump.output.target import text_before, write_whole
         from kdump.output.verify_textfile import metrics
 
         try:
@@ -137,10 +140,10 @@ class VerifyReport(Report):
                 self._summary,
                 now_s=int(time.time()),
                 succeeded=self._summary is not None and not self._errors,
-                before=_text_of(self.textfile),
+                before=text_before(self.textfile),
                 places=self._places,
             )
-            _write_file(self.textfile, [text.encode("utf-8", "backslashreplace")])
+            write_whole(self.textfile, [text.encode("utf-8", "backslashreplace")])
         except KdumpError as error:
             self._errors.append(str(error))
             self.messages.error(error)
@@ -166,26 +169,3 @@ def read_state(path: str, tell: Callable[[str], None]) -> VerifyState:
     except ValueError as error:
         tell(f"kdump: {path}: the state is not used, everything is verified anew: {error}")
         return VerifyState(now_s)
-
-
-def _write_file(path: str, pieces: Iterable[bytes]) -> None:
-    """Write a file beside its place and rename it: no reader ever sees half of one."""
-    from kdump.output.target import OutputFile
-
-    file = OutputFile(path)
-    try:
-        for piece in pieces:
-            file.stream.write(piece)
-        file.keep()
-    except BaseException:
-        file.drop()
-        raise
-
-
-def _text_of(path: str) -> str:
-    from kdump.output.target import content_before
-
-    try:
-        return (content_before(path, 1 << 20) or b"").decode("utf-8", "replace")
-    except OSError:
-        return ""

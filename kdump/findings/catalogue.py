@@ -300,6 +300,13 @@ CATALOGUE: dict[str, Code] = {
         "verify says whether it hangs, and what ends it.",
         "What lies behind is handed out when the transaction ends.",
     ),
+    "cleaned-key-twice": _note(
+        "Two records of one key lie below the cleaner's checkpoint, where only the last should.",
+        "Stop the broker, take the partition's line out of cleaner-offset-checkpoint, and lower "
+        "the count in its second line: the next cleaning begins at the log start.",
+        "A cleaning did not see them, or the log or the checkpoint is of another broker; readers "
+        "get the older value before the newer one.",
+    ),
     "directory-name": _note(
         "The directory's name is no topic and partition.",
         "Nothing, if it is not a partition.",
@@ -471,7 +478,8 @@ CATALOGUE: dict[str, Code] = {
         "read_committed readers wait at the first offset of the earliest one.",
     ),
     "transaction-hanging": _rebuild(
-        "A transaction has no marker though it is older than any may be: it hangs.",
+        "A transaction has no marker and none will come: no coordinator awaits it, or it is older "
+        "than any may be.",
         "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
         "running cluster.",
         "read_committed readers stop at the first offset of the earliest one, for good, and "

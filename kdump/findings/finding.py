@@ -87,4 +87,11 @@ def finding(
     return Finding(code, entry.severity, *place, **about)  # type: ignore[arg-type]
 
 
-__all__ = ["CATALOGUE", "About", "Finding", "Severity", "finding"]
+def and_more(finding: Finding, more: int) -> Finding:
+    """Add to a finding's message at how many more places it is the same."""
+    if not more:
+        return finding
+    return finding._replace(message=f"{finding.message} The same at {more:,} more places.")
+
+
+__all__ = ["CATALOGUE", "About", "Finding", "Severity", "and_more", "finding"]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Place(NamedTuple):
-    """Where rows come from: topic and partition as far as a name told them, segment, file."""
+    """Where rows come from: topic and partition as far as a name says them, segment, file."""
 
     topic: str | None
     partition: int | None
@@ -144,6 +144,12 @@ class RecordChunk:
         """The rows of the records that passed the filters."""
         return range(self.records.count) if self.rows is None else self.rows
 
+    @property
+    def may_have_controls(self) -> bool:
+        """Whether some record might be a control record."""
+        markers = (flags & c.MARKER for flags in self.records.row_flags)
+        return self.controls is not None or any(markers)
+
     def control(self, number: int) -> dict[str, object] | None:
         """Say what a record is that belongs to a control batch; None for one that does not."""
         if self.controls is not None:
@@ -208,6 +214,12 @@ class DecodedChunk(RecordChunk):
 
     def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
         """Make a row of each record, with what its key and its value are as JSON."""
+        raise NotImplementedError
+
+    has_large = False  # whether some record might be too large to be decoded
+
+    def iter_json(self) -> Iterator[tuple[str, str]]:
+        """Write key and value of each record as JSON; not where some might be too large."""
         raise NotImplementedError
 
 

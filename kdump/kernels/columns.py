@@ -361,6 +361,13 @@ class DecodedRecords(Columns):
         first = k * self.stride
         self.block[first : first + self.count] = array("q", [number]) * self.count
 
+    def without_bytes(self) -> DecodedRecords:
+        """Return a copy whose keys and values are null."""
+        copy = self.slice(0, self.count)
+        copy.fill(R_KEY_SIZE, -1)
+        copy.fill(R_VALUE_SIZE, -1)
+        return copy
+
     def forget_key(self, i: int) -> None:
         """Make the key of record `i` null."""
         self.block[R_KEY_SIZE * self.stride + i] = -1

@@ -73,6 +73,22 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> Pair:
 
 def decoder(topic: str) -> Callable[[bytes | None, bytes | None], Pair]:
     """Return what reads the records of an internal topic, one of TOPICS."""
+    read_key, read_value = decoders(topic)
+
+    def read(key: bytes | None, value: bytes | None) -> Pair:
+        of_key = None if key is None else read_key(key)
+        return of_key, None if value is None else read_value(of_key, value)
+
+    return read
+
+
+ReadKey = Callable[[bytes], Decoded]
+ReadValue = Callable[[Decoded | None, bytes], Decoded]
+
+
+@cache
+def decoders(topic: str) -> tuple[ReadKey, ReadValue]:
+    """Return what reads the keys of an internal topic, and what reads the values by their keys."""
     area = TOPICS[topic]
     return _framed(area) if area in ("metadata", "storage") else _coordinator(area)
 
@@ -114,18 +130,15 @@ def type_name(name: str) -> str:
     return re.sub("(?<!^)([A-Z])", r"_\1", stem).lower()
 
 
-def _coordinator(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
+def _coordinator(area: str) -> tuple[ReadKey, ReadValue]:
     keys, values = _numbered(area, "key"), _numbered(area, "value")
 
-    def read(key: bytes | None, value: bytes | None) -> Pair:
-        read_key = None if key is None else _read_key(area, keys, key)
-        type_id = None if read_key is None else read_key.type_id
-        if value is None:
-            return read_key, None
+    def read_value(key: Decoded | None, value: bytes) -> Decoded:
+        type_id = None if key is None else key.type_id
         known = None if type_id is None else values.get(type_id)
-        return read_key, _read_value(area, known, type_id, value)
+        return _read_value(area, known, type_id, value)
 
-    return read
+    return lambda key: _read_key(area, keys, key), read_value
 
 
 def _read_key(area: str, keys: dict[int, _Kind], data: bytes) -> Decoded:
@@ -149,15 +162,13 @@ def _read_value(area: str, known: _Kind | None, type_id: int | None, data: bytes
     return known.read(version, version, data, _INT16.size)
 
 
-def _framed(area: str) -> Callable[[bytes | None, bytes | None], Pair]:
+def _framed(area: str) -> tuple[ReadKey, ReadValue]:
+    """Keys of these are null; one that is not is nothing that a broker wrote."""
     known = _numbered(area, "record")
-
-    def read(key: bytes | None, value: bytes | None) -> Pair:
-        """Keys of these are null; one that is not is nothing that a broker wrote."""
-        read_key = None if key is None else Decoded(area, None, None, None, None, key, UNKNOWN_TYPE)
-        return read_key, None if value is None else _read_framed(area, known, value)
-
-    return read
+    return (
+        lambda key: Decoded(area, None, None, None, None, key, UNKNOWN_TYPE),
+        lambda _, value: _read_framed(area, known, value),
+    )
 
 
 def _read_framed(area: str, known: dict[int, _Kind], data: bytes) -> Decoded:

@@ -23,7 +23,7 @@ _SECRET: dict[int, tuple[str, ...]] = {
 _CONFIG, _BROKER = 4, 4  # record type; resource type, in Kafka's ConfigResource
 
 #: Settings of brokers that may be changed while they run, but for those of type password; those of
-#: 4.4 and what was one before. `tests/messages/test_secrets.py` says how they are told.
+#: 4.4 and what was one before. `tests/messages/test_secrets.py` says how they are recognized.
 HARMLESS = frozenset(
     """
     advertised.listeners background.threads compression.gzip.level compression.lz4.level

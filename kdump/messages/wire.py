@@ -162,6 +162,7 @@ def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
     """Return what reads a string or bytes."""
     is_text = kind == "string"
     length_of = _length_reader("int16" if is_text else "int32", flexible=flexible)
+    most = _MOST_TEXT if is_text else 1 << 62
 
     def read(reader: Reader) -> Any:
         length = length_of(reader)
@@ -169,11 +170,13 @@ def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
             if not nullable:
                 raise Malformed
             return None
-        if not is_text:
-            return reader.take(length)
-        if length > _MOST_TEXT:
+        at = reader.at
+        end = at + length
+        if end > reader.end or length > most:
             raise Malformed
-        return text_of(reader.take(length))
+        reader.at = end
+        taken = reader.data[at:end]
+        return taken.decode("utf-8", "surrogateescape") if is_text else taken
 
     return read
 
@@ -227,7 +230,7 @@ def array_writer(element: Write, *, flexible: bool) -> Write:
 
 
 def nullable_reader(read: Read, *, tagged: bool) -> Read:
-    """Return what reads a structure that may be null; as a tagged field it is told by a varint."""
+    """Return what reads a structure that may be null, which a varint says of a tagged field."""
 
     def read_or_null(reader: Reader) -> Any:
         is_null = reader.varint() == 0 if tagged else reader.take(1)[0] >= 0x80

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kdump.kernels.text_form import time_text as time_text
+from kdump.kernels import text_form
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -41,7 +41,7 @@ def time_cell(timestamp_ms: object) -> str:
 def second_cell(timestamp_ms: object) -> str:
     """Write a time to the second, where that is enough."""
     text = time_cell(timestamp_ms)
-    return f"{text[:-5]}Z" if text.endswith("Z") else text
+    return text[:19] + text[23:] if text[19:20] == "." else text
 
 
 def seconds_text(value: object) -> str:
@@ -52,3 +52,26 @@ def seconds_text(value: object) -> str:
     minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
+
+
+_offset_minutes, _zone = 0, "Z"
+
+
+def show_times_at(minutes: int) -> None:
+    """Write times from now on in the zone so many minutes east of UTC."""
+    global _offset_minutes, _zone  # of the process that writes: what is asked for holds for all
+    sign, (hours, rest) = "-" if minutes < 0 else "+", divmod(abs(minutes), 60)
+    _offset_minutes, _zone = minutes, f"{sign}{hours:02}:{rest:02}" if minutes else "Z"
+
+
+def times_are_utc() -> bool:
+    """Whether times are written as the kernels write them."""
+    return _offset_minutes == 0
+
+
+def time_text(timestamp_ms: int) -> str:
+    """Write a time as ISO 8601; a number outside the years 1 to 9999 stays a number."""
+    if times_are_utc() or timestamp_ms == -1:
+        return text_form.time_text(timestamp_ms)
+    text = text_form.time_text(timestamp_ms + _offset_minutes * 60_000)
+    return text[:-1] + _zone if text.endswith("Z") else str(timestamp_ms)

@@ -114,7 +114,7 @@ class ArrowSink(Sink):
     def finish(self) -> None:
         """Write the rows still held, and the file's end; a file without rows is a file too."""
         self._write()
-        with self._told():
+        with self._failing():
             self._open()
             self._writer.close()
 
@@ -177,11 +177,11 @@ class ArrowSink(Sink):
             self._write()
 
     def _write(self) -> None:
-        with self._told():
+        with self._failing():
             self._write_batch()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _failing(self) -> Iterator[None]:
         try:
             yield
         except BrokenPipeError:

@@ -288,7 +288,7 @@ class RecordColumns:
         return pa.Array.from_buffers(kind, count, buffers, nulls)
 
     def _markers(self) -> Array:
-        """Return what transaction markers say; other control records are told apart."""
+        """Return what transaction markers say; `arrow_rows` adds what others say."""
         import pyarrow as pa
 
         if self._gathered.counts[g.N_CONTROLS_NULL] == self.count:

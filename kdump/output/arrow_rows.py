@@ -107,13 +107,13 @@ class GatheredRecords:
         self._columns.clear()
 
     def _add_controls(self, count: int, chunk: RecordChunk, first: int) -> None:
-        """Note what records say that are control records; chunks without any are told as one."""
-        told = _controls(chunk)
-        if told is not None:
-            told = told[first : first + count]
+        """Note what records say that are control records; chunks without any are noted as one."""
+        written = _controls(chunk)
+        if written is not None:
+            written = written[first : first + count]
         elif self._controls and self._controls[-1][1] is None:
             count += self._controls.pop()[0]
-        self._controls.append((count, told))
+        self._controls.append((count, written))
 
     def arrays(self) -> dict[str, ac.Array]:
         """Return all columns but those that are null here."""
@@ -121,20 +121,22 @@ class GatheredRecords:
 
         arrays = self._place.arrays() | self._columns.arrays()
         first = 0
-        told = []
+        written = []
         for count, texts in self._controls:
             markers = arrays["control"].slice(first, count)
-            told.append(markers if texts is None else pa.array(texts, pa.string()))
+            written.append(markers if texts is None else pa.array(texts, pa.string()))
             first += count
-        return arrays | {"control": ac.joined(told, pa.string())}
+        return arrays | {"control": ac.joined(written, pa.string())}
 
 
 def _controls(chunk: RecordChunk) -> list[object] | None:
     controls = chunk.controls
     if controls is None:
         return None
-    told: list[object] = [None if control is None else json_text(control) for control in controls]
-    return told if chunk.rows is None else [told[row] for row in chunk.rows]
+    written: list[object] = [
+        None if control is None else json_text(control) for control in controls
+    ]
+    return written if chunk.rows is None else [written[row] for row in chunk.rows]
 
 
 class GatheredBatches:

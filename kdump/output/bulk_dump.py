@@ -7,13 +7,13 @@ whichever worker was done first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump import __version__
-from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import in_process
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import Driver, Step, take_up
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, splits_to_reread
 from kdump.errors import KdumpError
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
@@ -23,11 +23,6 @@ from kdump.output.progress import Written
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions
     from kdump.findings.finding import Finding
-
-Step = Callable[[Split, Pace], PartResult]
-Outcome = tuple[Split, PartResult | KdumpError]
-#: Does the step for each split; yields each with what came of it.
-Driver = Callable[[Sequence[Split], Step, Progress], Iterator[Outcome]]
 
 _ATTEMPTS = 2
 
@@ -51,17 +46,13 @@ def dump_parts(
     kind = "batch header" if options.mode == "batches" else "record"
     failed = False
     try:
-        for planned in plan(paths, options, split_bytes):
-            if isinstance(planned, KdumpError):
-                failed = True
-                yield planned
-            else:
-                splits.append(planned)
+        for error in take_up(plan(paths, options, split_bytes), splits, progress):
+            failed = True
+            yield error
         if failed and not splits:
             directory.drop()
             return
-        progress.planned_items = len(splits)
-        progress.planned_bytes = sum(split.size_bytes for split in splits)
+        driver.will_write(str(directory.staging))
         step = partial(write_part, job=PartJob(options, str(directory.staging)))
         results: dict[int, PartResult] = {}
         todo = splits
@@ -83,7 +74,7 @@ def dump_parts(
             for part in ordered
             if part.name is not None
         ]
-        directory.keep(parts, _told(ordered))
+        directory.keep(parts, _success(ordered))
     except BaseException:
         directory.drop()
         raise
@@ -93,7 +84,7 @@ def dump_parts(
 
 
 def _results(
-    driver: Driver, step: Step, splits: Sequence[Split], progress: Progress
+    driver: Driver, step: Step[Split, PartResult], splits: Sequence[Split], progress: Progress
 ) -> Iterator[PartResult]:
     """Yield all results. A worker that died, or had no room to write, has a second chance."""
     for attempt in range(_ATTEMPTS):
@@ -110,7 +101,7 @@ def _results(
         splits = [split for split, _ in failed]
 
 
-def _told(parts: Sequence[PartResult]) -> dict[str, object]:
+def _success(parts: Sequence[PartResult]) -> dict[str, object]:
     """What `_SUCCESS` says; the same for the same rows, whoever wrote them."""
     return {
         "kdump": __version__,
@@ -119,6 +110,3 @@ def _told(parts: Sequence[PartResult]) -> dict[str, object]:
         "file_bytes": sum(part.file_bytes for part in parts),
         "findings": sum(len(part.findings) for part in parts),
     }
-
-
-__all__ = ["Driver", "Outcome", "Step", "dump_parts", "in_process"]

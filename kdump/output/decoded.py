@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import os
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.rows import DecodedChunk, RecordChunk
 from kdump.messages.consumer_protocol import opened as opened_members
-from kdump.messages.records import TOPICS, Decoded, decode, decode_control
+from kdump.messages.records import TOPICS, Decoded, decode, decode_control, decoders
 from kdump.messages.secrets import masked
 from kdump.output.jsonl import json_text
 from kdump.output.sink import Sink
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 #: No broker writes a record of an internal topic that is larger, and what is made of one takes much
 #: more memory than its bytes.
 MOST_BYTES = 8 << 20
+#: So many keys are kept as read, of at most so many bytes: 50 MiB if all are as long.
+_KEYS_KEPT, _KEY_KEPT_BYTES = 1 << 14, 1 << 8
 _AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 
@@ -74,6 +77,32 @@ class _Chunk(DecodedChunk):
         assert topic is not None
         return ((record, *said(topic, record)) for record in super().iter_records())
 
+    def iter_json(self) -> Iterator[tuple[str, str]]:
+        """Write key and value of each record as JSON; not where some might be too large."""
+        topic = internal_topic(self.place)
+        assert topic is not None
+        _, read_value = decoders(topic)
+        records, data = self.records, self.data
+        control = self.may_have_controls
+        for number in range(records.count) if self.rows is None else self.rows:
+            key, value = records.key(data, number), records.payload(data, number)
+            if control and self.control(number) is not None:
+                of_key, of_value = decode_control(key, value)
+                yield json_text(members(of_key)), json_text(members(of_value))
+                continue
+            of_key, text = None, "null"
+            if key is not None:
+                kept = len(key) <= _KEY_KEPT_BYTES
+                of_key, text = (_key_json if kept else _key_json.__wrapped__)(topic, key)
+            of_value = None if value is None else read_value(of_key, value)
+            yield text, "null" if of_value is None else json_text(members(of_value))
+
+    @property
+    def has_large(self) -> bool:  # type: ignore[override]
+        """Whether some record might be too large to be decoded."""
+        records = self.records
+        return len(records) > 0 and max(records.key_sizes) + max(records.value_sizes) > MOST_BYTES
+
     def iter_records(self) -> Iterator[RecordRow]:
         """Make a row of each record, whose key and value are JSON text."""
         for record, key, value in self.iter_said():
@@ -91,6 +120,13 @@ def said(topic: str, record: RecordRow) -> tuple[object, object]:
     else:
         key, value = decode(topic, record.key, record.value)
     return members(key), members(value)
+
+
+@lru_cache(_KEYS_KEPT)
+def _key_json(topic: str, key: bytes) -> tuple[Decoded, str]:
+    """Read a key and write it as JSON: in a log that was not compacted yet keys come again."""
+    decoded = decoders(topic)[0](key)
+    return decoded, json_text(members(decoded))
 
 
 def _text(held: object) -> bytes | None:
@@ -114,27 +150,28 @@ def members(decoded: Decoded | None) -> dict[str, object] | None:
     if decoded is None:
         return None
     shown = opened_members(masked(decoded))
-    told: dict[str, object] = {"type": shown.type or "unknown"}
+    members_shown: dict[str, object] = {"type": shown.type or "unknown"}
     if shown.type is None and shown.type_id is not None:
-        told["type_id"] = shown.type_id
+        members_shown["type_id"] = shown.type_id
     if shown.version is not None:
-        told["version"] = shown.version
+        members_shown["version"] = shown.version
     if shown.data is not None:
-        told["data"] = _plain(shown.data)
+        members_shown["data"] = _plain(shown.data)
         if shown.rest:
-            told["trailing"] = _plain(shown.rest)
+            members_shown["trailing"] = _plain(shown.rest)
     else:
-        told["problem"] = shown.problem
-        told["bytes"] = _plain(shown.rest)
-    return told
+        members_shown["problem"] = shown.problem
+        members_shown["bytes"] = _plain(shown.rest)
+    return members_shown
 
 
 def _plain(held: Any) -> Any:
     """Return a value as JSON can hold it; what it can is not copied."""
     if isinstance(held, dict):
-        if all(type(inner) in _AS_IT_IS for inner in held.values()):
-            return held
-        return {name: _plain(inner) for name, inner in held.items()}
+        for inner in held.values():
+            if type(inner) not in _AS_IT_IS:
+                return {name: _plain(inner) for name, inner in held.items()}
+        return held
     if isinstance(held, list):
         return [_plain(inner) for inner in held]
     if isinstance(held, bytes):

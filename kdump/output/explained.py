@@ -61,7 +61,7 @@ def step_lines(row: Row, width: int) -> Iterator[str]:
     number = 0
     previous = None
     for step in _shortened(steps):
-        name, text = str(step["step"]), _told(step)
+        name, text = str(step["step"]), _step_text(step)
         if name == previous == "segment":
             head = " " * 15
         else:
@@ -86,7 +86,7 @@ def _shortened(steps: Steps) -> Iterator[dict[str, object]]:
         yield from run
 
 
-def _told(step: dict[str, object]) -> str:
+def _step_text(step: dict[str, object]) -> str:
     """Write a step's text with its file in front, and its times as people write them."""
     text = str(step["text"])
     entry = step.get("entry")

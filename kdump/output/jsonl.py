@@ -24,16 +24,30 @@ if TYPE_CHECKING:
     from kdump.output.items import Item
 
 _encoder: Callable[[object], str] | None = None
+#: What the kernel writes of a record whose key and value are null.
+_NO_BYTES = b'"key":null,"value":null,"headers":'
+_GATHERED_BYTES = 1 << 18
 
 
 def json_text(value: object) -> str:
     """Write a value as one line of JSON text, without the line end."""
     global _encoder  # most runs need no encoder, and its import is not free
     if _encoder is None:
-        from json import JSONEncoder
-
-        _encoder = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+        _encoder = _new_encoder()
     return escape_json(_encoder(value))
+
+
+def _new_encoder() -> Callable[[object], str]:
+    """Make an encoder; the one in C once, where `JSONEncoder` makes one for each value."""
+    from json import encoder
+
+    made = encoder.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+    make = getattr(encoder, "c_make_encoder", None)  # not every Python has it
+    if make is None:
+        return made.encode
+    quoted = encoder.encode_basestring
+    write = make(None, made.default, quoted, None, ":", ",", False, False, True)
+    return lambda value: "".join(write(value, 0))
 
 
 #: What a legal topic name has beside letters and digits; such a name needs no escaping.
@@ -112,6 +126,9 @@ class JsonLines(Sink):
         if not isinstance(chunk, DecodedChunk):
             self._columns(chunk, chunk.rows)
             return
+        if not chunk.has_large:
+            self._said(chunk)
+            return
         for number, (record, key, value) in zip(chunk.numbers, chunk.iter_said(), strict=True):
             if isinstance(key, bytes) or isinstance(value, bytes):
                 self._columns(chunk, array("q", (number,)))  # too large to be decoded
@@ -124,6 +141,26 @@ class JsonLines(Sink):
         form = self._form_of(chunk.place, chunk.format)
         columns = chunk.data, chunk.batches, chunk.records
         kernels.format_records(self._write, *columns, rows, form, said)
+
+    def _said(self, chunk: DecodedChunk) -> None:
+        """Write records with what is said of them; the kernel writes the rest of their lines."""
+        records = chunk.records.without_bytes()
+        said = None
+        if chunk.may_have_controls:
+            said = [json_text(chunk.control(number)).encode() for number in range(len(records))]
+        lines: list[bytes] = []
+        rest = (chunk.data, chunk.batches, records, chunk.rows, self._form_of(chunk.place), said)
+        kernels.format_records(lines.append, *rest)
+        gathered = bytearray()
+        for line, (key, value) in zip(
+            b"".join(lines).splitlines(keepends=True), chunk.iter_json(), strict=True
+        ):
+            text = f'"key":{key},"value":{value},"headers":'.encode()
+            gathered += line.replace(_NO_BYTES, text, 1)
+            if len(gathered) >= _GATHERED_BYTES:
+                self._write(bytes(gathered))
+                gathered.clear()
+        self._write(bytes(gathered))
 
     def _form_of(self, place: Place, of_pre08: str | None = None) -> TextForm:
         if (place, of_pre08) != self._of:

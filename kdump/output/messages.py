@@ -120,6 +120,6 @@ def finding_text(finding: Finding, *, colour: bool) -> str:
         parts.append(f"{finding.size_bytes:,} bytes")
     if finding.offset is not None:
         parts.append(f"offset {finding.offset}")
-    parts_told = (f"{finding.code}: {finding.message}", way_past(finding), *finding.consequences)
-    told = " ".join(filter(None, parts_told))
-    return f"{level} {visible(' · '.join(parts))}  {visible(told)}"
+    sentences = (f"{finding.code}: {finding.message}", way_past(finding), *finding.consequences)
+    words = " ".join(filter(None, sentences))
+    return f"{level} {visible(' · '.join(parts))}  {visible(words)}"

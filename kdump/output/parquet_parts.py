@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kdump.output.items import Item
     from kdump.output.part_files import PartFiles
 
-#: Told by the directories a part lies in.
+#: Columns that the directories stand for in which a part lies.
 _OF_THE_DIRECTORY = frozenset({"topic", "partition"})
 
 

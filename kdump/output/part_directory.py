@@ -77,7 +77,9 @@ class PartDirectory:
         if held:
             raise NotEmpty(f"{self.path}: is not empty ({held[0]}); --output wants a new directory")
 
-    def keep(self, parts: Iterable[tuple[str, str | None, int | None, int]], told: object) -> None:
+    def keep(
+        self, parts: Iterable[tuple[str, str | None, int | None, int]], summary: object
+    ) -> None:
         """Move parts into place: (staged name, topic, partition, number) of each."""
         try:
             self._moved = True
@@ -90,7 +92,7 @@ class PartDirectory:
             self._files.settle(touched)
             self._clear()
             file = self._files.create(SUCCESS)
-            file.write(json.dumps(told).encode() + b"\n")
+            file.write(json.dumps(summary).encode() + b"\n")
             self._files.close(file)
             self._files.settle([""])
         except OSError as error:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     Result = Item | Written | Finding | KdumpError
 
 #: Rows whose severity counts for the status as that of a finding does.
-_JUDGED = frozenset(("replica-comparison", "sequence-gap", "sequence-duplicate"))
+_JUDGED = frozenset(
+    ("replica-comparison", "sequence-gap", "sequence-duplicate", "salvaged", "salvage-check")
+)
 
 
 class Report:

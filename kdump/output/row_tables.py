@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import cluster_tables, group_tables
+from kdump.output import cluster_tables, group_tables, transaction_tables
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
@@ -104,6 +104,37 @@ _REINDEX = (
     amount("to read", _to_read, 1),
     Column("action", lambda row: str(row["action"])),
     folded("why", _reindex_why, 24),
+)
+
+
+def _ranges(ranges: Any) -> str:
+    parts = [span_text(*each) if each[1] is not None else f"{each[0]} on" for each in ranges]
+    return ", ".join(parts)
+
+
+def _salvaged_note(fields: Fields) -> str:
+    notes = []
+    if fields["lost"]:
+        notes.append(f"lost: {_ranges(fields['lost'])}")
+    for one in fields["conflicts"]:
+        between = " and ".join(one["paths"])
+        taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"
+        notes.append(f"conflict: {span_text(one['from'], one['to'])} of {between}, {taken}")
+    notes += [f"from {one['path']}: {_ranges(one['offsets'])}" for one in fields["from"]]
+    notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]
+    return "; ".join(notes)
+
+
+_SALVAGED = (
+    folded("partition", name_of, 16),
+    amount("offsets", lambda row: span_text(row["first_offset"], row["last_offset"])),
+    amount("records", lambda row: number_text(row["records_count"])),
+    amount("batches", lambda row: number_text(row["batches"]), 1),
+    folded("what of it", _salvaged_note, 24),
+)
+_SALVAGE_CHECK = (
+    Column("outcome", lambda row: str(row["outcome"])),
+    folded("file", lambda row: str(row["path"]), 24),
 )
 
 _SEQUENCES = (
@@ -231,10 +262,13 @@ _COLUMNS = {
     "offset-lookup": _OFFSET_LOOKUP,
     "time-lookup": _TIME_LOOKUP,
     "reindex": _REINDEX,
+    "salvaged": _SALVAGED,
+    "salvage-check": _SALVAGE_CHECK,
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,
     **group_tables.COLUMNS,
     **cluster_tables.COLUMNS,
+    **transaction_tables.COLUMNS,
 }
 #: Rows that are shown in lines, not in a table.
 SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {

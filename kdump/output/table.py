@@ -26,6 +26,7 @@ from kdump.findings.rows import (
 )
 from kdump.kernels.text_form import MOST_SHOWN, TABLE, Cell, TextForm
 from kdump.output import table_columns as columns_of
+from kdump.output.amounts import times_are_utc
 from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
 from kdump.output.column_widths import Column, Layout, cells_of, fit
 from kdump.output.escape import visible
@@ -144,12 +145,13 @@ class Table(Sink):
         left_out, self._left_out = self._left_out, {}
         if left_out:
             self._line("")
-            told = f"No room for: {', '.join(left_out)}. --wide shows every column."
-            self._lines(self._styled("rule", line) for line in wrap(told, self._width))
+            hint = f"No room for: {', '.join(left_out)}. --wide shows every column."
+            self._lines(self._styled("rule", line) for line in wrap(hint, self._width))
 
     def _draw_chunk(self, chunk: RecordChunk) -> None:
         """Draw records: by the kernel as far as they are plain and fit into their columns."""
-        if isinstance(chunk, DecodedChunk) or chunk.controls is not None or not self._is_utf8:
+        decoded = isinstance(chunk, DecodedChunk) or chunk.controls is not None
+        if decoded or not (self._is_utf8 and times_are_utc()):
             self._draw_records(chunk.place, chunk.iter_records())
             return
         if chunk.format:  # single rows lie among them, which know no path

@@ -109,6 +109,26 @@ def content_before(path: str, limit: int) -> bytes | None:
         return None
 
 
+def text_before(path: str) -> str:
+    """Read what a small file of text holds until it is written anew; nothing where it cannot be."""
+    try:
+        return (content_before(path, 1 << 20) or b"").decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def write_whole(path: str, pieces: Iterable[bytes]) -> None:
+    """Write a file beside its place and rename it: no reader ever sees half of one."""
+    file = OutputFile(path)
+    try:
+        for piece in pieces:
+            file.stream.write(piece)
+        file.keep()
+    except BaseException:
+        file.drop()
+        raise
+
+
 def _given_open(path: str) -> int | None:
     """Return the number of an open file that a path stands for, if it is one of this process."""
     found = _GIVEN_OPEN.fullmatch(path)

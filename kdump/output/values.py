@@ -15,7 +15,7 @@ class Said(bytes):
 
 
 def bytes_text(data: bytes, mode: int) -> str:
-    """Write bytes as one string. Under auto, what is no UTF-8 becomes base64, not told apart."""
+    """Write bytes as one string. Under auto, what is no UTF-8 becomes base64, unmarked."""
     if isinstance(data, Said):
         return data.decode()
     if mode == HEX:

@@ -87,8 +87,8 @@ def plugin_text(
     """Write the line, and behind it a line for each of the worst findings."""
     first = plugin_line(worst[0] if worst else None, summary, errors, why, fail_on)
     lines = [first, *map(_long_line, worst)]
-    told = _alarming(_findings(summary), least_told(fail_on).value)
-    more = sum(told.values()) - len(worst)
+    alarming = _alarming(_findings(summary), least_told(fail_on).value)
+    more = sum(alarming.values()) - len(worst)
     if worst and more > 0:
         lines.append(f"and {more:,} more: kdump verify without --nagios lists them")
     return "\n".join(lines)
@@ -101,18 +101,18 @@ def plugin_line(
     status = plugin_status(summary, errors, fail_on)
     findings = _findings(summary)
     if worst is not None and status in (WARNING, CRITICAL):
-        told = _told(worst, findings)
+        sentence = _sentence(worst, findings)
     elif status == UNKNOWN:
-        told = why or "nothing was checked"
+        sentence = why or "nothing was checked"
     else:
         assert summary is not None
-        told = _looked_at(summary.fields)
+        sentence = _looked_at(summary.fields)
         below = {word: n for word, n in findings.items() if n and word != "note"}
         if below:
-            told += f"; not reported under --fail-on {fail_on}: " + ", ".join(
+            sentence += f"; not reported under --fail-on {fail_on}: " + ", ".join(
                 f"{n} {word}" for word, n in below.items()
             )
-    line = f"KDUMP {_WORDS[status]} - {visible(told).translate(_PLAIN)}"
+    line = f"KDUMP {_WORDS[status]} - {visible(sentence).translate(_PLAIN)}"
     return line if summary is None else f"{line} | {_performance(summary.fields)}"
 
 
@@ -129,8 +129,10 @@ def _long_line(finding: Finding) -> str:
     """Write what follows from a finding, where it is, and what to do next."""
     words = command_for(finding)
     entry = finding.entry
-    told = f"{finding.severity.value.upper()} {finding.code} in {_place(finding)}: {entry.meaning}"
-    line = visible(f"{told} File: {finding.path}").translate(_PLAIN)
+    sentence = (
+        f"{finding.severity.value.upper()} {finding.code} in {_place(finding)}: {entry.meaning}"
+    )
+    line = visible(f"{sentence} File: {finding.path}").translate(_PLAIN)
     if words is None:
         return f"{line} Next: {entry.remedy}"
     return f"{line} Next: {' '.join(map(_barless, words))}"
@@ -142,7 +144,7 @@ def _barless(word: str) -> str:
     return text.replace("|", "\\x7c" if text.startswith("$'") else "'$'\\x7c''")
 
 
-def _told(worst: Finding, findings: dict[str, int]) -> str:
+def _sentence(worst: Finding, findings: dict[str, int]) -> str:
     """Name the worst finding and where it is."""
     word = worst.severity.value
     parts = [f"{findings[word]} {word}: {worst.code} in {_place(worst)}"]

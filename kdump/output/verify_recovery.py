@@ -30,7 +30,7 @@ _ORDER = (
     "clean",
 )
 _COUNTED = "clean"
-_TOLD = 1000
+_SHOWN = 1000
 
 
 def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
@@ -38,14 +38,14 @@ def recovery_lines(rows: Sequence[Row], width: int) -> Iterator[str]:
     yield ""
     yield "What the next start would do:"
     counts = Counter(str(row.fields["outcome"]) for row in rows)
-    told = sorted(
+    shown = sorted(
         (row.fields for row in rows if row.fields["outcome"] != _COUNTED or _unserved(row.fields)),
         key=_rank,
     )
-    if told:
-        yield from table_lines(_COLUMNS, told[:_TOLD], width)
-    if len(told) > _TOLD:
-        yield f"and {len(told) - _TOLD:,} more; --format jsonl lists them"
+    if shown:
+        yield from table_lines(_COLUMNS, shown[:_SHOWN], width)
+    if len(shown) > _SHOWN:
+        yield f"and {len(shown) - _SHOWN:,} more; --format jsonl lists them"
     if counts[_COUNTED]:
         yield f"{counted(counts[_COUNTED], 'partition')} {_COUNTED}: nothing is re-read or lost"
 
@@ -82,7 +82,7 @@ def _name(fields: dict[str, Any]) -> str:
     return name_of(fields)
 
 
-def _told(fields: dict[str, Any]) -> str:
+def _why_and_cost(fields: dict[str, Any]) -> str:
     """Say why, what is lost by it, and what it costs."""
     outcome, lost = fields["outcome"], fields.get("records_lost", 0)
     parts = []
@@ -128,5 +128,5 @@ def _unserved(fields: dict[str, Any]) -> str:
 _COLUMNS = (
     folded("partition", _name, 16),
     Column("outcome", lambda fields: fields["outcome"]),
-    folded("why, and what it costs", _told, 16),
+    folded("why, and what it costs", _why_and_cost, 16),
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.findings.finding import Severity
-from kdump.output.escape import visible
+from kdump.output.textfile import SERIES as SERIES
+from kdump.output.textfile import labels, metric, number_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
 _SUCCESS = "kdump_verify_last_success_timestamp_seconds"
-#: So many places are told apart; a monitoring system keeps a series for each.
-SERIES = 10_000
 
 
 class Place(NamedTuple):
@@ -57,24 +55,24 @@ def _lines(
 ) -> Iterator[str]:
     if summary is not None:
         yield from _of_summary(summary.fields)
-        yield from _metric(
+        yield from metric(
             "kdump_verify_findings_by_partition",
             "Findings of the last run above notes, by where they are.",
-            {_labels(place): count for place, count in places.items()},
+            {labels(**place._asdict()): count for place, count in places.items()},
         )
         if "forecast" in summary.fields:
             yield from _of_forecast(summary.fields["forecast"])
-    yield from _metric(
+    yield from metric(
         "kdump_verify_finished",
         "Whether all that was asked for was looked at.",
         {"": int(summary is not None and bool(summary.fields["finished"]))},
     )
-    yield from _metric(
+    yield from metric(
         "kdump_verify_last_run_timestamp_seconds", "When the last run ended.", {"": now_s}
     )
-    last = now_s if succeeded else _last_success(before)
+    last = now_s if succeeded else number_before(before, _SUCCESS)
     if last is not None:
-        yield from _metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
+        yield from metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
 
 
 def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
@@ -84,7 +82,7 @@ def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
         ("not_checked", "What the last run did not look at.", "what", "not_checked"),
     ):
         values = {f'{{{label}="{word}"}}': count for word, count in fields[member].items()}
-        yield from _metric(f"kdump_verify_{name}", help_text, values)
+        yield from metric(f"kdump_verify_{name}", help_text, values)
     for name, help_text in (
         ("paths", "Partitions looked at by the last run."),
         ("segments", "Segments read by the last run."),
@@ -93,7 +91,7 @@ def _of_summary(fields: dict[str, Any]) -> Iterator[str]:
         ("seconds", "How long the last run took."),
         ("paths_unfinished", "Paths that the last run could not read."),
     ):
-        yield from _metric(f"kdump_verify_{name}", help_text, {"": fields[name]})
+        yield from metric(f"kdump_verify_{name}", help_text, {"": fields[name]})
 
 
 def _of_forecast(forecast: Any) -> Iterator[str]:
@@ -106,28 +104,4 @@ def _of_forecast(forecast: Any) -> Iterator[str]:
         ("bytes_to_read", "Bytes of logs that the next start would read."),
         ("seconds", "How long the next start may take to read them."),
     ):
-        yield from _metric(f"kdump_verify_start_{name}", help_text, {"": forecast[name]})
-
-
-def _labels(place: Place) -> str:
-    pairs = (f'{name}="{_value(value)}"' for name, value in place._asdict().items())
-    return f"{{{','.join(pairs)}}}"
-
-
-def _value(text: str) -> str:
-    """Write a label's value: names on a disk may hold anything."""
-    return visible(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _metric(name: str, help_text: str, values: Mapping[str, float]) -> Iterator[str]:
-    if not values:
-        return
-    yield f"# HELP {name} {help_text}"
-    yield f"# TYPE {name} gauge"
-    for labels, value in values.items():
-        yield f"{name}{labels} {value}"
-
-
-def _last_success(before: str) -> int | None:
-    found = re.search(rf"^{_SUCCESS} (\d{{1,12}})$", before, re.MULTILINE)
-    return int(found[1]) if found else None
+        yield from metric(f"kdump_verify_start_{name}", help_text, {"": forecast[name]})

@@ -21,7 +21,7 @@ def need_writable(path: str, option: str) -> None:
     except FileNotFoundError:
         mode = stat.S_IFREG
     except (OSError, ValueError) as error:
-        raise _told(named, error) from error
+        raise _refusal(named, error) from error
     if stat.S_ISDIR(mode):
         raise PathError(named, "is a directory")
     if stat.S_ISREG(mode):
@@ -44,7 +44,7 @@ def _need_directory(named: str, directory: str) -> None:
     try:
         found = stat.S_ISDIR(os.stat(directory).st_mode)
     except (OSError, ValueError) as error:
-        raise _told(named, error, f"{directory}: ") from error
+        raise _refusal(named, error, f"{directory}: ") from error
     if not found:
         raise PathError(named, f"{directory} is no directory")
     if not _may(directory, os.W_OK | os.X_OK):
@@ -55,5 +55,5 @@ def _may(path: str, mode: int) -> bool:
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
-def _told(named: str, error: OSError | ValueError, where: str = "") -> PathError:
+def _refusal(named: str, error: OSError | ValueError, where: str = "") -> PathError:
     return PathError(named, where + (getattr(error, "strerror", None) or str(error)))

@@ -189,8 +189,8 @@ def _snappy_block(
     try:
         _add(pieces, _snappy_uncompress()(block))
     except Exception as error:
-        told = f"snappy: {str(error) or 'corrupt block'}"
-        return left, Plain(_join(pieces), reasons.CODEC_FAILED, told)
+        problem = f"snappy: {str(error) or 'corrupt block'}"
+        return left, Plain(_join(pieces), reasons.CODEC_FAILED, problem)
     return left, None
 
 

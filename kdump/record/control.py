@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import struct
+from typing import TYPE_CHECKING
 
-from kdump.messages.records import decode_control
-from kdump.messages.table import UNKNOWN_TAGS, Fields
+if TYPE_CHECKING:
+    from kdump.messages.table import Fields
 
 _KEY = struct.Struct(">hh")  # version, type
 _MARKER = struct.Struct(">hi")  # version, coordinatorEpoch
@@ -64,6 +65,8 @@ def _marker(value: bytes) -> dict[str, object]:
 
 def _of_quorum(key: bytes, value: bytes) -> dict[str, object]:
     """Read what a metadata quorum says of itself, by Kafka's specifications."""
+    from kdump.messages.records import decode_control  # markers need no table of messages
+
     said = decode_control(key, value)[1]
     if said is None or said.data is None:
         return _MALFORMED
@@ -83,6 +86,8 @@ def _voter(fields: Fields) -> dict[str, object]:
 
 def _named(fields: Fields) -> dict[str, object]:
     """Name the members of structures as rows do, and leave out tags that nobody knows."""
+    from kdump.messages.table import UNKNOWN_TAGS
+
     return {
         _snake(name): [_named(one) for one in held]
         if isinstance(held, list)

@@ -15,10 +15,10 @@ left at the end.
 from __future__ import annotations
 
 from collections import defaultdict
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.replay.offset_holes import OffsetHoles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -75,36 +75,26 @@ def keys_of(group: str) -> bytes:
     return len(name).to_bytes(_NAME_AT - _TYPE_BYTES, "big") + name
 
 
-class OffsetsLog:
+class OffsetsLog(OffsetHoles):
     """What one partition of the topic comes to, up to where it was replayed.
 
     `until_ms`: records above that time are passed over, and so are those of all groups but the one
     whose keys begin with `only` (see `keys_of`). `commits` and `pending` are by key, those of type
     0 as if they were of type 1, the latter by producer id; `records` are all others, by group.
-    Of the offsets that are missing and lie in no damage `hole_start` is the first, and `hole_end`
-    the one behind the last: what the cleaner took lies between. `unknown` counts records of types
-    that nobody knows.
+    `unknown` counts records of types that nobody knows.
     """
 
     def __init__(self, until_ms: int | None = None, only: bytes = b"") -> None:
+        super().__init__()
         self.commits: dict[bytes, Stored] = {}
         self.pending: dict[int, dict[bytes, Stored]] = {}
         self.records: dict[bytes, dict[bytes, Stored]] = {}
-        self.hole_start: int | None = None
-        self.hole_end = 0
-        self.end_offset = 0  # behind the last record that counted
         self.unknown = 0
         self._until_ms = until_ms
         self._only = only
-        self._next_offset = 0
-        self._damaged = False
         self._waiting: defaultdict[bytes, set[int]] = defaultdict(set)  # key -> producers
         self._gone: dict[bytes, int] = {}  # group -> offset of its last commit that is no more
         self._ended: dict[bytes, int] = {}  # group -> offset of its last tombstone
-
-    def lost(self) -> None:
-        """Take note that what comes next lies behind damage."""
-        self._damaged = True
 
     def groups(self) -> set[bytes]:
         """Name the groups there are: a commit makes one as well, until the group is ended (G2)."""
@@ -120,7 +110,7 @@ class OffsetsLog:
 
     def take(self, chunk: RecordChunk) -> None:
         """Take up records. Commits of no transaction, of which there are most, go in at once."""
-        if not self._goes_on(chunk):
+        if not self.goes_on(chunk):
             return
         keys = _keys(chunk)
         if self._are_plain(chunk, keys):
@@ -137,36 +127,13 @@ class OffsetsLog:
 
     def changes(self, chunk: RecordChunk) -> Iterator[Change]:
         """Take up records one by one, and yield what each does to the committed offsets."""
-        if not self._goes_on(chunk):
+        if not self.goes_on(chunk):
             return
         only = self._only
         may_be_marker = chunk.batches.flags & c.CONTROL
         for row, key in enumerate(_keys(chunk)):
             if not only or key.startswith(only, _TYPE_BYTES) or may_be_marker:
                 yield from self._record(chunk, row, key)
-
-    def _goes_on(self, chunk: RecordChunk) -> bool:
-        """Look for missing offsets; say whether there is anything to take up."""
-        records = chunk.records
-        count = records.count
-        if not count:
-            return False
-        offsets = records.offsets
-        first, last = offsets[0], offsets[count - 1]
-        if first > self._next_offset and not self._damaged:
-            self._hole(self._next_offset, first)
-        self._damaged = False
-        if last - first != count - 1:
-            for before, offset in pairwise(offsets):
-                if offset != before + 1:
-                    self._hole(before + 1, offset)
-        self._next_offset = last + 1
-        return True
-
-    def _hole(self, start: int, end: int) -> None:
-        if self.hole_start is None:
-            self.hole_start = start
-        self.hole_end = max(self.hole_end, end)
 
     def _are_plain(self, chunk: RecordChunk, keys: list[bytes]) -> bool:
         """Whether all are commits of no transaction, and of the time that is asked for."""

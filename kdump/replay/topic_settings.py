@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import settings as s
 from kdump.errors import PathError, StoreError
-from kdump.replay.cluster import read_cluster
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
@@ -42,6 +41,14 @@ class ClusterSettings(NamedTuple):
 
 
 NOTHING = ClusterSettings({}, {}, {})
+
+
+class _OfTopic(NamedTuple):
+    """Settings without a topic's own; with them, for the topic of this id; None: it has none."""
+
+    without: Settings
+    own: Settings | None
+    topic_id: str | None
 
 
 class TopicSettings:
@@ -68,30 +75,41 @@ class TopicSettings:
         self._from_disk = from_disk
         self._known: dict[str, tuple[str | None, ClusterSettings]] = {}
         self._read: dict[str, ClusterSettings] = {}
+        self._last: tuple[tuple[str, str | None], _OfTopic] | None = None
 
     def of(self, partition: str, topic: str | None) -> Settings:
         """Return the settings of the topic that a partition's directory belongs to."""
+        asked = places.parent(partition), topic
+        if self._last is None or self._last[0] != asked:  # partitions of a topic follow each other
+            self._last = asked, self._of_topic(*asked)
+        found = self._last[1]
+        if found.own is not None and read_topic_id(partition) in (None, found.topic_id):
+            return found.own
+        return found.without
+
+    def _of_topic(self, directory: str, topic: str | None) -> _OfTopic:
         settings = self.broker
         if topic == names.CLUSTER_METADATA_TOPIC:
             # It has settings of its own, and takes none of those of logs (O9).
             settings = s.Settings(internal_segment_bytes=settings.internal_segment_bytes)
-        node_id, cluster = self._around(partition) if self._from_disk else (None, NOTHING)
+        node_id, cluster = None, NOTHING
+        if self._from_disk:
+            node_id, cluster = self._in(places.real(directory))
         if topic != names.CLUSTER_METADATA_TOPIC:
             settings = settings.of_brokers(s.CLUSTER, cluster.brokers.get("", {}))
             settings = settings.of_brokers(s.BROKER, cluster.brokers.get(node_id or "", {}))
         settings = settings.for_topic(topic)
         own = cluster.topics.get(topic or "")
-        if own is not None and read_topic_id(partition) in (None, cluster.ids.get(topic or "")):
-            settings = settings.of_topic(own)
-        return settings.given(s.OPTION, self._options)
+        return _OfTopic(
+            settings.given(s.OPTION, self._options),
+            None if own is None else settings.of_topic(own).given(s.OPTION, self._options),
+            cluster.ids.get(topic or ""),
+        )
 
     def prepare(self, directories: Iterable[str]) -> None:
         """Read what there is to read for the partitions of some data directories."""
         for directory in directories if self._from_disk else ():
             self._in(places.real(directory))
-
-    def _around(self, partition: str) -> tuple[str | None, ClusterSettings]:
-        return self._in(places.real(places.parent(partition)))
 
     def _in(self, directory: str) -> tuple[str | None, ClusterSettings]:
         if directory not in self._known:
@@ -120,6 +138,8 @@ def topic_settings(
 
 
 def _settings_at(log: str) -> ClusterSettings:
+    from kdump.replay.cluster import read_cluster  # few data directories hold such a log
+
     try:
         return settings_in(read_cluster(log))
     except StoreError:

@@ -110,12 +110,18 @@ def _timestamps(milliseconds: Arrow) -> Arrow:
 
 
 def of_rows(rows: Iterable[dict[str, object]], schema: Arrow) -> Iterator[Arrow]:
-    """Yield rows that come one by one, as findings and index entries do."""
+    """Yield rows that come one by one, as findings do; what is no text becomes JSON in text."""
     import pyarrow as pa
 
+    texts = frozenset(field.name for field in schema if pa.types.is_string(field.type))
     gathered: list[dict[str, object]] = []
     for row in rows:
-        gathered.append({name: row.get(name) for name in schema.names})
+        made = {name: row.get(name) for name in schema.names}
+        for name in texts:
+            value = made[name]
+            if value is not None and not isinstance(value, str):
+                made[name] = json_text(value)
+        gathered.append(made)
         if len(gathered) == _ROWS_A_BATCH:
             yield pa.RecordBatch.from_pylist(gathered, schema=schema)
             gathered = []
@@ -124,10 +130,5 @@ def of_rows(rows: Iterable[dict[str, object]], schema: Arrow) -> Iterator[Arrow]
 
 
 def finding_row(found: Finding, version: str) -> dict[str, object]:
-    """Make the row of a finding; what was expected and what was there become text."""
-    row = found.fields() | {"engine_version": version}
-    for name in ("expected", "actual"):
-        value = row[name]
-        if value is not None and not isinstance(value, str):
-            row[name] = json_text(value)
-    return row
+    """Make the row of a finding."""
+    return found.fields() | {"engine_version": version}

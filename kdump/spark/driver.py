@@ -17,7 +17,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import KdumpError
@@ -26,10 +26,6 @@ from kdump.spark.job import Job
 from kdump.spark.preflight import preflight
 from kdump.spark.session import Session
 from kdump.storage import places
-
-if TYPE_CHECKING:
-    from kdump.engine.work.splits import Split
-    from kdump.output.bulk_dump import Outcome, Step
 
 #: Log bytes of one task: seconds of work, against a tenth of a second to start one.
 TASK_BYTES = 256 << 20
@@ -50,46 +46,57 @@ class SparkFailed(KdumpError):
     """The job ended before all of the work was done."""
 
 
-def run_spark(
-    session: Session,
-    items: Sequence[Any],
-    step: Callable[[Any, Pace], Any],
-    progress: Progress,
-    *,
-    paths: Sequence[str],
-    tasks: int | None,
-    task_bytes: int = TASK_BYTES,
-    item_bytes: int = 0,
-) -> Iterator[tuple[Any, Any]]:
-    """Yield each item with its result, or the error that ended it, in the plan's order.
+class SparkDriver:
+    """Runs the items of a plan on a session that is there, in at most so many tasks.
 
-    Items are grouped into tasks by their bytes of log; `item_bytes` is what one costs beside, as so
-    many bytes. `paths` are what the executors must be able to read, with directories that they must
-    be able to write to.
+    They are grouped into tasks by their bytes of log: `decodes` says that records are decoded.
     """
-    if not items:
-        return
-    progress.slots = [0]
-    preflight(session, [places.absolute(path) for path in paths])
-    sizes = [item.size_bytes for item in items]
-    groups = grouped([size + item_bytes for size in sizes], task_bytes, tasks)
-    rows = [pickle.dumps([(number, items[number]) for number in group]) for group in groups]
-    results: dict[int, bytes] = {}
-    # Findings name paths as they were given, so that is how executors open them.
-    absolute = all(os.path.isabs(path) or places.is_uri(path) for path in paths)
-    base = None if absolute else os.getcwd()
-    job = Job(session, len(rows), sum(sizes), progress)
-    try:
-        for row in job.collect(partial(_frame, session, rows, partial(_do_tasks, step, base))):
-            results[row["item"]] = row["result"]
-    except KdumpError:
-        raise
-    except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
-        raise SparkFailed(one_line(error)) from None
-    for number, item in enumerate(items):
-        if number not in results:
-            raise SparkFailed(f"Spark handed over no result for {item.path}")
-        yield item, pickle.loads(results[number])
+
+    #: No memory is shared by executors, to keep a rate together.
+    bytes_per_second: int | None = None
+
+    def __init__(self, session: Session, jobs: int | None = None, *, decodes: bool = False) -> None:
+        self.jobs = jobs
+        self.packed_bytes = packed_bytes(session)
+        self._session = session
+        self._task_bytes, self._item_bytes = (
+            (TASK_BYTES, 0) if decodes else (PARTITION_TASK_BYTES, PARTITION_BYTES)
+        )
+        self._written: list[str] = []
+
+    def will_write(self, directory: str) -> None:
+        """Have a probe see that executors can write to a directory of theirs and ours."""
+        if not places.is_uri(directory):
+            self._written.append(directory)
+
+    def __call__(
+        self, items: Sequence[Any], step: Callable[[Any, Pace], Any], progress: Progress
+    ) -> Iterator[tuple[Any, Any]]:
+        """Do the step for each item."""
+        if not items:
+            return
+        progress.slots = [0]
+        paths = [path for item in items for path in getattr(item, "paths", (item.path,))]
+        paths += self._written
+        preflight(self._session, [places.absolute(path) for path in paths])
+        sizes = [item.size_bytes for item in items]
+        groups = grouped([size + self._item_bytes for size in sizes], self._task_bytes, self.jobs)
+        rows = [pickle.dumps([(number, items[number]) for number in group]) for group in groups]
+        # Findings name paths as they were given, so that is how executors open them.
+        absolute = all(os.path.isabs(path) or places.is_uri(path) for path in paths)
+        do = partial(_do_tasks, step, None if absolute else os.getcwd())
+        job = Job(self._session, len(rows), sum(sizes), progress)
+        try:
+            came = job.collect(partial(_frame, self._session, rows, do))
+        except KdumpError:
+            raise
+        except Exception as error:  # Spark's, gRPC's and Py4J's have no base in common
+            raise SparkFailed(one_line(error)) from None
+        results: dict[int, bytes] = {row["item"]: row["result"] for row in came}
+        for number, item in enumerate(items):
+            if number not in results:
+                raise SparkFailed(f"Spark handed over no result for {item.path}")
+            yield item, pickle.loads(results[number])
 
 
 def grouped(
@@ -167,55 +174,6 @@ def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
     except Exception as error:
         message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
         raise RuntimeError(message) from error
-
-
-def splits_on(session: Session, *, tasks: int | None = None) -> Callable[..., Iterator[Outcome]]:
-    """Return the driver that runs splits on a session that is there.
-
-    It is also told which directories, beside the logs, executors must be able to write to.
-    """
-
-    def driver(
-        splits: Sequence[Split], step: Step, progress: Progress, *, directories: Sequence[str] = ()
-    ) -> Iterator[Outcome]:
-        logs = [file.path for split in splits for file in split.target.files]
-        paths = [*logs, *(path for path in directories if not places.is_uri(path))]
-        return run_spark(session, splits, step, progress, paths=paths, tasks=tasks)
-
-    return driver
-
-
-class ItemDriver:
-    """Runs items of whole partitions, as `pipeline.run` does in process.
-
-    No rate is kept: no memory is shared by executors. `packed_bytes`: how much of what some items
-    leave may go with others.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self.packed_bytes = packed_bytes(session)
-
-    def __call__(
-        self,
-        items: Sequence[Any],
-        step: Callable[[Any, Pace], Any],
-        *,
-        jobs: int,
-        bytes_per_second: int | None,
-        progress: Progress,
-    ) -> Iterator[tuple[Any, Any]]:
-        """Do the step for each item; yield each with what came of it."""
-        return run_spark(
-            self._session,
-            items,
-            step,
-            progress,
-            paths=[path for item in items for path in getattr(item, "paths", (item.path,))],
-            tasks=jobs if jobs > 1 else None,
-            task_bytes=PARTITION_TASK_BYTES,
-            item_bytes=PARTITION_BYTES,
-        )
 
 
 def packed_bytes(session: Session) -> int:

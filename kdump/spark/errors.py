@@ -22,9 +22,9 @@ def one_line(error: BaseException) -> str:
     lines = [line.strip(": ") for line in text.splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         del lines[0]  # Py4J's, before what Java says
-    told = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b: ", line)]
+    named = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception|Exit)\b: ", line)]
     reason = [line for line in lines if "Caused by:" in line or "Reason:" in line]
-    chosen = (told or reason or lines or [type(error).__name__])[-1 if told else 0]
+    chosen = (named or reason or lines or [type(error).__name__])[-1 if named else 0]
     return chosen[:_LONGEST]
 
 

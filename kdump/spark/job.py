@@ -103,9 +103,9 @@ class Job:
         for job in tracker.getJobIdsForGroup(self._tag):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
-                told = tracker.getStageInfo(stage)
-                if told is not None and told.numTasks == self._tasks:
-                    most = max(most, told.numCompletedTasks)
+                stage_info = tracker.getStageInfo(stage)
+                if stage_info is not None and stage_info.numTasks == self._tasks:
+                    most = max(most, stage_info.numCompletedTasks)
         return most
 
     def _show(self, done: int) -> None:

@@ -41,6 +41,45 @@ _INDEX_ENTRIES = """
     row string, topic string, partition int, segment bigint, slot bigint, offset bigint,
     position bigint, timestamp_ms bigint, path string
 """
+#: Findings are rows here too: what is missing in a replay is said beside what it came to.
+_TOLD = "row string, cluster_id string"
+_FINDING = "code string, severity string, message string, path string"
+_GROUPS = f"""
+    {_TOLD}, group string, type string, state string, protocol_type string, protocol string,
+    epoch int, assignment_epoch int, leader string, members_count int, offsets_partition int,
+    changed_ms bigint, member_id string, instance_id string, client_id string, client_host string,
+    rack string, subscription array<string>, subscription_regex string, assignment string,
+    tasks string, session_timeout_ms int, topic string, partition int, offset bigint,
+    leader_epoch int, metadata string, commit_ms bigint, expire_ms bigint, pending boolean,
+    producer_id bigint, log_start bigint, log_end bigint, high_watermark bigint, lag bigint,
+    {_FINDING}
+"""
+_COMMITS = f"""
+    {_TOLD}, at_ms bigint, group string, topic string, partition int, previous_offset bigint,
+    offset bigint, kind string, producer_id bigint, members_count int, offsets_partition int,
+    source_offset bigint, {_FINDING}
+"""
+_METADATA = f"""
+    {_TOLD}, name string, feature_level int, state string, broker_id int, epoch bigint,
+    incarnation_id string, endpoints string, rack string, fenced boolean,
+    in_controlled_shutdown boolean, directories array<string>, cordoned_directories array<string>,
+    features string, registered_ms bigint, controller_id int, voter boolean, directory_id string,
+    leads boolean, topic string, topic_id string, partitions_count int, created_ms bigint,
+    created_offset bigint, deleted_ms bigint, deleted_offset bigint, partition int, leader int,
+    leader_epoch int, partition_epoch int, replicas array<int>, isr array<int>, elr array<int>,
+    last_known_elr array<int>, adding_replicas array<int>, removing_replicas array<int>,
+    recovery_state string, changed_ms bigint, changed_offset bigint, resource_type string,
+    resource string, key string, value string, sensitive boolean, entity string,
+    mechanism string, iterations int, token_id string, owner string, requester string,
+    renewers array<string>, issued_ms bigint, expires_ms bigint, max_ms bigint, acl_id string,
+    pattern_type string, principal string, host string, operation string, permission string,
+    next_producer_id bigint, broker_epoch bigint, set_ms bigint, set_offset bigint,
+    at_ms bigint, metadata_offset bigint, what string, subject string, before string,
+    after string, text string, source string, as_of_offset bigint, as_of_ms bigint,
+    leader_id int, log_start_offset bigint, snapshot_offset bigint, complete boolean,
+    in_transaction boolean, brokers_count int, topics_count int, deleted_topics_count int,
+    unknown_records int, other_copies array<string>, paths_unfinished int, {_FINDING}
+"""
 
 
 def _records() -> str:
@@ -63,6 +102,9 @@ VIEWS = {
     "batches": f"{_batches()}, path string",
     "findings": " ".join(_FINDINGS.split()),
     "index-entries": " ".join(_INDEX_ENTRIES.split()),
+    "groups": " ".join(_GROUPS.split()),
+    "commits": " ".join(_COMMITS.split()),
+    "metadata": " ".join(_METADATA.split()),
 }
 
 #: What `records` has beside where internal topics are decoded.

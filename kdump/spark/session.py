@@ -91,7 +91,7 @@ def spark_session(
 
 
 def _prepare(session: Session, archive: str | None, remote: str | None) -> None:
-    """Set what a session that runs already can be told."""
+    """Set what can still be set in a session that runs already."""
     from kdump.spark.errors import one_line
 
     if archive is None:
@@ -162,9 +162,9 @@ def _need_pyspark(*, connect: bool) -> None:
         )
     versions = {name: _version_of(name) for name in ("pyspark", "pyspark-client")}
     if None not in versions.values() and len(set(versions.values())) > 1:
-        told = " and ".join(f"{name} {version}" for name, version in versions.items())
+        installed = " and ".join(f"{name} {version}" for name, version in versions.items())
         raise SparkMissing(
-            f"{told} are both installed, over each other: uninstall both, then install "
+            f"{installed} are both installed, over each other: uninstall both, then install "
             "'kdump[spark]' or 'kdump[connect]'"
         )
 

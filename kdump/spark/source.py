@@ -21,6 +21,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import UsageError
+from kdump.spark import replays
 from kdump.spark.schema import VIEWS, columns_of, ddl_of
 from kdump.spark.views import planned_by, rows_of
 from kdump.storage.targets import Selection
@@ -57,13 +58,13 @@ class KdumpSource(DataSource):
     def schema(self) -> str:
         """All columns of the view; `.schema()` of a reader asks for fewer, and pays for fewer."""
         view = self._view()
-        return ddl_of(view, decode=self._asked(view).decode)
+        return ddl_of(view, decode=self._decodes(view))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Check what is asked for and return what reads it."""
         view = self._view()
         options = self._asked(view)
-        _refuse_other_columns(view, columns_of(view, decode=options.decode), schema)
+        _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
         return Reader(self._paths(), view, options, schema, self._pack_bytes())
 
     def _view(self) -> str:
@@ -84,11 +85,19 @@ class KdumpSource(DataSource):
     def _pack_bytes(self) -> int:
         return _number("packBytes", self.options.get("packBytes", str(SPLIT_BYTES)))
 
-    def _asked(self, view: str) -> DumpOptions:
-        asked: dict[str, Any] = {"mode": "batches" if view == "batches" else "records"}
-        for name, (member, read) in _ENGINE_OPTIONS.items():
-            if name in self.options:
-                asked[member] = read(name, self.options[name])
+    def _decodes(self, view: str) -> bool:
+        return view not in replays.VIEWS and self._asked(view).decode
+
+    def _asked(self, view: str) -> Any:
+        of_view = _OPTIONS | (_REPLAY_OPTIONS if view in replays.VIEWS else _DUMP_OPTIONS)
+        asked: dict[str, Any] = {
+            member: read(name, self.options[name])
+            for name, (member, read) in of_view.items()
+            if name in self.options
+        }
+        if view in replays.VIEWS:
+            return replays.options_of(view, asked | {"selection": Selection.taken(asked)})
+        asked["mode"] = "batches" if view == "batches" else "records"
         if asked.get("isolation") == "read_committed":
             asked["visible"] = True
         return DumpOptions(selection=Selection.taken(asked), **asked)
@@ -105,7 +114,7 @@ class Reader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(
-        self, paths: list[str], view: str, options: DumpOptions, schema: StructType, pack_bytes: int
+        self, paths: list[str], view: str, options: Any, schema: StructType, pack_bytes: int
     ) -> None:
         self._paths = paths
         self._view = view
@@ -173,21 +182,31 @@ def _word(name: str, text: str) -> str:
     return text
 
 
-#: Option of the source -> option of the engine, and how it is read.
-_ENGINE_OPTIONS: dict[str, tuple[str, Callable[[str, str], object]]] = {
+_Options = dict[str, tuple[str, Callable[[str, str], object]]]
+
+#: Option of the source -> option of the engine, and how it is read; those of all views.
+_OPTIONS: _Options = {
     "partition": ("partition", _number),
+    "decompressLimit": ("decompress_limit", _number),
+    "retired": ("retired", _truth),
+    "topic": ("topic", _word),
+    "serverProperties": ("server_properties", _word),
+}
+_REPLAY_OPTIONS: _Options = {
+    "group": ("group", _word),
+    "atMs": ("at_ms", _number),
+    "atOffset": ("at_offset", _number),
+    "history": ("history", _truth),
+}
+_DUMP_OPTIONS: _Options = {
     "fromOffset": ("from_offset", _number),
     "toOffset": ("to_offset", _number),
     "fromTimeMs": ("from_time_ms", _number),
     "toTimeMs": ("to_time_ms", _number),
     "producerId": ("producer_id", _number),
-    "decompressLimit": ("decompress_limit", _number),
-    "retired": ("retired", _truth),
     "visible": ("visible", _truth),
     "deep": ("deep", _truth),
     "control": ("control", _truth),
     "decode": ("decode", _decode),
-    "topic": ("topic", _word),
-    "serverProperties": ("server_properties", _word),
     "isolation": ("isolation", _word),
 }

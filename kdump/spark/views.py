@@ -14,11 +14,14 @@ from kdump.engine.work.pace import Pace
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
+from kdump.spark import replays
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.storage import places
+from kdump.storage.data_directories import spread
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import Settings
     from kdump.engine.verify.options import Item, VerifyOptions
 
 Planned = TypeVar("Planned")
@@ -33,11 +36,18 @@ def planned_by(
 
     A path that cannot be read is an error.
     """
-    if view == "findings":
+    if view in replays.VIEWS:
+        for of_cluster in replays.clusters(paths, options):
+            yield (of_cluster,)
+    elif view == "findings":
         from kdump.engine.verify.plan import plan as plan_of_verify
+        from kdump.engine.verify.run import settings_for
 
-        for item in _sound(plan_of_verify(paths, _verify_options(options), None)):
-            yield (item,)
+        asked, named = _verify_options(options), [each for path in paths for each in spread(path)]
+        settings = settings_for(asked, named)
+        for item in _sound(plan_of_verify(named, asked, None)):
+            # Found here, so that no task replays the metadata log.
+            yield (item, settings.of(item.path, item.topic))
     elif view == "index-entries":
         for target in _sound(resolve(paths, options.selection, options.server_properties)):
             files = tuple(one for one in target.files if has_entries(os.path.basename(one.path)))
@@ -58,8 +68,14 @@ def rows_of(
     view: str, planned: tuple[Any, ...], options: DumpOptions, schema: Arrow
 ) -> Iterator[Arrow]:
     """Yield the rows of what was planned as Arrow record batches."""
-    if view == "findings":
-        rows = (finding_row(found, __version__) for found in _findings_of(planned))
+    if view in replays.VIEWS:
+        for of_cluster in planned:
+            yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
+    elif view == "findings":
+        rows = (
+            finding_row(found, __version__)
+            for found in _findings_of(planned[0], planned[1], options)
+        )
         yield from of_rows(rows, schema)
     elif view == "index-entries":
         yield from of_rows(_entries_of(planned), schema)
@@ -93,18 +109,17 @@ def _entries_of(targets: Iterable[Target]) -> Iterator[dict[str, object]]:
                     raise
 
 
-def _findings_of(items: Iterable[Item]) -> Iterator[Finding]:
-    """Verify partitions."""
-    from kdump.engine.verify.run import settings_for, verify_item
+def _findings_of(item: Item, of_topic: Settings, options: DumpOptions) -> Iterator[Finding]:
+    """Verify a partition, by the settings of its topic."""
+    from kdump.engine.verify.run import verify_item
+    from kdump.replay.topic_settings import TopicSettings
 
-    options = _verify_options(DumpOptions())
-    settings = settings_for(options)
+    asked, settings = _verify_options(options), TopicSettings(of_topic, from_disk=False)
     pace = Pace([0], 0, None, lambda: None)
-    for item in items:
-        result = verify_item(item, pace, options=options, settings=settings, deadline=None)
-        if result.errors:
-            raise result.errors[0]
-        yield from result.findings
+    result = verify_item(item, pace, options=asked, settings=settings, deadline=None)
+    if result.errors:
+        raise result.errors[0]
+    yield from result.findings
 
 
 def _verify_options(options: DumpOptions) -> VerifyOptions:
@@ -115,5 +130,4 @@ def _verify_options(options: DumpOptions) -> VerifyOptions:
         server_properties=options.server_properties,
         deep=options.deep,
         decompress_limit=options.decompress_limit,
-        topic_configs=False,  # each task would replay the metadata log
     )

@@ -186,11 +186,13 @@ class FileRecords:
                 position += one.size_bytes(0)
                 yield one
 
-    def runs_as_is(self, position: int, end: int | None = None) -> Iterator[Run]:
+    def runs_as_is(
+        self, position: int, end: int | None = None, *, checked: bool = False
+    ) -> Iterator[Run]:
         """Yield entries from `position` on with their bytes, as a broker's read meets them (L2).
 
-        Like `headers` it reads no checksums, and the first thing that is no entry ends it; an entry
-        larger than the limit does, too.
+        Like `headers` it goes by no checksum, and the first thing that is no entry ends it; an
+        entry larger than the limit does, too. `checked`: rows are flagged where theirs is wrong.
         """
         limit = self.source.size if end is None else min(end, self.source.size)
         buffer = bytearray(HEADER_BLOCK_BYTES)
@@ -200,7 +202,7 @@ class FileRecords:
             if filled <= 0:
                 return
             batches, stop, reason = kernels.walk(
-                buffer, 0, filled, position, -1, False, BATCHES_A_RUN
+                buffer, 0, filled, position, -1, checked, BATCHES_A_RUN
             )
             if batches.count:
                 yield Run(buffer, position, batches)

@@ -49,10 +49,11 @@ class LogSegment:
 class LocalLog:
     """One partition directory.
 
-    `segments` rise by base offset and hold the files in use; `retired` are files on their way in
-    or out (`.deleted .cleaned .swap` and the like), `others` all else that has a known name.
-    `name` is None where the directory's name is no topic and partition. The entries may come with
-    what the file system says of each (`places.statuses`), which is then not asked for again.
+    `segments` rise by base offset and hold the files in use, `logs` are those that have a log file;
+    `retired` are files on their way in or out (`.deleted .cleaned .swap` and the like), `others`
+    all else that has a known name. `name` is None where the directory's name is no topic and
+    partition. The entries may come with what the file system says of each (`places.statuses`),
+    which is then not asked for again.
     """
 
     def __init__(self, path: str, entries: Sequence[str] | dict[str, FileStatus]) -> None:
@@ -78,6 +79,7 @@ class LocalLog:
             elif name.kind is not Kind.UNKNOWN:
                 self.others.append((name, at))
         self.segments = [found[base] for base in sorted(found)]
+        self.logs = [segment for segment in self.segments if segment.log is not None]
 
     @classmethod
     def open(cls, path: str) -> LocalLog:
@@ -104,11 +106,6 @@ class LocalLog:
     def partition(self) -> int | None:
         """The partition's number, as the directory's name tells."""
         return self.name.partition if self.name else None
-
-    @property
-    def logs(self) -> list[LogSegment]:
-        """The segments that have a log file, rising by base offset."""
-        return [segment for segment in self.segments if segment.log is not None]
 
     def snapshots(self, kind: Kind = Kind.PRODUCER_SNAPSHOT) -> list[tuple[int, str]]:
         """The snapshots of producers, or of another kind, as (offset, path), rising."""

@@ -31,35 +31,55 @@ _STORE_SECONDS = 30.0
 _MOST = 64  # directories held at one time
 
 
-class LogDir:
-    """One data directory, listed once.
+class _Listed(NamedTuple):
+    partitions: list[tuple[DirectoryName, str]]
+    files: list[str]
+    unknown: list[tuple[DirectoryName | None, PathError]]
 
-    `partitions` are (directory name, path), in the order of topic and partition; `files` are the
-    paths of the plain files in it. `unknown` are entries of which the system does not say what they
-    are, such as a link to itself: only they are lost, not the directory around them.
-    """
+
+class LogDir:
+    """One data directory, listed once."""
 
     def __init__(self, path: str, entries: Sequence[os.DirEntry[str] | Entry]) -> None:
         self.path = path
-        self.partitions: list[tuple[DirectoryName, str]] = []
-        self.files: list[str] = []
-        self.unknown: list[tuple[DirectoryName | None, PathError]] = []
-        prefix = os.path.join(path, "")
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        self._entries = entries
+        self._offsets: dict[str, dict[tuple[str, int], int] | None] = {}
+        self._times: dict[str, float | None] = {}
+
+    @cached_property
+    def _listed(self) -> _Listed:
+        """Sort the entries out; whoever asks for checkpoints alone need not wait for that."""
+        listed = _Listed([], [], [])
+        prefix = os.path.join(self.path, "")
+        for entry in sorted(self._entries, key=lambda entry: entry.name):
             at = prefix + entry.name
             try:
                 is_dir = entry.is_dir()
             except OSError as error:
                 name = names.parse_directory(entry.name)
-                self.unknown.append((name, PathError.from_os(at, error)))
+                listed.unknown.append((name, PathError.from_os(at, error)))
                 continue
             if not is_dir:
-                self.files.append(at)
+                listed.files.append(at)
             elif name := names.parse_directory(entry.name):
-                self.partitions.append((name, at))
-        self.partitions.sort(key=lambda item: (item[0].topic, item[0].partition, item[1]))
-        self._offsets: dict[str, dict[tuple[str, int], int] | None] = {}
-        self._times: dict[str, float | None] = {}
+                listed.partitions.append((name, at))
+        listed.partitions.sort(key=lambda item: (item[0].topic, item[0].partition, item[1]))
+        return listed
+
+    @property
+    def partitions(self) -> list[tuple[DirectoryName, str]]:
+        """Its partitions: (directory name, path), in the order of topic and partition."""
+        return self._listed.partitions
+
+    @property
+    def files(self) -> list[str]:
+        """The paths of the plain files in it."""
+        return self._listed.files
+
+    @property
+    def unknown(self) -> list[tuple[DirectoryName | None, PathError]]:
+        """Entries of which the system does not say what they are, such as a link to itself."""
+        return self._listed.unknown
 
     @classmethod
     def open(cls, path: str) -> LogDir:

@@ -130,7 +130,7 @@ def parse(name: str) -> FileName:
     """Take a file's name apart; a name that says nothing is `Kind.UNKNOWN`."""
     stem, _, extension = name.partition(".")
     if (
-        len(stem) == 20  # nearly every name in a data directory, told apart without a pattern
+        len(stem) == 20  # nearly every name in a data directory, found without a pattern
         and extension in _EXTENSIONS
         and stem.isascii()
         and stem.isdigit()

@@ -42,7 +42,7 @@ def getsize(path: str) -> int:
 
 
 def planned_size(path: str) -> int:
-    """Return the size of a file for a plan: 0 where it is not told, as reading it will say why."""
+    """Return the size of a file for a plan: 0 where nobody says, as reading it will say why."""
     try:
         return getsize(path)
     except (OSError, ValueError):

@@ -69,7 +69,7 @@ def parse_partition_metadata(data: bytes) -> Properties:
     version, topic_id = _number(values.get("version")), values.get("topic_id")
     if version is None or version < 0:
         problems.append(_wrong("version: 0", values.get("version")))
-    if topic_id is None or not _ID.match(topic_id) or topic_id.rstrip("=") == _ZERO_ID:
+    if topic_id is None or not is_topic_id(topic_id):
         problems.append(_wrong("topic_id of 22 characters, not zero", topic_id))
     return Properties(values, problems)
 
@@ -81,6 +81,11 @@ def read_topic_id(partition: str) -> str | None:
     except PathError:
         return None
     return parse_partition_metadata(data).values.get("topic_id")
+
+
+def is_topic_id(text: str) -> bool:
+    """Whether a text is an id that a topic can have; the zero id is none."""
+    return _ID.match(text) is not None and text.rstrip("=") != _ZERO_ID
 
 
 def parse_quorum_state(data: bytes) -> Properties:

@@ -240,7 +240,7 @@ def _one(
 
 
 def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:
-    """Tell of entries that cannot be told from partitions, where such a one is asked for."""
+    """Report entries that may be partitions or not, where such a one is asked for."""
     for name, error in directory.unknown:
         if name is not None and name.retirement is not None and not selection.retired:
             continue

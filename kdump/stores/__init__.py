@@ -6,7 +6,7 @@
 
 One interface of three questions (`status`, `entries`, `open`) and ranged reads. Nothing is written
 here, and nothing of a store is imported before a URI is met. Names are taken as they are: no
-percent signs are decoded. Where a store is and who asks (endpoint, region, credentials) is told by
+percent signs are decoded. Where a store is and who asks (endpoint, region, credentials) is said by
 its environment, so that executors of Spark can have their own.
 
 A store that does not answer says nothing about the bytes it holds. So only what it says for certain

@@ -34,10 +34,10 @@ class ArrowStore:
         try:
             found = _status(self.files.get_file_info(self.at(path)))
         except Exception as error:
-            told = failure(self._uri(path), error)
-            if isinstance(told, FileNotFoundError):
+            failed = failure(self._uri(path), error)
+            if isinstance(failed, FileNotFoundError):
                 return None
-            raise told from error
+            raise failed from error
         return found
 
     def entries(self, path: str) -> Sequence[tuple[str, Status]]:

@@ -37,10 +37,10 @@ class FsspecStore:
             self.files.invalidate_cache()
             return _status(self.files.info(self.at(path)))
         except Exception as error:
-            told = failure(self._uri(path), error)
-            if isinstance(told, FileNotFoundError):
+            failed = failure(self._uri(path), error)
+            if isinstance(failed, FileNotFoundError):
                 return None
-            raise told from error
+            raise failed from error
 
     def entries(self, path: str) -> Sequence[tuple[str, Status]]:
         """List a directory."""

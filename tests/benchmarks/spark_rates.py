@@ -165,14 +165,14 @@ def one_large_batch(data: Path) -> Path:
 # What is measured --------------------------------------------------------------------------------
 
 
-def verify(root: Path, jobs: int, **driver: Any) -> None:
+def verify(root: Path, driver: Any) -> None:
     """Verify a directory; anything but a sound one is a mistake of ours."""
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.run import verify as verified
     from kdump.findings.rows import Row
 
     last = None
-    for item in verified([str(root)], VerifyOptions(jobs=jobs), **driver):
+    for item in verified([str(root)], VerifyOptions(), driver=driver):
         last = item
     if not isinstance(last, Row) or last.fields["findings"]["damage"]:
         raise SystemExit(f"{root}: {last}")
@@ -248,27 +248,28 @@ class Bench:
 
     def verify(self, cases: dict[str, Case]) -> None:
         """Measure verify, in tasks of 1 GiB."""
-        from kdump.spark.driver import ItemDriver
+        from kdump.engine.work.pipeline import Workers
+        from kdump.spark.driver import SparkDriver
 
         size = int(self.arguments.verify_gib * (1 << 30))
         root, size = linked(self.data, cases["v2none"], size, "verify")
-        on_spark = {"driver": ItemDriver(self.session)}
+        here, there = Workers(self.processes), SparkDriver(self.session)
         self.compare(
             "verify",
             size,
             {
-                "in process": lambda: verify(root, self.processes),
-                "Spark": lambda: verify(root, 1, **on_spark),
+                "in process": lambda: verify(root, here),
+                "Spark": lambda: verify(root, there),
             },
         )
 
     def dump(self, cases: dict[str, Case]) -> None:
         """Measure dump to Parquet, in tasks of 256 MiB."""
-        from kdump.output.bulk_dump import in_process
-        from kdump.spark.driver import splits_on
+        from kdump.engine.work.pipeline import Workers
+        from kdump.spark.driver import SparkDriver
 
         size = int(self.arguments.dump_gib * (1 << 30))
-        here, there = in_process(self.processes), splits_on(self.session)
+        here, there = Workers(self.processes), SparkDriver(self.session, decodes=True)
         for name, case in cases.items():
             root, total = linked(self.data, case, size, "dump")
 
@@ -293,11 +294,11 @@ class Bench:
 
     def memory(self) -> None:
         """Measure a worker that meets batches of 64 MiB."""
-        from kdump.output.bulk_dump import in_process
-        from kdump.spark.driver import splits_on
+        from kdump.engine.work.pipeline import Workers
+        from kdump.spark.driver import SparkDriver
 
         root = one_large_batch(self.data)
-        here, there = in_process(2), splits_on(self.session)
+        here, there = Workers(2), SparkDriver(self.session, decodes=True)
         ways: dict[str, Callable[[], object]] = {
             "in process": lambda: dump(root, self.out, here),
             "Spark": lambda: dump(root, self.out, there),

@@ -3,10 +3,12 @@
     python tests/benchmarks/table_data.py DIRECTORY [NAME...]
 
 `generate.py` has the single logs; what is here is whole directories: many small partitions, two
-large ones, a log of millions of keys, two replicas of which no batch is the same, and noise. Each
-is written once, by a function that is named for it; a directory that is there is taken as it is.
+large ones with their indexes, a log of millions of keys, two replicas of which no batch is the
+same, and noise. Each is written once, by a function that is named for it; a directory that is there
+is taken as it is.
 """
 
+import os
 import random
 import shutil
 import struct
@@ -35,12 +37,12 @@ NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
 OWNER = "node.id=1\nversion=1\ncluster.id=c0rpusSharedAAAAAAAAAA\n"
 
 
-def _entries(size: int, first: int = 0) -> Iterator[bytes]:
-    """Yield batches of 16 KiB until they come to a size; `first` is the template to start with."""
+def _entries(size: int, offset: int = 0) -> Iterator[bytes]:
+    """Yield batches of 16 KiB from an offset on, until they come to a size."""
     made = templates(PACKERS["none"])
-    done = number = offset = 0
+    done = number = 0
     while done < size:
-        template = made[(number + first) % len(made)]
+        template = made[number % len(made)]
         count = len(template.records)
         entry = batch_v2(template.payload, 0, offset, count)
         yield entry
@@ -82,15 +84,33 @@ def small(directory: Path) -> None:
         (directory / f"{name}-offset-checkpoint").write_text(text)
 
 
-def two(directory: Path) -> None:
-    """Two logs of 256 MiB."""
-    for number in range(2):
-        _write(directory / f"large-{number}", _entries(256 * MIB))
+def large(directory: Path) -> None:
+    """Two partitions that share their bytes: a closed segment of 1 GiB, and a small newest one."""
+    first, second = directory / "large-0", directory / "large-1"
+    positions, times, position, last = [], [], 0, -1
 
+    def indexed() -> Iterator[bytes]:
+        nonlocal position, last
+        for entry in _entries(1024 * MIB):
+            last = int.from_bytes(entry[:8], "big") + int.from_bytes(entry[23:27], "big")
+            times.append(struct.pack(">qi", START_MS + last, last))
+            if position:
+                positions.append(struct.pack(">ii", last, position))
+            position += len(entry)
+            yield entry
 
-def one(directory: Path) -> None:
-    """One log of 1 GiB."""
-    _write(directory / "large-0", _entries(1024 * MIB))
+    _write(first, indexed())
+    stem = first / SEGMENT.removesuffix(".log")
+    stem.with_suffix(".index").write_bytes(b"".join(positions))
+    stem.with_suffix(".timeindex").write_bytes(b"".join(times))
+    entry, stem = next(_entries(BATCH_SIZE, last + 1)), first / f"{last + 1:020d}"
+    stem.with_suffix(".log").write_bytes(entry)
+    stem.with_suffix(".index").write_bytes(b"")
+    stem.with_suffix(".timeindex").write_bytes(b"")
+    stem.with_suffix(".snapshot").write_bytes(NO_PRODUCERS)
+    second.mkdir()
+    for file in first.iterdir():
+        os.link(file, second / file.name)
 
 
 def keys(directory: Path) -> None:
@@ -165,18 +185,6 @@ def medium(directory: Path) -> None:
     _write(directory / "medium-0", _entries(4 * MIB))
 
 
-def indexed(directory: Path) -> None:
-    """One log of 1 GiB, with a time index."""
-    one(directory)
-    stem = directory / "large-0" / SEGMENT.removesuffix(".log")
-    counts = [len(template.records) for template in templates(PACKERS["none"])]
-    slots, offset = [], 0
-    for number in range(1024 * MIB // BATCH_SIZE):
-        offset += counts[number % len(counts)]
-        slots.append(struct.pack(">qi", START_MS + offset - 1, offset - 1))
-    stem.with_suffix(".timeindex").write_bytes(b"".join(slots))
-
-
 def _message(magic: int, codec: int, offset: int, value: bytes) -> bytes:
     """Write a message of magic 1 without a key, or a wrapper."""
     covered = struct.pack(">bbqii", magic, codec, START_MS + offset, -1, len(value)) + value
@@ -242,7 +250,7 @@ def pre08(directory: Path) -> None:
 WRITERS: dict[str, Callable[[Path], None]] = {
     writer.__name__: writer
     for writer in (
-        *(small, two, one, keys, equal, different, noise, noise_beside, medium, indexed),
+        *(small, large, keys, equal, different, noise, noise_beside, medium),
         *(wrappers, markers, pre08),
     )
 }

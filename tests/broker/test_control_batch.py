@@ -38,6 +38,7 @@ def changed(at: int, value: int) -> bytes:
         (control(control_record(0, struct.pack(">hi", 0, -5))), Control(0, -5, TIME)),
         (control(control_record(1, VALUE + b"more")), Control(1, 77, TIME)),
         (control(control_record(1, struct.pack(">hi", 0x7FFF, 77))), Control(1, 77, TIME)),
+        (control(control_record(1, b"\x7f\xff" + VALUE[2:] + b"more")), Control(1, 77, TIME)),
         (control(control_record(1, struct.pack(">hi", -1, 77))), Control(1, -1, TIME, "value")),
         (control(control_record(1, VALUE[:5])), Control(1, -1, TIME, "value")),
         (control(record(key=b"\0\0\0\1", value=None)), Control(1, -1, TIME, "value")),

@@ -19,6 +19,7 @@ import pytest
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.engine.work.pipeline import ONE_BY_ONE, Workers
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
 from kdump.storage.about import facts_of
@@ -111,16 +112,20 @@ def busy(broker: Broker) -> None:
         ask("load", topic=topic, name=topic, seconds=seconds, rate=400, **members)
 
 
-def looks() -> Iterator[tuple[VerifyOptions, bool]]:
-    """Give one way to look after another, and whether a state is kept for it."""
+def looks() -> Iterator[tuple[VerifyOptions, bool, Workers]]:
+    """Give one way to look after another, and whether a state is kept for it, and who works."""
     while True:
-        yield VerifyOptions(), False
-        yield VerifyOptions(deep=True), False
-        yield VerifyOptions(), True
-        yield VerifyOptions(quick=True), False
-        yield VerifyOptions(jobs=2), False
-        yield VerifyOptions(predict=True), False
-        yield VerifyOptions(bytes_per_second=2_000_000), False  # slow enough for much to happen
+        yield VerifyOptions(), False, ONE_BY_ONE
+        yield VerifyOptions(deep=True), False, ONE_BY_ONE
+        yield VerifyOptions(), True, ONE_BY_ONE
+        yield VerifyOptions(quick=True), False, ONE_BY_ONE
+        yield VerifyOptions(), False, Workers(2)
+        yield VerifyOptions(predict=True), False, ONE_BY_ONE
+        yield (
+            VerifyOptions(),
+            False,
+            Workers(bytes_per_second=2_000_000),
+        )  # slow enough for much to happen
 
 
 def _told(item: object, options: VerifyOptions) -> str:
@@ -139,7 +144,7 @@ def test_nothing_but_notes_beside_a_busy_broker(broker: Broker) -> None:
     segments: Counter[str] = Counter()
     trimmed, count = 0, 0
     ends = time.monotonic() + SECONDS
-    for options, with_state in looks():
+    for options, with_state, driver in looks():
         if time.monotonic() > ends:
             break
         count += 1
@@ -150,7 +155,7 @@ def test_nothing_but_notes_beside_a_busy_broker(broker: Broker) -> None:
         for end in ("commit", "abort", "open"):
             broker.ask("txn", topic="transactions", txn=end, count=20, end=end)
         kept = VerifyState.read(state, int(time.time())) if with_state else None
-        for item in verify([str(broker.directory)], options, state=kept):
+        for item in verify([str(broker.directory)], options, state=kept, driver=driver):
             if isinstance(item, Row):
                 summary = item.fields
             elif isinstance(item, Finding) and item.severity is Severity.NOTE:

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from commands import NAMES
 
 from kdump.cli import cli
 
-SAMPLE = Path(__file__).parents[2] / "sample-data/clean/4.1.1/d1"
+CLEAN = Path(__file__).parents[2] / "sample-data/clean"
+SAMPLE = CLEAN / "4.1.1/d1"
 
 
 def kdump(*args: object) -> Result:
@@ -21,7 +23,7 @@ def headings(text: str) -> list[str]:
 
 def test_commands_stand_under_what_they_are_for() -> None:
     text = kdump("--help").output
-    assert headings(text) == ["Options", "Look", "Check", "Find", "Repair"]
+    assert headings(text) == ["Options", "Look", "Check", "Find", "Explain", "Repair"]
     for name in NAMES:
         assert f"\n  {name} " in text
 
@@ -55,18 +57,42 @@ def test_versions_that_never_were_are_wrong_usage(command: str, version: str) ->
     assert "is no" in result.stderr
 
 
+def takes_version(name: str) -> bool:
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    return any(param.name == "broker_version" for param in command.params)
+
+
+WITH_VERSION = [name for name in NAMES if takes_version(name)]
+
+
+@pytest.mark.parametrize("name", WITH_VERSION)
 @pytest.mark.parametrize(
-    ("version", "is_newer"), [("9.9", True), ("4.5.1", True), ("4.4.0", False)]
+    ("version", "is_newer"), [("5.0", True), ("4.5.1", True), ("4.4.0", False)]
 )
-def test_version_newer_than_any_known_is_said(version: str, is_newer: bool) -> None:
-    result = kdump("find-offset", SAMPLE / "orders.zstd-0", 3, "--broker-version", version)
+def test_version_newer_than_any_known_is_said(name: str, version: str, *, is_newer: bool) -> None:
+    partition = CLEAN / "4.4.0/d1/__consumer_offsets-0"
+    target = {"find-offset": ["3"], "find-time": ["-1"], "why": ["--now", "@1764000000"]}.get(
+        name, []
+    )
+    result = kdump(name, "--broker-version", version, partition, *target)
     assert result.exit_code == 0
     told = f"kdump: {version} is newer than any version known: taken as 4.4\n"
     assert (told in result.stderr) is is_newer
+    if name != "verify":  # its summary has how long it took
+        assert result.stdout == kdump(name, partition, *target).stdout
 
 
 @pytest.mark.parametrize(
-    "words", [("dump", "--from-time"), ("dump", "--to-time"), ("find-time",)], ids=str
+    "words",
+    [
+        ("dump", "--from-time"),
+        ("dump", "--to-time"),
+        ("groups", "--at"),
+        ("cluster", "--at"),
+        ("find-time",),
+    ],
+    ids=str,
 )
 def test_seconds_are_not_taken_for_1970(words: tuple[str, ...]) -> None:
     path = SAMPLE / "orders.zstd-0"

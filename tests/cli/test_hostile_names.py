@@ -47,6 +47,7 @@ COMMANDS = [
     "usage --by key",
     *(f"sequences --explained --format {form}" for form in TABLES),
     *(f"compare --format {form}" for form in TABLES),
+    *(f"why --free 1GiB --rolls --format {form}" for form in TABLES),
 ]
 
 

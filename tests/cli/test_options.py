@@ -1,6 +1,7 @@
 """Sizes, times and numbers as people write them."""
 
 import re
+import time
 
 import pytest
 
@@ -12,6 +13,7 @@ from kdump.cli.options import (
     read_size,
     read_slice,
     read_time,
+    read_utc_offset,
 )
 
 
@@ -50,6 +52,8 @@ def test_no_size(text: str) -> None:
         ("1970-01-01T01:00:00+01:00", 0),
         ("1969-12-31T23:59:59.999Z", -1),
         ("2026-11-19T10:00:00Z", 1_795_082_400_000),
+        ("2026-11-19 12:00+02:00", 1_795_082_400_000),
+        ("@1795082400", 1_795_082_400_000),
     ],
 )
 def test_time(text: str, timestamp_ms: int) -> None:
@@ -65,7 +69,39 @@ def test_time_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, back_ms:
     assert read_time(text) == 1_700_000_000_123 - back_ms
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "now-", "now-5", "now-5y", "now+5m", "12:00"])
+@pytest.mark.parametrize(
+    ("text", "of_day_ms"),
+    [
+        ("14:05", 50_700_000),
+        ("14:05:10", 50_710_000),
+        ("14:05:10.5Z", 50_710_500),
+        ("14:05+02:00", 43_500_000),
+    ],
+)
+def test_time_of_today(text: str, of_day_ms: int) -> None:
+    """Which day it is may change between two looks at the clock, the time of day may not."""
+    found = read_time(text)
+    assert found % 86_400_000 == of_day_ms
+    assert abs(found - time.time() * 1000) <= 2 * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"),
+    [("+02:00", 120), ("-0330", -210), ("+5", 300), ("Z", 0), ("-18:00", -1080)],
+)
+def test_utc_offset(text: str, minutes: int) -> None:
+    assert read_utc_offset(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "2", "CET", "+25:00", "+1:99", "+"])
+def test_no_utc_offset(text: str) -> None:
+    with pytest.raises(ValueError, match="is no offset"):
+        read_utc_offset(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "now-", "now-5", "now-5y", "now+5m", "24:05", "14:05h"]
+)
 def test_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="is no time"):
         read_time(text)

@@ -25,6 +25,8 @@ from kdump.engine.groups.run import groups
 from kdump.engine.reindex.options import ReindexOptions
 from kdump.engine.reindex.run import reindex
 from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.engine.transactions.options import TransactionOptions
+from kdump.engine.transactions.run import transactions
 from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
@@ -74,6 +76,8 @@ def asked(path: str, number: int) -> Iterator[object]:
     at_ms = rng.choice((None, 1_795_350_100_000))
     asked_groups = GroupOptions(at_ms=at_ms, history=deep, decompress_limit=_LIMIT)
     yield from groups([path], asked_groups)
+    asked_transactions = TransactionOptions(at_ms=at_ms, decompress_limit=_LIMIT)
+    yield from transactions([path], asked_transactions)
 
 
 def test_no_input_breaks_the_engine(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ COMMANDS = [
         ("sequences --explained", "table jsonl csv"),
         ("groups --retired", "table jsonl csv reset-csv"),
         ("groups --history", "table jsonl csv"),
+        ("transactions --retired", "table jsonl csv"),
         ("compare", "table jsonl csv"),
     )
     for form in forms.split()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import click
 import crc32c
-import manual_findings
+import manual_lists
 import pytest
 
 from kdump import __version__
+from kdump.broker import versions
 from kdump.cli import cli
 from kdump.cli.headings import Option
 from kdump.findings.finding import CATALOGUE
@@ -108,11 +109,18 @@ def test_every_command_has_a_page() -> None:
     }
 
 
-def test_findings_are_those_of_the_catalogue() -> None:
-    assert manual_findings.written_list() == manual_findings.expected_list(), (
-        "run tests/support/manual_findings.py"
-    )
+@pytest.mark.parametrize("name", manual_lists.LISTS)
+def test_lists_are_those_of_the_code(name: str) -> None:
+    expected = manual_lists.expected_list(name)
+    assert manual_lists.written_list(name) == expected, "run tests/support/manual_lists.py"
+
+
+def test_every_finding_and_every_change_of_a_broker_is_listed() -> None:
     assert len(tags(section(roff("kdump.1"), "FINDINGS"))) == len(CATALOGUE)
+    changes = section(roff("kdump.1"), "BROKER VERSIONS")
+    every = [one for one in vars(versions).values() if isinstance(one, versions.Change)]
+    assert all(manual_lists.escaped(change.does) in changes for change in every)
+    assert f"those of {versions.text_of(versions.NEWEST)} do, the newest known" in changes
 
 
 def test_batch_in_hex_is_a_batch() -> None:

@@ -54,8 +54,10 @@ PRODUCERS = (
 TESTS = {
     "kdump/writing.py": f"{WRITERS} tests/output/test_target.py",
     "kdump/messages": "tests/messages",
-    "kdump/replay": "tests/replay tests/engine/groups",
+    "kdump/replay": "tests/replay tests/engine/groups tests/engine/transactions",
     "kdump/engine/groups": "tests/engine/groups tests/cli/test_groups.py",
+    "kdump/engine/transactions": "tests/engine/transactions tests/cli/test_transactions.py",
+    "kdump/engine/coordinators": "tests/engine/groups tests/engine/transactions",
     "kdump/output/decoded.py": "tests/output/test_decoded.py",
     "kdump/engine/reindex": WRITERS,
     "kdump/engine/checks": CHECKS,
@@ -72,7 +74,9 @@ TESTS = {
     "kdump/broker/producer_events.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/control_batch.py": f"{PRODUCERS} {MAKERS}",
     "kdump/broker/recovered_producers.py": f"tests/broker/test_segment.py {MAKERS}",
-    "kdump/broker/visibility.py": f"{LOOKUPS} tests/engine/advice/test_served.py",
+    "kdump/broker/visibility.py": (
+        f"tests/broker/test_visibility_dump.py {LOOKUPS} tests/engine/advice/test_served.py"
+    ),
 }
 MODULES = ("kdump/writing.py", "kdump/engine/reindex/replace.py", "kdump/storage",
            "kdump/broker", "kdump/engine/checks")  # fmt: skip

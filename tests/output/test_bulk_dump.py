@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ import damage
 import pytest
 from bulk import HERE, batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus
+from drivers import Through
 from dumped import dumped
 
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import Driver, Workers
 from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError, PathError, UsageError
-from kdump.output.bulk_dump import Outcome, Step, in_process
 from kdump.output.part_directory import NotEmpty, PartDirectory
 
 pq = pytest.importorskip("pyarrow.parquet", reason="PyArrow is not installed")
@@ -69,7 +69,7 @@ def test_layout(directory: Path, tmp_path: Path) -> None:
 
 def test_any_number_of_workers_writes_the_same_bytes(directory: Path, tmp_path: Path) -> None:
     bulk_dumped(directory, tmp_path / "one", split_bytes=5000)
-    bulk_dumped(directory, tmp_path / "two", in_process(2), split_bytes=5000)
+    bulk_dumped(directory, tmp_path / "two", Workers(2), split_bytes=5000)
     assert left_in(tmp_path / "one") == left_in(tmp_path / "two")
 
 
@@ -114,7 +114,7 @@ def test_batches(directory: Path, tmp_path: Path) -> None:
 def test_findings_come_in_the_order_of_dump(directory: Path, tmp_path: Path) -> None:
     for log in directory.rglob("*.log"):
         log.write_bytes(damage.flip(log.read_bytes(), 5000))
-    for number, driver in enumerate((HERE, in_process(2))):
+    for number, driver in enumerate((HERE, Workers(2))):
         count, found = bulk_dumped(directory, tmp_path / str(number), driver, split_bytes=9000)
         rows, theirs = dumped(directory)
         assert found == theirs
@@ -157,8 +157,9 @@ def test_output_inside_what_is_read_is_refused(directory: Path) -> None:
 
 
 def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None:
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
-        yield from HERE(splits[:-1], step, progress)
+    @partial(Through, HERE)
+    def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
+        yield from driver(splits[:-1], step, progress)
         yield splits[-1], PathError("disk", "No space left on device")
 
     with pytest.raises(PathError, match="No space"):
@@ -169,9 +170,10 @@ def test_step_that_fails_leaves_nothing(directory: Path, tmp_path: Path) -> None
 def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) -> None:
     calls = []
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+    @partial(Through, HERE)
+    def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
         calls.append(len(splits))
-        for split, result in HERE(splits, step, progress):
+        for split, result in driver(splits, step, progress):
             # The part was written, and whoever wrote it died before it could say so.
             died = len(calls) == 1 and split.number in (1, 4)
             yield split, KdumpError("died") if died else result
@@ -185,10 +187,11 @@ def test_split_that_failed_once_is_tried_again(directory: Path, tmp_path: Path) 
 def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path) -> None:
     """As under speculation: two workers write the same split, and one of them is believed."""
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
-        for _ in HERE(splits, step, progress):
+    @partial(Through, HERE)
+    def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
+        for _ in driver(splits, step, progress):
             pass
-        yield from HERE(splits, step, progress)
+        yield from driver(splits, step, progress)
 
     bulk_dumped(directory, tmp_path / "twice", driver)
     bulk_dumped(directory, tmp_path / "out")
@@ -198,9 +201,10 @@ def test_attempts_that_run_twice_leave_one_part(directory: Path, tmp_path: Path)
 def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path: Path) -> None:
     late = []
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+    @partial(Through, HERE)
+    def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
         late.append((step, splits[0]))
-        return HERE(splits, step, progress)
+        return driver(splits, step, progress)
 
     bulk_dumped(directory, tmp_path / "out", driver)
     before = left_in(tmp_path / "out")
@@ -213,7 +217,8 @@ def test_late_attempt_cannot_bring_the_directory_back(directory: Path, tmp_path:
 def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
     once = tmp_path / "once"
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+    @partial(Through, HERE)
+    def driver(driver: Driver, splits: Any, step: Any, progress: Any) -> Any:
         def killed_once(split: Split, pace: Any) -> Any:
             result = step(split, pace)
             if split.number == 2 and not once.exists():
@@ -221,7 +226,7 @@ def test_worker_that_is_killed(directory: Path, tmp_path: Path) -> None:
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
-        return in_process(2)(splits, killed_once, progress)
+        return Workers(2)(splits, killed_once, progress)
 
     bulk_dumped(directory, tmp_path / "killed", driver)
     bulk_dumped(directory, tmp_path / "out")

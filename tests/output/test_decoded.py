@@ -20,12 +20,14 @@ from internal_topics import as_json, raw_records
 from pyarrow import ipc
 
 from kdump.cli import cli
-from kdump.findings.rows import Place, RecordChunk
+from kdump.engine.dump.run import dump as dumped
+from kdump.engine.reading.options import DumpOptions
+from kdump.findings.rows import DecodedChunk, Place, RecordChunk
 from kdump.messages.records import TOPICS, decode
 from kdump.messages.table import UNKNOWN_TAGS, message, tables
 from kdump.output.arrow import ArrowSink
-from kdump.output.decoded import MOST_BYTES, Decoding, members
-from kdump.output.jsonl import JsonLines
+from kdump.output.decoded import MOST_BYTES, Decoding, decoding, members
+from kdump.output.jsonl import JsonLines, said_line
 from kdump.output.values import AUTO, HEX
 
 LOG = "00000000000000000000.log"
@@ -376,3 +378,27 @@ def test_members_of_a_key() -> None:
     assert value is not None
     assert members(key) == SAID_KEY
     assert members(value) == SAID | {"trailing": "IQ=="}
+
+
+SAMPLES = Path(__file__).parents[2] / "sample-data/clean"
+
+
+def test_lines_of_the_kernel_are_those_of_the_encoder() -> None:
+    """Of decoded records the kernel writes what is around keys and values, byte for byte."""
+    seen = set()
+    for path in sorted(SAMPLES.glob("*/*/__*")):
+        written: list[bytes] = []
+        sink = JsonLines(written.append, 0)
+        expected = b""
+        for item in dumped([str(path)], DumpOptions()):
+            if not isinstance(item, RecordChunk):
+                continue
+            chunk = decoding(item)
+            assert isinstance(chunk, DecodedChunk)
+            assert not chunk.has_large
+            sink.write(chunk)
+            for record, key, value in chunk.iter_said():
+                expected += said_line(record, key, value, 0)
+                seen.add((record.control is None, record.key is None, record.value is None))
+        assert b"".join(written) == expected
+    assert len(seen) == 4  # plain ones, tombstones, those without a key, control records

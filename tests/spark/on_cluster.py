@@ -24,13 +24,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pyspark
 from bulk import HERE, bulk_dumped
 from clusters import connect_server, packed_environment, python_without, standalone
+from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError
 from kdump.findings.rows import Row
-from kdump.spark.driver import ItemDriver, splits_on
+from kdump.spark.driver import SparkDriver
 from kdump.spark.session import spark_session
 
 SPLIT_BYTES = 9000
@@ -66,28 +67,29 @@ def ticket(directory: Path) -> int:
     raise AssertionError
 
 
+def acted(driver: Driver, act: Act, change: Any) -> Driver:
+    """Have something change before the work, and something be done in each step."""
+
+    def do(driver: Driver, items: Any, step: Any, progress: Any) -> Any:
+        if change is not None:
+            change()
+        return driver(items, acting(step, act), progress)
+
+    return Through(driver, do)
+
+
 def dumped(data: Path, out: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[Any]:
     """Dump; give the number of rows and what was found."""
 
-    def acted(splits: Any, step: Any, progress: Any) -> Iterator[Any]:
-        if change is not None:
-            change()
-        return driver(splits, acting(step, act), progress)  # type: ignore[no-any-return]
-
-    rows, found = bulk_dumped(data, out, acted, SPLIT_BYTES)
+    rows, found = bulk_dumped(data, out, acted(driver, act, change), SPLIT_BYTES)
     return [rows, *map(repr, found)]
 
 
 def verified(data: Path, driver: Any, act: Act = nothing, change: Any = None) -> list[str]:
     """Verify; give what comes of it, without how long it took."""
 
-    def acted(items: Any, step: Any, **settings: Any) -> Iterator[Any]:
-        if change is not None:
-            change()
-        return driver(items, acting(step, act), **settings)  # type: ignore[no-any-return]
-
     told = []
-    for item in verify([str(data)], VerifyOptions(jobs=TASKS), driver=acted):
+    for item in verify([str(data)], VerifyOptions(), driver=acted(driver, act, change)):
         if isinstance(item, Row):
             item.fields.pop("seconds", None)
         told.append(repr(item))
@@ -150,9 +152,9 @@ def losses(data: Path, out: Path) -> dict[str, Any]:
 
     told: dict[str, Any] = {}
     told["dump"] = {"here": dumped(data, out / "here", HERE)}
-    told["verify"] = {"here": verified(data, run)}
+    told["verify"] = {"here": verified(data, ONE_BY_ONE)}
     with local_cluster() as spark:
-        on_splits, on_items = splits_on(spark, tasks=TASKS), ItemDriver(spark)
+        on_splits, on_items = SparkDriver(spark, TASKS, decodes=True), SparkDriver(spark, TASKS)
         for name, whom in (("worker", os.getpid), ("executor", executor)):
             act = killing(f"dump-{name}", whom)
             told["dump"][name] = dumped(data, out / name, on_splits, act)
@@ -164,7 +166,7 @@ def losses(data: Path, out: Path) -> dict[str, Any]:
                 copy, out / f"lost-{name}", driver, change=losing(copy)
             )
             shutil.rmtree(copy)
-        for name, driver in (("here", run), ("spark", on_items)):
+        for name, driver in (("here", ONE_BY_ONE), ("spark", on_items)):
             shutil.copytree(data, copy)
             told[f"lost-verify-{name}"] = verified(copy, driver, change=losing(copy))
             shutil.rmtree(copy)
@@ -189,7 +191,7 @@ def copies(data: Path, out: Path) -> dict[str, Any]:
 
     told: dict[str, Any] = {"dump": {}, "verify": {}}
     told["dump"]["here"] = dumped(data, out / "here", HERE)
-    told["verify"]["here"] = verified(data, run)
+    told["verify"]["here"] = verified(data, ONE_BY_ONE)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     speculation = {
         "spark_speculation": "true",
@@ -205,7 +207,7 @@ def copies(data: Path, out: Path) -> dict[str, Any]:
         spark_session(url, None) as spark,
     ):
         began = time.monotonic()
-        on_splits, on_items = splits_on(spark, tasks=TASKS), ItemDriver(spark)
+        on_splits, on_items = SparkDriver(spark, TASKS, decodes=True), SparkDriver(spark, TASKS)
         slow_dump = slow("dump", lambda split: split.number == 0)
         told["dump"]["copied"] = dumped(data, out / "copied", on_splits, slow_dump)
         slow_verify = slow("verify", lambda item: item.path.endswith("orders-3"))
@@ -225,26 +227,30 @@ def shipped(data: Path, out: Path) -> dict[str, Any]:
     os.environ["PYSPARK_PYTHON"] = str(python_without("kdump", out))
     told: dict[str, Any] = {"dump": {}, "verify": {}}
     told["dump"]["here"] = dumped(data, out / "here", HERE)
-    told["verify"]["here"] = verified(data, run)
+    told["verify"]["here"] = verified(data, ONE_BY_ONE)
     with standalone(out / "cluster") as url, with_settings(spark_executor_memory="512m"):
         with spark_session(url, None, str(archive)) as spark:
-            told["dump"]["sent"] = dumped(data, out / "sent", splits_on(spark, tasks=TASKS))
-            told["verify"]["sent"] = verified(data, ItemDriver(spark))
+            told["dump"]["sent"] = dumped(
+                data, out / "sent", SparkDriver(spark, TASKS, decodes=True)
+            )
+            told["verify"]["sent"] = verified(data, SparkDriver(spark, TASKS))
             spark.conf.unset("spark.sql.execution.pyspark.python")
             told["refused"] = _refusal(data, spark)
         with (
             connect_server(out / "server", url) as remote,
             spark_session(None, remote, str(archive)) as spark,
         ):
-            told["verify"]["connect"] = verified(data, ItemDriver(spark))
-            told["dump"]["connect"] = dumped(data, out / "connect", splits_on(spark, tasks=TASKS))
+            told["verify"]["connect"] = verified(data, SparkDriver(spark, TASKS))
+            told["dump"]["connect"] = dumped(
+                data, out / "connect", SparkDriver(spark, TASKS, decodes=True)
+            )
     shutil.rmtree(out / "cluster")
     return told
 
 
 def _refusal(data: Path, spark: Any) -> list[Any]:
     try:
-        verified(data, ItemDriver(spark))
+        verified(data, SparkDriver(spark, TASKS))
     except KdumpError as error:
         return [error.status, str(error)]
     return []

@@ -12,13 +12,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from bulk import bulk_dumped, left_in
+from drivers import Through
 from reusing import PUSHDOWN, refusal, uses
 
 from kdump.engine.dump.run import dump
@@ -28,8 +29,9 @@ from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import Driver
 from kdump.findings.rows import RecordChunk, Row
-from kdump.spark.driver import ItemDriver, SparkFailed, splits_on
+from kdump.spark.driver import SparkDriver, SparkFailed
 from kdump.spark.schema import VIEWS
 from kdump.spark.session import spark_session
 
@@ -80,15 +82,16 @@ def reused(spark: Any) -> bool:
 def slowly(spark: Any, seconds: float, progress: Progress) -> list[Any]:
     """Look partitions up, one a task, each in so much time."""
 
-    def driver(items: Any, step: Any, **how: Any) -> Iterator[Any]:
+    @partial(Through, SparkDriver(spark, 7))
+    def driver(driver: Driver, items: Any, step: Any, progress: Progress) -> Any:
         def slow(item: Item, pace: Pace) -> Any:
             time.sleep(seconds)
             return look_up(item, pace, **step.keywords)
 
-        return ItemDriver(spark)(items, slow, **how)
+        return driver(items, slow, progress)
 
     asked = FindOptions(check=True)
-    return list(find_offset([str(SOUND)], 0, asked, jobs=7, progress=progress, driver=driver))
+    return list(find_offset([str(SOUND)], 0, asked, progress=progress, driver=driver))
 
 
 def moving(spark: Any) -> list[tuple[int, int]]:
@@ -135,8 +138,8 @@ def main(out: Path) -> None:
     out.mkdir()
     here = bulk_dumped(SOUND, out / "here", split_bytes=9000)
     with spark_session(None, "local[2]") as spark:
-        driver = {"driver": ItemDriver(spark)}
-        there = bulk_dumped(SOUND, out / "there", splits_on(spark, tasks=4), 9000)
+        driver = {"driver": SparkDriver(spark)}
+        there = bulk_dumped(SOUND, out / "there", SparkDriver(spark, 4, decodes=True), 9000)
         told = {
             "connect": not hasattr(spark, "_sc"),
             "dump": there == here and left_in(out / "there") == left_in(out / "here"),

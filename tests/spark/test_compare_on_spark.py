@@ -10,15 +10,16 @@ from corpus import corpus
 
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.findings.rows import Row
-from kdump.spark.driver import ItemDriver
+from kdump.spark.driver import SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
 
-def told(*paths: Path, jobs: int = 1, **driver: Any) -> list[Any]:
+def told(*paths: Path, driver: Driver = ONE_BY_ONE) -> list[Any]:
     """Give what compare yields, without how long it took."""
-    items = list(compare([str(path) for path in paths], CompareOptions(jobs=jobs), **driver))
+    items = list(compare([str(path) for path in paths], CompareOptions(), driver=driver))
     for item in items:
         if isinstance(item, Row):
             item.fields.pop("seconds", None)
@@ -44,7 +45,7 @@ def test_replicas_that_differ_in_every_way(spark: Any, tmp_path: Path) -> None:
     replica(tmp_path / "left", "", log, partition="alone-0")
     roots = (tmp_path / "left", tmp_path / "right")
     ours = told(*roots)
-    assert told(*roots, jobs=3, driver=ItemDriver(spark)) == ours
+    assert told(*roots, driver=SparkDriver(spark, 3)) == ours
     assert [row.fields["verdict"] for row in ours if row.row == "replica-comparison"] == [
         "equal",
         "behind",
@@ -63,5 +64,5 @@ def test_copies_of_a_broker(spark: Any) -> None:
         for copy in ("clean", "killed")
     ]
     ours = told(*roots)
-    assert told(*roots, jobs=2, driver=ItemDriver(spark)) == ours
+    assert told(*roots, driver=SparkDriver(spark, 2)) == ours
     assert ours[-1].fields["partitions"] == 23

@@ -2,7 +2,8 @@
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,14 @@ import damage
 import pytest
 from bulk import batches, bulk_dumped, left_in, two_partitions
 from corpus import corpus, files, names
+from drivers import Through, after
 from oracle import oracle
 
 from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import Driver
 from kdump.engine.work.splits import Split
-from kdump.output.bulk_dump import Driver, Outcome, Step
 from kdump.spark import preflight
-from kdump.spark.driver import SparkFailed, grouped, splits_on
+from kdump.spark.driver import SparkDriver, SparkFailed, grouped
 from kdump.spark.errors import one_line
 from kdump.spark.preflight import NotReady
 
@@ -36,7 +38,9 @@ def compare(
 ) -> None:
     here, there = tmp_path / f"here-{split_bytes}", tmp_path / f"there-{split_bytes}"
     ours = bulk_dumped(path, here, split_bytes=split_bytes, **options)
-    theirs = bulk_dumped(path, there, splits_on(spark, tasks=TASKS), split_bytes, **options)
+    theirs = bulk_dumped(
+        path, there, SparkDriver(spark, TASKS, decodes=True), split_bytes, **options
+    )
     assert theirs == ours
     assert left_in(there) == left_in(here)
 
@@ -111,16 +115,6 @@ def test_options(spark: Any, directory: Path, tmp_path: Path, options: dict[str,
     compare(spark, directory, tmp_path, 9000, **options)
 
 
-def after(change: Callable[[], object], driver: Driver) -> Driver:
-    """Change something between the plan and the run."""
-
-    def changed(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
-        change()
-        return driver(splits, step, progress)
-
-    return changed
-
-
 @pytest.mark.parametrize("split_bytes", [9000, None])
 def test_log_that_is_cut_or_removed_after_the_plan(
     spark: Any, directory: Path, tmp_path: Path, split_bytes: int | None
@@ -132,7 +126,7 @@ def test_log_that_is_cut_or_removed_after_the_plan(
         shrunk.write_bytes(batches(0, 30))
         gone.unlink(missing_ok=True)
 
-    driver = after(change, splits_on(spark, tasks=TASKS))
+    driver = after(change, SparkDriver(spark, TASKS, decodes=True))
     rows, found = bulk_dumped(directory, tmp_path / "out", driver, split_bytes)
     assert rows == 2400 - 100 - 400
     assert sorted((one.code, one.path) for one in found) == [
@@ -144,7 +138,7 @@ def test_log_that_is_cut_or_removed_after_the_plan(
 def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
     """Do something in the worker after a part was written, and before it is told."""
 
-    def hurt(splits: Sequence[Split], step: Any, progress: Progress) -> Iterator[Outcome]:
+    def hurt(driver: Driver, splits: Any, step: Any, progress: Progress) -> Any:
         keywords = step.keywords
 
         def hurting(split: Split, pace: Any) -> Any:
@@ -156,7 +150,7 @@ def sabotaged(driver: Driver, act: Callable[[Split, Any], None]) -> Driver:
 
         return driver(splits, hurting, progress)
 
-    return hurt
+    return Through(driver, hurt)
 
 
 @pytest.mark.parametrize("way", ["raise", "kill"])
@@ -173,7 +167,7 @@ def test_task_that_ends_badly_is_done_again(
             raise OSError("the disk went away for a moment")
 
     bulk_dumped(directory, tmp_path / "here")
-    bulk_dumped(directory, tmp_path / "there", sabotaged(splits_on(spark, tasks=3), act))
+    bulk_dumped(directory, tmp_path / "there", sabotaged(SparkDriver(spark, 3, decodes=True), act))
     assert once.exists()
     assert left_in(tmp_path / "there") == left_in(tmp_path / "here")
 
@@ -188,7 +182,9 @@ def test_error_of_a_task_is_one_line_with_its_file(
     with pytest.raises(
         SparkFailed, match=r"^.*orders-1/0+\.log: OSError: the disk .*\(on "
     ) as told:
-        bulk_dumped(directory, tmp_path / "out", sabotaged(splits_on(spark, tasks=3), act))
+        bulk_dumped(
+            directory, tmp_path / "out", sabotaged(SparkDriver(spark, 3, decodes=True), act)
+        )
     assert "\n" not in str(told.value)
     assert not (tmp_path / "out").exists()
 
@@ -199,13 +195,14 @@ def test_interruption_cancels_the_job(spark: Any, directory: Path, tmp_path: Pat
 
         time.sleep(30)
 
-    def interrupted(splits: Sequence[Split], step: Any, progress: Progress) -> Iterator[Outcome]:
+    @partial(Through, sabotaged(SparkDriver(spark, 3, decodes=True), act))
+    def interrupted(driver: Driver, splits: Any, step: Any, progress: Progress) -> Any:
         def tick() -> None:
             if spark.sparkContext.statusTracker().getActiveJobsIds():
                 raise KeyboardInterrupt
 
         progress.tick = tick
-        return sabotaged(splits_on(spark, tasks=3), act)(splits, step, progress)
+        return driver(splits, step, progress)
 
     with pytest.raises(KeyboardInterrupt):
         bulk_dumped(directory, tmp_path / "out", interrupted)
@@ -218,7 +215,7 @@ def test_other_version_is_refused(
 ) -> None:
     monkeypatch.setattr(preflight, "__version__", "9.9")
     with pytest.raises(NotReady, match=r"executor on \S+ has kdump .*, and this is 9\.9"):
-        bulk_dumped(directory, tmp_path / "out", splits_on(spark))
+        bulk_dumped(directory, tmp_path / "out", SparkDriver(spark, decodes=True))
     assert not (tmp_path / "out").exists()
 
 
@@ -238,9 +235,10 @@ def test_executor_that_does_not_see_the_files_is_refused(
 def test_progress_counts_tasks(spark: Any, directory: Path, tmp_path: Path) -> None:
     seen = []
 
-    def driver(splits: Sequence[Split], step: Step, progress: Progress) -> Iterator[Outcome]:
+    @partial(Through, SparkDriver(spark, 3, decodes=True))
+    def driver(driver: Driver, splits: Any, step: Any, progress: Progress) -> Any:
         progress.tick = lambda: seen.append((progress.done_bytes, progress.at[0]))
-        return splits_on(spark, tasks=3)(splits, step, progress)
+        return driver(splits, step, progress)
 
     bulk_dumped(directory, tmp_path / "out", driver)
     assert seen[-1] == (

@@ -9,16 +9,18 @@ from typing import Any
 import builders
 import pytest
 from corpus import corpus, names
+from drivers import Through, after
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import Item, find_offset, find_time, look_up
 from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import Driver
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.spark.driver import (
     PARTITION_BYTES,
     PARTITION_TASK_BYTES,
-    ItemDriver,
+    SparkDriver,
     SparkFailed,
     grouped,
 )
@@ -54,9 +56,7 @@ def test_rows_of_sample_data(spark: Any, find: Find, target: int, options: FindO
     paths = [*directories(SAMPLES), str(SAMPLES / "nonesuch")]
     ours = shown(find(paths, target, options))
     progress = Progress()
-    theirs = shown(
-        find(paths, target, options, jobs=3, progress=progress, driver=ItemDriver(spark))
-    )
+    theirs = shown(find(paths, target, options, progress=progress, driver=SparkDriver(spark, 3)))
     assert theirs == ours
     rows = sum(isinstance(item, Row) for item in ours)
     assert rows > 30
@@ -71,7 +71,7 @@ def test_rows_of_all_modern_corpora(
     if not paths:
         pytest.skip("no corpora")
     ours = shown(find(paths, target, options))
-    assert shown(find(paths, target, options, driver=ItemDriver(spark))) == ours
+    assert shown(find(paths, target, options, driver=SparkDriver(spark))) == ours
     assert sum(isinstance(item, Row) for item in ours) > 100
 
 
@@ -85,10 +85,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_partition_that_vanished_since_the_plan_is_a_note(spark: Any, data: Path) -> None:
-    def driver(items: Any, step: Any, **how: Any) -> Iterator[Any]:
-        shutil.rmtree(data / "orders-1")
-        return ItemDriver(spark)(items, step, **how)
-
+    driver = after(lambda: shutil.rmtree(data / "orders-1"), SparkDriver(spark))
     found = list(find_offset([str(data)], 0, FindOptions(), driver=driver))
     assert [item.fields["partition"] for item in found if isinstance(item, Row)] == [0, 2]
     gone = [item for item in found if isinstance(item, Finding) and item.code == "file-vanished"]
@@ -100,18 +97,19 @@ def test_relative_paths_are_told_as_they_were_given(
 ) -> None:
     monkeypatch.chdir(data)
     paths = [f"orders-{number}" for number in range(3)]
-    found = list(find_offset(paths, 0, FindOptions(), driver=ItemDriver(spark)))
+    found = list(find_offset(paths, 0, FindOptions(), driver=SparkDriver(spark)))
     assert found == list(find_offset(paths, 0, FindOptions()))
 
 
 def test_error_of_an_executor_is_one_line_with_its_partition(spark: Any, data: Path) -> None:
-    def driver(items: Any, step: Any, **how: Any) -> Iterator[Any]:
+    @partial(Through, SparkDriver(spark))
+    def driver(driver: Driver, items: Any, step: Any, progress: Progress) -> Any:
         def broken(item: Item, pace: Pace) -> Any:
             if item.partition == 1:
                 raise OSError("the disk went away")
             return look_up(item, pace, **step.keywords)
 
-        return ItemDriver(spark)(items, broken, **how)
+        return driver(items, broken, progress)
 
     with pytest.raises(SparkFailed, match=r"^.*orders-1: OSError: the disk .*\(on ") as told:
         list(find_offset([str(data)], 0, FindOptions(), driver=driver))

@@ -12,7 +12,7 @@ from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.rows import Row
-from kdump.spark.driver import ItemDriver, splits_on
+from kdump.spark.driver import SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 
@@ -37,7 +37,7 @@ def test_usage(spark: Any, name: str, by: tuple[str, ...]) -> None:
     options = UsageOptions(by=by)
     ours = told(usage(paths, options))
     assert len(ours) > 10
-    driver = splits_on(spark, tasks=4)
+    driver = SparkDriver(spark, 4, decodes=True)
     assert told(usage(paths, options, driver=driver)) == ours
     assert told(usage(paths, options, driver=driver, split_bytes=16 << 10)) == ours
 
@@ -47,7 +47,7 @@ def test_sequences(spark: Any, name: str) -> None:
     paths = directories(name)
     options = SequenceOptions(explained=True)
     ours = told(sequences(paths, options))
-    assert told(sequences(paths, options, jobs=4, driver=ItemDriver(spark))) == ours
+    assert told(sequences(paths, options, driver=SparkDriver(spark, 4))) == ours
 
 
 def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
     options = UsageOptions(by=("key",))
     ours = told(usage(paths, options, groups_kept=100))
     assert not ours[-1].fields["exact"]
-    driver = splits_on(spark, tasks=3)
+    driver = SparkDriver(spark, 3, decodes=True)
     assert told(usage(paths, options, driver=driver, groups_kept=100)) == ours
 
 
@@ -65,5 +65,4 @@ def test_sums_of_verify(spark: Any) -> None:
     options = VerifyOptions(summary_by=("broker", "topic"))
     ours = told(verify(paths, options))
     assert any(isinstance(item, Row) and item.row == "summary-by" for item in ours)
-    options = options._replace(jobs=4)
-    assert told(verify(paths, options, driver=ItemDriver(spark))) == ours
+    assert told(verify(paths, options, driver=SparkDriver(spark, 4))) == ours

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import builders
 import pytest
 from corpus import corpus, files, names
 from dumped import Json, dumped
+from metadata_log import config, log_of, partition, topic
 
 from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
@@ -21,6 +23,7 @@ from kdump.spark.schema import VIEWS, columns_of
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 TIME = 1_700_000_000_000
+METADATA = "__cluster_metadata-0"
 
 
 @pytest.fixture(scope="module")
@@ -220,6 +223,21 @@ def test_findings_are_those_of_verify(spark: Any) -> None:
     assert ours
     assert {row.engine_version for row in rows} == {__version__}
     assert sorted(map(str, ours)) == sorted(map(str, theirs))
+
+
+def test_findings_go_by_the_settings_of_topics(spark: Any, directory: Path, tmp_path: Path) -> None:
+    data = tmp_path / "node" / "data"
+    shutil.copytree(directory / "orders-0", data / "orders-0")
+    (data / METADATA).mkdir()
+    limit = config(2, "orders", "max.message.bytes", "10")
+    log = log_of([topic("orders", 7), partition(0, 7), limit])
+    (data / METADATA / f"{0:020}.log").write_bytes(log)
+    options = VerifyOptions()
+    for path in (data, data.parent):
+        theirs = [one for one in verify([str(path)], options) if isinstance(one, Finding)]
+        rows = read(spark, path, view="findings").collect()
+        assert sorted(row.code for row in rows) == sorted(one.code for one in theirs)
+        assert "over-message-limit" in {row.code for row in rows}
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,12 @@ from bulk import HERE, left_in, two_partitions
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.work.pipeline import Driver
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-from kdump.output.bulk_dump import Driver, dump_parts
+from kdump.output.bulk_dump import dump_parts
 from kdump.output.part_directory import PartDirectory
-from kdump.spark.driver import ItemDriver, splits_on
+from kdump.spark.driver import SparkDriver
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 DATA = Path(__file__).parents[2] / "sample-data"
@@ -33,7 +34,7 @@ def told(root: str, **driven: Any) -> list[tuple[object, ...]]:
 
 def test_verify(spark: Any) -> None:
     directory = DATA / "damaged/4.1.1-stopped/d1"
-    assert told(f"file://{directory}", driver=ItemDriver(spark)) == told(str(directory))
+    assert told(f"file://{directory}", driver=SparkDriver(spark)) == told(str(directory))
 
 
 def test_parts(spark: Any, tmp_path: Path) -> None:
@@ -45,7 +46,7 @@ def test_parts(spark: Any, tmp_path: Path) -> None:
             assert not isinstance(item, Exception)
 
     write(str(directory), str(tmp_path / "here"), HERE)
-    write(f"file://{directory}", f"file://{tmp_path}/there/", splits_on(spark))
+    write(f"file://{directory}", f"file://{tmp_path}/there/", SparkDriver(spark, decodes=True))
     assert left_in(tmp_path / "there") == left_in(tmp_path / "here")
 
 

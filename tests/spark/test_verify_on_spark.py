@@ -1,17 +1,17 @@
 """`verify` on Spark says what it says in process, in the same order, however it is cut."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import segments
 from corpus import corpus, files, names
+from drivers import after
 from oracle import PROFILES, oracle
 from verifying import verified
 
-from kdump.spark.driver import ItemDriver, packed_bytes
+from kdump.spark.driver import SparkDriver, packed_bytes
 
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
@@ -34,7 +34,7 @@ def same(spark: Any, roots: list[Path], split_bytes: int, **options: Any) -> int
     """Compare with one process that cuts nothing; give how many logs were replayed."""
     whole, none = verified(*roots, **options)
     told, replays = verified(
-        *roots, split_bytes=split_bytes, driver=ItemDriver(spark), jobs=TASKS, **options
+        *roots, split_bytes=split_bytes, driver=SparkDriver(spark, TASKS), **options
     )
     assert told == whole
     assert none == 0
@@ -77,17 +77,13 @@ def test_log_that_changed_since_its_pieces_were_read(spark: Any, tmp_path: Path)
     path = segments.write_partition(
         tmp_path, {base: segments.batches(base, end) for base, end in ends.items()}
     )
-    jobs = 0
 
-    def driver(*given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
-        nonlocal jobs
-        jobs += 1
-        if jobs == 2:
-            data = segments.read(path, 0, "log")
-            (path / segments.name(0, "log")).write_bytes(data[:-40])
-        return ItemDriver(spark)(*given, **named)
+    def change() -> None:
+        data = segments.read(path, 0, "log")
+        (path / segments.name(0, "log")).write_bytes(data[:-40])
 
-    told, replays = verified(path, split_bytes=5000, driver=driver, jobs=TASKS)
+    driver = after(change, SparkDriver(spark, TASKS), run=2)
+    told, replays = verified(path, split_bytes=5000, driver=driver)
     assert (told, replays) == (verified(path)[0], 1)
     assert len(told) > 1
 

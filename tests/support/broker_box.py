@@ -45,9 +45,13 @@ class Broker:
             check=False,
         )
 
-    def start(self) -> None:
-        """Start it; no partition may be without a leader, or unknown to the cluster."""
-        done = self.run("start", "--version", self.version, "--owner", str(os.getpid()))
+    def start(self, **settings: object) -> None:
+        """Start it; no partition may be without a leader, or unknown to the cluster.
+
+        Settings of the broker are named with underscores for dots.
+        """
+        more = [f"--set={name.replace('_', '.')}={value}" for name, value in settings.items()]
+        done = self.run("start", "--version", self.version, "--owner", str(os.getpid()), *more)
         assert done.returncode == 0, done.stderr
         answer = json.loads(done.stdout)
         assert not answer["offline"]

@@ -7,12 +7,13 @@ from typing import Any
 import builders
 
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.findings.finding import Finding
-from kdump.output.bulk_dump import Driver, dump_parts, in_process
+from kdump.output.bulk_dump import dump_parts
 from kdump.output.part_directory import PartDirectory
 from kdump.output.progress import Written
 
-HERE = in_process(1)
+HERE = ONE_BY_ONE
 
 
 def batches(base: int, count: int = 40) -> bytes:

@@ -11,6 +11,7 @@ import builders
 
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError
 from kdump.findings.rows import Row
 
@@ -168,9 +169,10 @@ class Compared:
         return found
 
 
-def compared(*paths: Path, **options: Any) -> Compared:
+def compared(*paths: Path, driver: Driver = ONE_BY_ONE, **options: Any) -> Compared:
     """Compare directories."""
-    return Compared(compare([str(path) for path in paths], CompareOptions(**options)))
+    asked = CompareOptions(**options)
+    return Compared(compare([str(path) for path in paths], asked, driver=driver))
 
 
 def changed(batch: Batch, offset: int, value: bytes) -> Batch:

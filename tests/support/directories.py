@@ -9,6 +9,7 @@ import builders
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 
@@ -101,14 +102,14 @@ class DataDirectory:
             (self.path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
 
 
-def findings(*paths: Path, **options: object) -> list[Finding]:
+def findings(*paths: Path, driver: Driver = ONE_BY_ONE, **options: object) -> list[Finding]:
     """Run verify; a path that could not be read fails the test."""
     chosen = VerifyOptions(**options)  # type: ignore[arg-type]
-    return list(_findings([str(path) for path in paths], chosen))
+    return list(_findings([str(path) for path in paths], chosen, driver))
 
 
-def _findings(paths: list[str], options: VerifyOptions) -> Iterator[Finding]:
-    for item in verify(paths, options):
+def _findings(paths: list[str], options: VerifyOptions, driver: Driver) -> Iterator[Finding]:
+    for item in verify(paths, options, driver=driver):
         assert not isinstance(item, KdumpError), item
         if isinstance(item, Finding):
             yield item

@@ -1,24 +1,24 @@
 """Runs verify whole, cut into pieces, and on other drivers, and gives what it said."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from drivers import Through
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.results import Result
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.findings.rows import Row
-
-Driver = Callable[..., Iterator[tuple[Any, Any]]]
 
 
 def verified(
     *paths: Path,
     split_bytes: int | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
     progress: Progress | None = None,
     state: VerifyState | None = None,
     **options: Any,
@@ -26,9 +26,9 @@ def verified(
     """Give what verify yields, but for how long it took, and how many logs were replayed."""
     replayed = 0
 
-    def counting(*given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+    def counting(driver: Driver, *given: Any) -> Iterator[tuple[Any, Any]]:
         nonlocal replayed
-        for item, result in driver(*given, **named):
+        for item, result in driver(*given):
             replayed += result.replayed if isinstance(result, Result) else 0
             yield item, result
 
@@ -37,7 +37,7 @@ def verified(
     for item in verify(
         given,
         VerifyOptions(**options),
-        driver=counting,
+        driver=Through(driver, counting),
         split_bytes=split_bytes,
         progress=progress,
         state=state,

@@ -54,13 +54,13 @@ def check_checkpoints(directory: LogDir, facts: Sequence[PartitionFacts]) -> Ite
         path = os.path.join(directory.path, checkpoint)
         if not places.lexists(path):
             continue
-        read, told = read_small(
+        read, reported = read_small(
             Place(None, None, None, path),
             checkpoints.parse_offsets,
             checkpoints.SIZE_LIMIT,
             "checkpoint-malformed",
         )
-        yield from told
+        yield from reported
         if read is not None and not read.problems:
             offsets = {(topic, partition): offset for topic, partition, offset in read.entries}
             found[checkpoint] = offsets

@@ -61,8 +61,8 @@ def check_data_directory(
     if not is_data_directory(directory):
         return
     yield from _listing(directory, facts)
-    meta, told = meta_properties(directory)
-    yield from told
+    meta, reported = meta_properties(directory)
+    yield from reported
     if whole:
         yield from check_checkpoints(directory, facts)
     if meta.get("version", "0") == "1":
@@ -75,10 +75,10 @@ def meta_properties(directory: LogDir) -> tuple[dict[str, str], list[Finding]]:
     if not places.lexists(path):
         return {}, []
     place = Place(None, None, None, path)
-    found, told = read_properties(place, properties.parse_meta_properties)
+    found, reported = read_properties(place, properties.parse_meta_properties)
     if found is None:
-        return {}, told
-    return {name: value for name, value in found.values.items() if value is not None}, told
+        return {}, reported
+    return {name: value for name, value in found.values.items() if value is not None}, reported
 
 
 def _listing(directory: LogDir, facts: Sequence[PartitionFacts]) -> Iterator[Finding]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
 from kdump.findings.code import Extent, Misplaced, Severity
+from kdump.findings.finding import and_more
 from kdump.storage.names import OFFSET_MAX, Kind, parse
 
 if TYPE_CHECKING:
@@ -26,45 +27,45 @@ _CONSEQUENCES = 20
 
 def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     """Return the findings that stand by themselves, each with the codes that follow from it."""
-    told = _Told()
+    kept = _Kept()
     about_logs: list[Conditional] = []
     suspects: list[Conditional] = []
     per_file: dict[tuple[str, str], int] = {}
     for item in reported:
         if not isinstance(item, Conditional):
-            told.add(item)
+            kept.add(item)
             continue
         key = (item.finding.code, item.finding.path)
         per_file[key] = per_file.get(key, 0) + 1
         if per_file[key] <= FINDINGS_A_CODE:
             (about_logs if _is_log(item.finding) else suspects).append(item)
     # Those about logs first: where they stand, others may follow from them in turn.
-    told.sort()
-    standing = [at for at in about_logs if not told.explains(at)]
+    kept.sort()
+    standing = [at for at in about_logs if not kept.explains(at)]
     for suspect in standing:
-        told.add(suspect.finding)
+        kept.add(suspect.finding)
     for code, path in {(at.finding.code, at.finding.path) for at in standing}:
-        told.add_more(code, per_file[code, path] - FINDINGS_A_CODE)
-    told.sort()
+        kept.add_more(code, per_file[code, path] - FINDINGS_A_CODE)
+    kept.sort()
     merged: dict[tuple[str, str], Finding] = {}
     more: dict[tuple[str, str], int] = {}
     for suspect in suspects:
-        if not told.explains(suspect):
+        if not kept.explains(suspect):
             key = (suspect.finding.code, suspect.finding.path)
             merged.setdefault(key, suspect.finding)
             more[key] = more.get(key, -1) + 1
     rest = (
-        _merged(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
+        and_more(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
         for key, found in merged.items()
     )
-    return (*told.finished(), *rest)
+    return (*kept.finished(), *rest)
 
 
 def _is_log(finding: Finding) -> bool:
     return parse(os.path.basename(finding.path)).kind is Kind.LOG
 
 
-class _Told:
+class _Kept:
     """Findings as they are reported, and the ranges they declare bad."""
 
     def __init__(self) -> None:
@@ -178,7 +179,7 @@ class _Told:
             if count > FINDINGS_A_CODE:
                 at = self._last[code]
                 more = count - FINDINGS_A_CODE
-                self.findings[at] = _merged(self.findings[at], more)._replace(more=more)
+                self.findings[at] = and_more(self.findings[at], more)._replace(more=more)
         return self.findings
 
 
@@ -226,10 +227,3 @@ class _Ranges:
         if len(self._starts) and self._starts[0] == 0 and self._ends[0] == OFFSET_MAX:
             return self._whose[0]
         return None
-
-
-def _merged(finding: Finding, more: int) -> Finding:
-    """Say how many more of the same there are."""
-    if not more:
-        return finding
-    return finding._replace(message=f"{finding.message} The same at {more:,} more places.")

@@ -57,32 +57,34 @@ class Framing(Check):
         """Let go of a gap: what is inside a wrapper says where its offsets begin."""
         limit = self.partition.limit
         released = self._offsets.take(run.batches, lambda row: damage.first_offset(run, row, limit))
-        yield from self._told(segment, released)
+        yield from self._gap_findings(segment, released)
         yield from self._rows(segment, run.batches)
 
     def headers(self, segment: SegmentScan, batches: RecordBatches) -> Iterator[Finding]:
         """Let go of a gap before an entry too large to be held."""
-        yield from self._told(segment, self._offsets.take(batches))
+        yield from self._gap_findings(segment, self._offsets.take(batches))
         yield from self._rows(segment, batches)
 
     def gap(self, segment: SegmentScan, gap: Gap) -> Iterator[Finding]:
         """Hold a gap until it is known what follows."""
-        yield from self._told(segment, self._offsets.hold(gap))
+        yield from self._gap_findings(segment, self._offsets.hold(gap))
         self._end.gap(gap)
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding]:
         """What follows a last gap is the next segment."""
-        yield from self._told(segment, self._offsets.release(segment.next_base))
+        yield from self._gap_findings(segment, self._offsets.release(segment.next_base))
         astray = self._end.finding(segment)
         if astray is not None:
             yield astray
-        for told in self._order.place(segment.next_base):
-            if astray is None or told.position != astray.position:
-                yield told
+        for reported in self._order.place(segment.next_base):
+            if astray is None or reported.position != astray.position:
+                yield reported
         if self._reserved is not None:
             yield damage.reserved_finding(*self._reserved, segment.place, self._reserved_count)
 
-    def _told(self, segment: SegmentScan, released: Iterable[Released]) -> Iterator[Finding]:
+    def _gap_findings(
+        self, segment: SegmentScan, released: Iterable[Released]
+    ) -> Iterator[Finding]:
         directory = self.partition.directory
         for one in released:
             if segment.source is None:
@@ -105,11 +107,11 @@ class Framing(Check):
             if self._reserved is None:
                 self._reserved = batches.slice(rows[0], rows[0] + 1), 0
         if batches.flags & (c.WRONG & ~c.OFFSET_NOT_RISING):
-            for told in damage.flag_findings(
+            for reported in damage.flag_findings(
                 batches, segment.place, segment.last_offset, segment.next_base
             ):
-                if not told.entry.offsets_lie:
-                    yield told
+                if not reported.entry.offsets_lie:
+                    yield reported
         yield from self._order.take(batches)
 
 
@@ -130,7 +132,7 @@ class _Order:
 
     def place(self, next_offset: int | None) -> list[Finding]:
         """Let go of batches out of order, now that it is known where offsets go on."""
-        placed = [told._replace(next_offset=next_offset) for told in self._misplaced]
+        placed = [reported._replace(next_offset=next_offset) for reported in self._misplaced]
         self._misplaced = []
         return placed
 
@@ -166,9 +168,9 @@ class _Order:
             if last is not None and last.position == self._past_at:
                 pass  # reported already: that one is too high for the segment
             else:
-                told = self._out_of_order(entry, following)
-                self._misplaced.append(told)
-                if last is not None and told.position == last.position:
+                reported = self._out_of_order(entry, following)
+                self._misplaced.append(reported)
+                if last is not None and reported.position == last.position:
                     yield from self._follows(entry)
         self._before, self._last = last, entry
 

@@ -70,7 +70,6 @@ class IndexProof(Check):
                 proof.offsets = index
             else:
                 proof.times = index
-        proof.start()
 
     def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Feed the kernel; an entry that names a gap meets the batch behind it."""

@@ -11,14 +11,15 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT, runs_of_epochs
+from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, spans_in
 from kdump.engine.checks.ordering import in_order
 from kdump.engine.checks.survey import problem_finding
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
-from kdump.engine.reading.epoch_watch import Span, lies_apart, odd_finding
+from kdump.engine.reading.epoch_watch import lies_apart, odd_finding
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
@@ -36,11 +37,8 @@ class LeaderEpochs(Check):
 
     def __init__(self, partition: PartitionScan) -> None:
         super().__init__(partition)
-        self._spans: list[Span] = []
-        self._too_many = False
         self._read = False
-        self._doubtful = False  # the run in hand
-        self._newest = NO_EPOCH  # the epoch of the last batch
+        self._log = EpochSpans()
 
     def begin(self, segment: SegmentScan) -> Iterable[Reported]:
         """Note that there is a log to go by."""
@@ -49,66 +47,24 @@ class LeaderEpochs(Check):
 
     def headers(self, segment: SegmentScan, batches: RecordBatches) -> None:
         """Look for changes; most runs have none."""
-        if self._too_many:
-            return
-        self._doubtful = not in_order(segment, batches)
-        for epoch, start, stop in runs_of_epochs(batches):
-            if not self._too_many:
-                self._add(segment, batches, start, stop, epoch)
-
-    def _add(
-        self, segment: SegmentScan, batches: RecordBatches, start: int, stop: int, epoch: int
-    ) -> None:
-        """Take up the rows of [start, stop), all of one epoch."""
-        if self._spans and epoch == self._newest != NO_EPOCH:
-            self._extend(batches, stop - 1, stop - start)
-            return
-        self._newest = epoch
-        if epoch == NO_EPOCH:
-            return
-        if len(self._spans) >= RUNS_KEPT:
-            self._too_many = True
-            self._spans.clear()
-            return
-        self._spans.append(
-            Span(
-                epoch,
-                batches.base_offset(start),
-                batches.last_offset(stop - 1),
-                stop - start,
-                segment.place,
-                batches.position(start),
-                batches.size_bytes(start),
-                self._doubtful,
-            )
-        )
-
-    def _extend(self, batches: RecordBatches, row: int, count: int) -> None:
-        span = self._spans[-1]
-        self._spans[-1] = span._replace(
-            last_offset=batches.last_offset(row),
-            batches=span.batches + count,
-            doubtful=span.doubtful or self._doubtful,
-        )
+        doubtful = not in_order(segment, batches)
+        for span in spans_in(batches, segment.place, doubtful=doubtful):
+            self._log.add(span)
 
     def end(self) -> Iterator[Reported]:
         """Judge the epochs by their neighbours and the checkpoint, and the checkpoint by them."""
         checkpoint = _Checkpoint(self.partition)
         yield from checkpoint.findings
-        if not self._read or self._too_many:
+        if not self._read or self._log.too_many:
             return
         spans: list[Span] = []
-        for number, span in enumerate(self._spans):
+        found = [span for span in self._log.spans if span.epoch != NO_EPOCH]
+        for span, after in zip_longest(found, found[1:]):
             before = spans[-1] if spans else None
-            after = self._spans[number + 1] if number + 1 < len(self._spans) else None
             if _is_odd(span, before, after, checkpoint):
                 yield Conditional(odd_finding(span, before, after), _touches(span))
             elif before is not None and before.epoch == span.epoch:
-                spans[-1] = before._replace(
-                    last_offset=span.last_offset,
-                    batches=before.batches + span.batches,
-                    doubtful=before.doubtful or span.doubtful,
-                )
+                spans[-1] = before.joined(span)
             else:
                 if before is not None and span.epoch < before.epoch:
                     yield _falls(span, before)
@@ -129,7 +85,8 @@ class LeaderEpochs(Check):
             return
         if not checkpoint.entries:
             # With an old format in use there is none, nor beside a log that was copied away alone.
-            if self._newest != NO_EPOCH and (checkpoint.path or _broker_keeps(self.partition)):
+            newest = self._log.spans[-1].epoch
+            if newest != NO_EPOCH and (checkpoint.path or _broker_keeps(self.partition)):
                 there = "has no entry" if checkpoint.path else "is not there"
                 span = spans[-1]
                 none = _Wrong("leader-epochs-missing", span, span.first_offset, "none", there)
@@ -147,7 +104,7 @@ class LeaderEpochs(Check):
     def _mismatch(self, wrong: _Wrong, checkpoint: _Checkpoint) -> Conditional:
         span = wrong.span
         name = names.LEADER_EPOCH_CHECKPOINT
-        told = at_place(
+        reported = at_place(
             wrong.code,
             self.partition.place,
             path=checkpoint.path or os.path.join(self.partition.log.path, name),
@@ -159,7 +116,7 @@ class LeaderEpochs(Check):
                 f"{span.last_offset:,}; the checkpoint {wrong.words}."
             ),
         )
-        return Conditional(told, _touches(span))
+        return Conditional(reported, _touches(span))
 
 
 class _Checkpoint:
@@ -237,7 +194,7 @@ def _falls(span: Span, before: Span) -> Conditional:
     message = (
         f"Leader epoch {span.epoch} follows {before.epoch}, from offset {span.first_offset:,} on."
     )
-    told = at_place(
+    reported = at_place(
         "leader-epoch-falls",
         span.place,
         position=span.position,
@@ -247,7 +204,7 @@ def _falls(span: Span, before: Span) -> Conditional:
         actual=span.epoch,
         message=message,
     )
-    return Conditional(told, _touches(span))
+    return Conditional(reported, _touches(span))
 
 
 def _touches(span: Span) -> RestsOn:

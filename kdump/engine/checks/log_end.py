@@ -116,7 +116,7 @@ class LogEnd:
         indexed = _indexed(segment, header.position)
         if fits and (indexed is None or _agrees(header, indexed)):
             return None
-        return _told(segment, header, indexed)
+        return _stop_finding(segment, header, indexed)
 
     def _from_index(self, segment: SegmentScan) -> _Header | None:
         """Find it as a start does, where the last of the log is no batch that a walk would take."""
@@ -144,7 +144,7 @@ def _agrees(header: _Header, indexed: int) -> bool:
     return max(header.before + 1, least) <= indexed <= header.last
 
 
-def _told(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding:
+def _stop_finding(segment: SegmentScan, header: _Header, indexed: int | None) -> Finding:
     first, last = sorted((header.first, header.last))
     fits, sure = header.before + 1, header.joins
     if header.wrapper:

@@ -55,17 +55,17 @@ def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Find
         if proof is None:
             rest = "" if unsure else ", and nothing else is missing from this log"
             message = f"Offsets {start:,}-{end - 1:,} lie in no segment{rest}. Consumers jump them."
-            yield _told("segments-apart", one, end, message=message)
+            yield _missing("segments-apart", one, end, message=message)
         else:
             message = f"Offsets {start:,}-{end - 1:,} lie in no segment: {proof}"
             lost = end - start
-            yield _told(
+            yield _missing(
                 "segment-missing", one, end, message=message, lost_at_least=1, lost_at_most=lost
             )
 
 
 def _is_contiguous(segment: SegmentScan) -> bool | None:
-    """Whether every offset from the base to the last is a record; None: it cannot be told."""
+    """Whether every offset from the base to the last is a record; None: nobody can know."""
     first = segment.first
     if not segment.complete:
         return None
@@ -98,7 +98,7 @@ def has_log(log: LocalLog, base: int) -> bool:
     return places.lexists(os.path.join(log.path, names.file_name(Kind.LOG, base)))
 
 
-def _told(code: str, one: SegmentScan, end: int, **about: Unpack[About]) -> Finding:
+def _missing(code: str, one: SegmentScan, end: int, **about: Unpack[About]) -> Finding:
     """At the end of the segment before, where what is missing should follow."""
     about["position"], about["size_bytes"] = one.end_position, 0
     about["offset"] = about["expected"] = one.next_offset

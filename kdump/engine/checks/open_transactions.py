@@ -1,10 +1,11 @@
 """Report transactions that are still open at the log end, and those that hang (L7).
 
 How old one is, the log tells and not the clock: a copy of a directory may be years old, and where
-a log simply ends nothing hangs. Markers carry a broker's time. Where none follows, what was
+a log simply ends nothing is old. Markers carry a broker's time. Where none follows, what was
 written outside of transactions has to do; that time is a producer's, so it has to be twice as
 long. Only where a broker runs is the time of the file held against today's: its batches were
-there by then.
+there by then. Where the coordinators' topic lies under the same paths, what no coordinator awaits
+hangs at any age (T4).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.broker.open_transactions import told
 from kdump.broker.transaction_text import transaction_words
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from kdump.broker.producer_state import Producer, ProducerStates
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
-_TOLD = 100
+_SHOWN = 100
 
 
 class _Age(NamedTuple):
@@ -49,15 +51,19 @@ def open_transactions(
     live = bool(states.open) and not places.is_uri(path) and bool(lock.is_held_around(path))
     name = partition.log.name
     retired = name is not None and name.retirement is not None  # no consumer reads there
-    for producer_id, first in islice(states.open.items(), _TOLD):
+    for producer_id, first in islice(states.open.items(), _SHOWN):
         producer = states.producers[producer_id]
+        tail = newest.tail
         age = _by_log(partition, producer, states)
         if live and not age.hangs:
             by_file = _by_file(partition, first)
             age = by_file if by_file.hangs else age
         message = f"{transaction_words(producer_id, producer, first)}; {age.words}."
-        hangs = age.hangs and not retired
-        if hangs:
+        is_left, words = partition.judged(told(states, producer_id), live)
+        message += words
+        # The marker may have been in what broke off.
+        hangs = (age.hangs or (is_left and tail is None)) and not retired
+        if age.hangs and hangs:
             message += f" {_limit_words(partition)}"
         if first == stable:
             message += _waiting_words(partition, newest, first)
@@ -66,21 +72,20 @@ def open_transactions(
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
             message += f" To look at it: {shell_text(looks)}"
-        more = len(states.open) - _TOLD
+        more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
-        told = at_place(
+        found = at_place(
             "transaction-hanging" if hangs else "transaction-open",
             newest.place,
             offset=first,
             actual=producer.since_ms,
             message=message,
         )
-        if (tail := newest.tail) is not None and not hangs:
-            # The marker may have been in what broke off.
-            yield Conditional(told, RestsOn(newest.base_offset, tail.position, tail.position + 1))
+        if tail is not None and not hangs:
+            yield Conditional(found, RestsOn(newest.base_offset, tail.position, tail.position + 1))
         else:
-            yield told
+            yield found
 
 
 def _by_log(partition: PartitionScan, producer: Producer, states: ProducerStates) -> _Age:

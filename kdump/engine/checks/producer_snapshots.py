@@ -100,8 +100,8 @@ class SnapshotCheck:
                 # What broke the end of the log explains it.
                 tail = max(0, newest.end_position - 1)
                 touches = RestsOn(newest.base_offset, tail, tail + 1, end, offset)
-                told = self._finding("snapshot-stray", path, offset=offset, expected=end)
-                yield Conditional(told, touches)
+                reported = self._finding("snapshot-stray", path, offset=offset, expected=end)
+                yield Conditional(reported, touches)
 
     def _compare(
         self, snapshot: ProducerSnapshot, offset: int, path: str
@@ -123,7 +123,7 @@ class SnapshotCheck:
         if wrong > 1:
             message += f" {wrong - 1:,} more producers differ."
         message += self._doubt
-        told = self._finding(
+        reported = self._finding(
             "snapshot-differs",
             path,
             offset=offset,
@@ -131,7 +131,7 @@ class SnapshotCheck:
             actual=f"{what} {actual}",
             message=message,
         )
-        yield Conditional(told, RestsOn(offset=self._states.joined_from, end_offset=offset))
+        yield Conditional(reported, RestsOn(offset=self._states.joined_from, end_offset=offset))
 
     def _difference(self, entry: ProducerState) -> tuple[str, object, object] | None:
         """Say in what an entry contradicts the log: what, the log's value, the entry's."""

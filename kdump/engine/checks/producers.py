@@ -187,6 +187,6 @@ def _suspect(
     offset, position = batches.base_offset(row), batches.position(row)
     end = batches.end_position(row)
     about["offset"] = offset
-    told = BatchAt(segment.place, batches, row).finding(code, **about)
+    reported = BatchAt(segment.place, batches, row).finding(code, **about)
     low = min(max(rests_on, 0), offset)
-    return Conditional(told, RestsOn(segment.base_offset, position, end, low, offset + 1))
+    return Conditional(reported, RestsOn(segment.base_offset, position, end, low, offset + 1))

@@ -57,38 +57,75 @@ def most_harmful_first(
             yield entry, None, False
 
 
-class Proof:
-    """The two indexes of one segment while its log is read; None where there is no such file."""
+class EntryProof:
+    """Holds the entries of a segment's two indexes against its log while that is read.
+
+    An index is None where there is no such file.
+    """
+
+    def __init__(
+        self, base_offset: int, offsets: IndexFile | None = None, times: IndexFile | None = None
+    ) -> None:
+        self.base_offset = base_offset
+        self.offsets = offsets
+        self.times = times
+        self._state = array("q", (0, 0, base_offset - 1, -1, 0, 0))
+        self._marks: array[int] | None = None
+
+    def prove(self, batches: c.RecordBatches, most: int) -> list[tuple[int, int, int]]:
+        """Prove the entries that these batches can prove.
+
+        Give those that do not hold, so many at most: why, the entry's number, the batch's row.
+        """
+        if self._marks is None:
+            self._marks = array("q", bytes(8 * len(self.offsets or ())))
+        return kernels.prove_entries(
+            batches,
+            b"" if self.offsets is None else self.offsets.slots,
+            b"" if self.times is None else self.times.slots,
+            self.base_offset,
+            self._state,
+            self._marks,
+            most,
+        )
+
+    @property
+    def proved_offsets(self) -> int:
+        """How many entries of the offset index lie within the log."""
+        return self._state[0]
+
+    @property
+    def proved_times(self) -> int:
+        """How many entries of the time index name an offset that the log reaches."""
+        return self._state[1]
+
+    @property
+    def newest_time_ms(self) -> int:
+        """The largest timestamp of the log so far."""
+        return self._state[3]
+
+    @property
+    def has_legacy(self) -> bool:
+        """Whether a v0 entry was met: brokers of 0.10.2 noted times that no message has."""
+        return bool(self._state[4])
+
+
+class Proof(EntryProof):
+    """The two indexes of one segment, and what the log says against them."""
 
     def __init__(self, segment: SegmentScan) -> None:
+        super().__init__(segment.base_offset)
         self.segment = segment
-        self.offsets: IndexFile | None = None
-        self.times: IndexFile | None = None
         self.missing: list[Kind] = []
         self.quick = False  # the log was not read
         self.bad: list[BadEntry] = []
-        self.state = array("q", (0, 0, segment.base_offset - 1, -1, 0, 0))
-        self.marks = array("q")
         self.last_position = 0  # where the last batch so far starts
         self._highest = segment.base_offset - 1
         self._highest_at = -1  # where the batch starts that has the highest offset so far
 
-    def start(self) -> None:
-        """Make room for the kernel's marks."""
-        self.marks = array("q", bytes(8 * len(self.offsets or ())))
-
     def feed(self, batches: c.RecordBatches) -> None:
         """Prove the entries that these batches can prove."""
-        found = kernels.prove_entries(
-            batches,
-            b"" if self.offsets is None else self.offsets.slots,
-            b"" if self.times is None else self.times.slots,
-            self.segment.base_offset,
-            self.state,
-            self.marks,
-            BAD_ENTRIES_KEPT - len(self.bad),
-        )
-        for why, number, row in found:
+        for why, number, row in self.prove(batches, BAD_ENTRIES_KEPT - len(self.bad)):
             self.bad.append(
                 BadEntry(
                     why,
@@ -122,15 +159,10 @@ class Proof:
     def proved_offsets(self) -> int:
         """How many entries of the offset index lie within the log."""
         if not self.quick or self.offsets is None:
-            return self.state[0]
+            return super().proved_offsets
         entry = self.offsets.entry
         numbers = range(len(self.offsets))
         return bisect_left(numbers, self.segment.end_position, key=lambda number: entry(number)[1])
-
-    @property
-    def proved_times(self) -> int:
-        """How many entries of the time index name an offset that the log reaches."""
-        return self.state[1]
 
     def log_is_short(self) -> bool:
         """Whether both indexes go on where the log has ended: then it is the log that lacks.
@@ -149,8 +181,3 @@ class Proof:
         if self.segment.active and times.is_untrimmed:
             return False
         return tail or offsets is None or relative + self.segment.base_offset > self._highest
-
-    @property
-    def has_legacy(self) -> bool:
-        """Whether a v0 entry was met: brokers of 0.10.2 noted times that no message has."""
-        return bool(self.state[4])

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kdump.record.frames import Oversize, Run
 
 RECORDS_A_CHUNK = 8192
-_TOLD_A_CHUNK = 64
+_REPORTED_A_CHUNK = 64
 _STATE = (-1, 0, -1, 0, 0, -1, 0, -1, 0)
 _NULLS, _FIRST_NULL, _SLACK, _FIRST_SLACK = 4, 5, 6, 7
 
@@ -137,13 +137,13 @@ class Records(Check):
         self, place: Place, batches: RecordBatches, records: DecodedRecords, *, complete: bool
     ) -> Iterator[Reported]:
         """Let the kernel look, and name each wrong batch once for each thing wrong with it."""
-        found = kernels.prove_records(batches, records, self._state, complete, _TOLD_A_CHUNK)
+        found = kernels.prove_records(batches, records, self._state, complete, _REPORTED_A_CHUNK)
         if not found:
             return
-        told: set[tuple[int, int]] = set()
+        reported: set[tuple[int, int]] = set()
         for why, row, record in found:
-            if (why, row) not in told:
-                told.add((why, row))
+            if (why, row) not in reported:
+                reported.add((why, row))
                 yield from self._wrong(BatchAt(place, batches, row), records, why, record)
 
     def _wrong(
@@ -186,9 +186,9 @@ class Records(Check):
             self.not_checked[what] += 1
         if batch.batches.flags_of(batch.row) & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
             return  # what is wrong with the header is reported already
-        told = decode_finding(reason, detail, *batch, decoded)
-        if told is not None:
-            yield told if what is not None else _resting(told)
+        reported = decode_finding(reason, detail, *batch, decoded)
+        if reported is not None:
+            yield reported if what is not None else _resting(reported)
 
 
 def _wrapper_ends(batch: BatchAt, records: DecodedRecords, record: int) -> Finding:

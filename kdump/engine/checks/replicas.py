@@ -37,11 +37,11 @@ def check_replicas(group: Sequence[Member], limit: int) -> Iterator[Finding]:
         if not places.isdir(path):
             continue
         yield from _metadata_files(path, limit)
-        told = list(_against(group, member, path, limit))
-        if told:
+        reported = list(_against(group, member, path, limit))
+        if reported:
             # A broker may have acted on the log between our look at it and at the directories.
             again = {(one.code, one.path) for one in _against(group, member, path, limit)}
-            yield from (one for one in told if (one.code, one.path) in again)
+            yield from (one for one in reported if (one.code, one.path) in again)
         return
 
 
@@ -128,7 +128,7 @@ def _settled(state: ClusterState, since_ms: int) -> bool:
 def _is_stopped(group: Sequence[Member], one: PartitionFacts) -> bool:
     """Whether the broker is down after a clean stop: then nothing that was said is yet to be done.
 
-    What the next start makes of the partition is told by the log as it ends.
+    What the next start makes of the partition shows in how the log ends.
     """
     parent = places.real(places.parent(one.path))
     return any(

@@ -10,7 +10,7 @@ from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, Finding, Severity
+from kdump.findings.finding import Finding, Severity, and_more
 from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
@@ -109,9 +109,9 @@ class Survey(Check):
         path = os.path.join(log.path, names.PARTITION_METADATA)
         self._has_metadata = True
         place = self.partition.place._replace(path=path)
-        found, told = read_properties(place, properties.parse_partition_metadata)
-        yield from told
-        if found is not None and not told:
+        found, reported = read_properties(place, properties.parse_partition_metadata)
+        yield from reported
+        if found is not None and not reported:
             self.topic_id = _topic_id(found)
 
     def facts(self, findings: Iterable[Finding]) -> PartitionFacts | None:
@@ -124,7 +124,10 @@ class Survey(Check):
             return None
         segments = log.logs
         newest = segments[-1].base_offset if segments else None
-        if any(told.severity is Severity.DAMAGE and told.segment == newest for told in findings):
+        if any(
+            reported.severity is Severity.DAMAGE and reported.segment == newest
+            for reported in findings
+        ):
             self._next_offset = None
         return PartitionFacts(
             log.name.topic,
@@ -174,14 +177,12 @@ def _topic_id(found: Properties | None) -> str | None:
 
 def problem_finding(problem: Problem, place: Place) -> Finding:
     """Make a finding of what a reader of a small file found wrong."""
-    more = problem.places - 1
-    sentence = CATALOGUE[problem.code].sentence
-    return at_place(
+    found = at_place(
         problem.code,
         place,
         position=problem.position,
         size_bytes=problem.size_bytes,
         expected=problem.expected,
         actual=problem.actual,
-        message=f"{sentence} The same at {more:,} more places." if more else None,
     )
+    return and_more(found, problem.places - 1)

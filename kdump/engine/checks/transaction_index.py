@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Unpack
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
-from kdump.findings.finding import CATALOGUE, About, Finding
+from kdump.findings.finding import About, Finding, and_more
 from kdump.storage import names, places
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
@@ -227,10 +227,10 @@ class TransactionIndexCheck:
         if len(self._wrong) >= _KEPT:
             return
         about["offset"], about["message"] = ended.offset, f"{about['message']}{self._doubt}"
-        told = self._finding(code, segment, slot.slot, **about)
+        reported = self._finding(code, segment, slot.slot, **about)
         low = ended.offset if rests_on < 0 else min(rests_on, ended.offset)
         touches = RestsOn(segment.base_offset, ended.position, None, low, ended.offset + 1)
-        self._wrong.append(Conditional(told, touches))
+        self._wrong.append(Conditional(reported, touches))
 
     def finish(self, segment: SegmentScan) -> Iterator[Finding | Conditional]:
         """Say what is wrong with the segment's index."""
@@ -288,20 +288,16 @@ class TransactionIndexCheck:
             consequences: tuple[str, ...] = ()
             if problem.code == "transaction-index-size" and self._missing:
                 consequences = (f"transaction-index-missing@{self._missing.pop().offset}",)
-            message = None
-            if problem.places > 1:
-                sentence = CATALOGUE[problem.code].sentence
-                message = f"{sentence} The same at {problem.places - 1:,} more entries."
-            yield self._finding(
+            reported = self._finding(
                 problem.code,
                 segment,
                 slot,
                 size_bytes=problem.size_bytes,
                 expected=problem.expected,
                 actual=problem.actual,
-                message=message,
                 consequences=consequences,
             )
+            yield and_more(reported, problem.places - 1)
 
     def _no_markers(self, segment: SegmentScan) -> Iterator[Conditional]:
         """Entries that name no ABORT marker, each held against one that no entry names."""
@@ -313,7 +309,7 @@ class TransactionIndexCheck:
             if entry.last_offset < segment.base_offset:
                 message += " Brokers recover the segment at their next start (I22)."
             meant = self._meant(entry)
-            told = self._finding(
+            reported = self._finding(
                 "transaction-index-marker",
                 segment,
                 slot,
@@ -330,7 +326,7 @@ class TransactionIndexCheck:
                 # The marker it names may be one of these.
                 position, end = self._unknown[0].position, self._unknown[-1].end_position
                 touches = touches._replace(position=position, end_position=end)
-            yield Conditional(told, touches)
+            yield Conditional(reported, touches)
 
     def _meant(self, entry: AbortedTransaction) -> Ended | None:
         """Find, and take, the marker without an entry that a wrong entry was written for."""

@@ -56,9 +56,9 @@ def _control(segment: SegmentScan, run: Run, row: int) -> Conditional | None:
     else:
         return None
     batch, offset = BatchAt(segment.place, batches, row), batches.base_offset(row)
-    told = batch.finding(code, offset=offset, expected=expected, actual=actual, message=message)
+    reported = batch.finding(code, offset=offset, expected=expected, actual=actual, message=message)
     touches = RestsOn(segment.place.segment, batches.position(row), batches.end_position(row))
-    return Conditional(told, touches)
+    return Conditional(reported, touches)
 
 
 _PROBLEMS = {

@@ -7,9 +7,9 @@ cluster's log, as of several nodes, the one that goes furthest is shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.cluster.asked import WHAT, ClusterOptions, Folds, holds, is_after
 from kdump.engine.cluster.directory import directory_rows, told_by
@@ -17,7 +17,7 @@ from kdump.engine.cluster.rows import change_row, row_of
 from kdump.engine.cluster.zookeeper_view import zookeeper_rows
 from kdump.engine.reading.damage import at_place
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -30,10 +30,6 @@ from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import data_directories
-
-if TYPE_CHECKING:
-    Driver = Callable[..., Iterator[tuple["Item", "Told | KdumpError"]]]
-
 
 _LOG, _FORMAT, _DIRECTORY = _SOURCES = ("log", "format", "directory")  # the best one first
 
@@ -72,9 +68,8 @@ def cluster(
     paths: Iterable[str],
     options: ClusterOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield the rows of each cluster, findings before them and a `cluster-summary` behind them."""
     progress = progress or Progress()
@@ -85,8 +80,7 @@ def cluster(
         yield error
     told: dict[object, list[Told]] = {}
     step = partial(read_item, options=options)
-    results = driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
-    for item, result in results:
+    for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             unfinished += 1
             yield result

@@ -9,62 +9,40 @@ does not lead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.broker.leader_epochs import NO_EPOCH, RUNS_KEPT, runs_of_epochs
+from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, runs_of_epochs
 from kdump.kernels import columns as c
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
 
 
-class Span(NamedTuple):
-    """Consecutive batches of one leader epoch, which fall into `records_count` records."""
+class Epochs(EpochSpans):
+    """The leader epochs of one log and their records, fed with its headers in order."""
 
-    epoch: int
-    first_offset: int
-    last_offset: int
-    records_count: int
-    batches: int
-
-    def fields(self) -> dict[str, object]:
-        """The members of a JSON row."""
-        return {
-            "leader_epoch": None if self.epoch == NO_EPOCH else self.epoch,
-            "first_offset": self.first_offset,
-            "last_offset": self.last_offset,
-            "records_count": self.records_count,
-        }
-
-
-class Epochs:
-    """The leader epochs of one log, fed with its headers in order."""
-
-    def __init__(self) -> None:
-        self.spans: list[Span] = []
-        self.too_many = False
-
-    def add(self, batches: RecordBatches, before: int) -> None:
+    def feed(self, batches: RecordBatches, before: int) -> None:
         """Take up headers; `before` is the last offset before them."""
         for epoch, start, stop in runs_of_epochs(batches):
             part = batches if stop - start == batches.count else batches.slice(start, stop)
-            self._span(part, before, epoch, records_in(part, before)[0])
-            before = batches.last_offset(stop - 1)
+            wrapper = part.flags_of(0) & c.WRAPPER
+            first, last = (
+                before + 1 if wrapper else part.base_offset(0),
+                part.last_offset(part.count - 1),
+            )
+            self.add(Span(epoch, first, last, part.count, records_in(part, before)[0]))
+            before = last
 
-    def _span(self, batches: RecordBatches, before: int, epoch: int, records: int) -> None:
-        last = batches.last_offset(batches.count - 1)
-        if self.spans and self.spans[-1].epoch == epoch:
-            old = self.spans[-1]
-            records, batches_count = old.records_count + records, old.batches + batches.count
-            self.spans[-1] = Span(epoch, old.first_offset, last, records, batches_count)
-            return
-        if len(self.spans) >= RUNS_KEPT:
-            self.too_many = True
-            return
-        wrapper = batches.flags_of(0) & c.WRAPPER
-        first = before + 1 if wrapper else batches.base_offset(0)
-        self.spans.append(Span(epoch, first, last, records, batches.count))
+
+def span_fields(span: Span) -> dict[str, object]:
+    """The members of a JSON row."""
+    return {
+        "leader_epoch": None if span.epoch == NO_EPOCH else span.epoch,
+        "first_offset": span.first_offset,
+        "last_offset": span.last_offset,
+        "records_count": span.records_count,
+    }
 
 
 def records_in(batches: RecordBatches, before: int) -> tuple[int, int]:

@@ -19,7 +19,6 @@ class CompareOptions(NamedTuple):
     server_properties: str | None = None
     decompress_limit: int = DEFAULT_LIMIT
     shown: int = 20
-    jobs: int = 1
 
 
 class Item(NamedTuple):

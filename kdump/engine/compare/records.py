@@ -231,7 +231,7 @@ class Stream:
                     yield piece
 
     def knows(self, offset: int) -> bool:
-        """Whether what this replica has at an offset can be told."""
+        """Whether what this replica has at an offset can be known."""
         return not any(each.entry.first <= offset <= each.entry.last for each in self.unopened)
 
     def absent(self, offset: int) -> Absence:

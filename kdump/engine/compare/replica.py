@@ -157,8 +157,8 @@ class Replica:
                 if after is not None and not isinstance(after, Gap):
                     released += offsets.take(after.batches)
                 released += offsets.release(None)
-                told = gap_finding(released[0], place, source, active=following is None)
-                yield UnusableRange(place, told, held.header)
+                reported = gap_finding(released[0], place, source, active=following is None)
+                yield UnusableRange(place, reported, held.header)
             else:
                 for item in _believed(held.batches, place, last, _first_of(after), following):
                     if isinstance(item, Block):
@@ -178,7 +178,7 @@ class Replica:
         if not wrappers and not self.compacted:
             last, base = batches.last_offsets, batches.base_offsets
             self.compacted = sum(map(sub, last, base)) + batches.count > records
-        self.epochs.add(batches, before)
+        self.epochs.feed(batches, before)
 
     def _offset(self, directory: LogDir | None, checkpoint: str) -> int | None:
         if directory is None:
@@ -264,10 +264,10 @@ def _believed(
 
 def _unbelievable(code: str, one: RecordBatches, place: Place, last: int) -> UnusableRange:
     of_magic = code == "magic-unknown"
-    told = BatchAt(place, one, 0).finding(
+    reported = BatchAt(place, one, 0).finding(
         code,
         offset=last + 1,
         expected=None if of_magic else last + 1,
         actual=one.magic(0) if of_magic else one.last_offset(0),
     )
-    return UnusableRange(place, told, one)
+    return UnusableRange(place, reported, one)

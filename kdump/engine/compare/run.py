@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
@@ -38,7 +38,7 @@ def compare(
     options: CompareOptions,
     *,
     progress: Progress | None = None,
-    driver: Callable[..., Iterator[tuple[Item, Result | KdumpError]]] = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | KdumpError]:
     """Yield for each partition its differences and its comparison, and one last `summary` row.
 
@@ -55,8 +55,7 @@ def compare(
     batches = records = size_bytes = 0
     errors = len(planned.errors)
     step = partial(compare_item, options=options)
-    results = driver(items, step, jobs=options.jobs, bytes_per_second=None, progress=progress)
-    for _, result in results:
+    for _, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             errors += 1
             yield result

@@ -10,7 +10,7 @@ from kdump.engine.compare import kinds
 from kdump.engine.compare.cleaning import Lost
 from kdump.engine.compare.cursor import Cursor
 from kdump.engine.compare.differences import Difference, side
-from kdump.engine.compare.epochs import beyond, common, lineage
+from kdump.engine.compare.epochs import beyond, common, lineage, span_fields
 from kdump.engine.compare.explanation import explained
 from kdump.engine.compare.listen import Listener
 from kdump.engine.compare.replica import Replica
@@ -136,7 +136,7 @@ def _replica(
             {"leader_epoch": epoch, "start_offset": start}
             for epoch, start in epochs[-_EPOCHS_SHOWN:]
         ],
-        "beyond_common": [span.fields() for span in spans[-_EPOCHS_SHOWN:]],
+        "beyond_common": [span_fields(span) for span in spans[-_EPOCHS_SHOWN:]],
         "sound": sound,
     }
 

@@ -59,7 +59,7 @@ def pre08_items(
         offset = base + item.position
         if to_offset is not None and offset >= to_offset:
             return
-        # A gap is told of where any of it lies in the range, an entry where it starts there.
+        # A gap is reported where any of it lies in the range, an entry where it starts there.
         reaches = offset if isinstance(item, Found) else offset + item.size_bytes - 1
         if from_offset is not None and reaches < from_offset:
             continue

@@ -152,22 +152,23 @@ def _log(
         return
     from kdump.engine.reading.segment_reader import SegmentReader
 
+    position = 0
     if (
         aborted is None
         and options.mode != "hex"
         and file.name.kind is Kind.LOG
         and filters.from_time_ms is not None
     ):
-        from kdump.engine.reading.seek import ends_before
+        from kdump.engine.reading.seek import ends_before, time_position
 
         if ends_before(source, file, filters.from_time_ms):
             return
-    position = 0
+        position = time_position(source, file, filters.from_time_ms)
     if file.name.kind is Kind.LOG and filters.from_offset is not None:
         from kdump.engine.reading.seek import start_position
 
         # From the batch before on: it tells whether the first one's leader epoch can be right.
-        position = start_position(source, file, filters.from_offset - 1)
+        position = max(position, start_position(source, file, filters.from_offset - 1))
     reader = SegmentReader(source, file, options, filters, aborted)
     items = reader.items(position)
     if options.mode == "hex":

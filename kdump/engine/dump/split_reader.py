@@ -39,12 +39,12 @@ class SplitReader:
             yield from self._piece()
 
     def _whole(self) -> Iterator[Item | Finding | KdumpError]:
-        told: set[str] = set()
+        shrunk: set[str] = set()
         for item in log_items(self._split.target, self._options):
             if isinstance(item, StoreError):
                 raise item  # a later attempt may have an answer
             if isinstance(item, Finding) and item.code == "file-shrank":
-                told.add(item.path)
+                shrunk.add(item.path)
             yield item
         # A file cut short at the end of a batch since it was planned would look whole.
         for file, planned in zip(self._split.target.files, self._split.sizes, strict=True):
@@ -52,7 +52,7 @@ class SplitReader:
                 size = places.getsize(file.path)
             except OSError:
                 continue  # said already
-            if size < planned and file.path not in told:
+            if size < planned and file.path not in shrunk:
                 yield at_place(
                     "file-shrank", place_of(file), position=size, expected=planned, actual=size
                 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kdump.engine.reading.damage import first_offset, flag_findings, gap_finding
+from kdump.engine.reading.damage import flag_findings, gap_finding
+from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
 from kdump.storage.local_log import with_next_base
-from kdump.storage.offsets import Released
+from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
@@ -37,9 +38,9 @@ def served_damage(
     if reached <= found.last_offset and _is_flawless(view, segments[0], found, last):
         return
     for segment, following in with_next_base(segments):
-        told, last = _in_segment(view, segment, following, (position, last, reached))
-        yield from told
-        if told or last >= reached:
+        reported, last = _in_segment(view, segment, following, (position, last, reached))
+        yield from reported
+        if reported or last >= reached:
             return
         position = 0
 
@@ -61,40 +62,26 @@ def _in_segment(
     position, last, reached = start
     source = segment.log()
     place = Place(view.target.topic, view.target.partition, segment.base_offset, segment.path)
+    offsets = Offsets(last, end_of(segment.base_offset, following))
+    log = SegmentPass(source, offsets, limit=view.limit, next_base=following)
     gap: Gap | None = None
-    for item in FileRecords(source, limit=view.limit, next_base=following).walk(
-        position, segment.end, last
-    ):
+    released: list[Released] = []
+    for item in log.items(position):
+        released += log.take(item)
+        if released:
+            break
         if isinstance(item, Gap):
-            if gap is not None:
-                break
-            gap = item
-            continue
-        batches = item.batches
-        if gap is not None:
-            next_offset = first_offset(item, 0, view.limit) if isinstance(item, Run) else None
-            return [_gap(gap, place, segment, last, next_offset, following)], last
-        rows = next(
-            (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached), batches.count
-        )
-        asked = batches.slice(0, rows)
-        flagged = flag_findings(asked, place, last, following)
-        told = [one for one in flagged if one.code not in _NO_HINDRANCE]
-        last = asked.last_offset(rows - 1)
-        if told or last >= reached:
-            return told, last
+            gap = gap or item
+        elif gap is None:
+            batches = item.batches
+            within = (row + 1 for row, at in enumerate(batches.last_offsets) if at >= reached)
+            asked = batches.slice(0, next(within, batches.count))
+            flagged = flag_findings(asked, place, last, following)
+            reported = [one for one in flagged if one.code not in _NO_HINDRANCE]
+            last = asked.last_offset(asked.count - 1)
+            if reported or last >= reached:
+                return reported, last
     if gap is None or (gap.to_end and following is None and last >= reached):
         return [], last
-    return [_gap(gap, place, segment, last, following, following)], last
-
-
-def _gap(
-    gap: Gap,
-    place: Place,
-    segment: Segment,
-    last: int,
-    next_offset: int | None,
-    following: int | None,
-) -> Finding:
-    released = Released(gap, last, next_offset, 0, end_of(segment.base_offset, following))
-    return gap_finding(released, place, segment.log(), active=following is None)
+    released += offsets.release(following)
+    return [gap_finding(released[0], place, source, active=following is None)], last

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kdump.broker.settings import index_settings
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
+    from kdump.broker.settings import SettingsOnDemand
     from kdump.engine.find.options import FindOptions
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.targets import Target
@@ -56,8 +58,14 @@ def finished(
     error: str | None,
     steps: Iterable[Step],
     options: FindOptions,
+    settings: SettingsOnDemand | None = None,
 ) -> Row:
-    """Add what every lookup row ends with: the error, if any, and the steps, if asked for."""
+    """Add what every lookup row ends with: the error, if any, and the steps, if asked for.
+
+    Of the settings those count that a start needed, to rebuild an index of the segments asked.
+    """
+    needed = None if settings is None else settings.found
+    row["settings"] = None if needed is None else index_settings(needed)
     row["error"] = error
     if options.explain:
         row["steps"] = [step.fields() for step in steps]

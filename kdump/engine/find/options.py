@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.partition import PartitionView
+from kdump.broker.settings import SettingsOnDemand
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target
+
+if TYPE_CHECKING:
+    from kdump.replay.topic_settings import TopicSettings
 
 
 class FindOptions(NamedTuple):
@@ -15,10 +19,12 @@ class FindOptions(NamedTuple):
 
     `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
     moment of the question, one for all partitions: the old request compares it with file times.
+    `settings` tell by what a start rebuilds the indexes of a topic; None: by Kafka's defaults.
     """
 
     selection: Selection = Selection()
     server_properties: str | None = None
+    topic_configs: bool = True
     isolation: str = "read_uncommitted"
     as_is: bool = False
     message_format: Version | None = None
@@ -29,6 +35,14 @@ class FindOptions(NamedTuple):
     max_offsets: int = 1
     now_ms: int | None = None
     decompress_limit: int = DEFAULT_LIMIT
+    settings: TopicSettings | None = None
+
+    def settings_of(self, target: Target) -> SettingsOnDemand | None:
+        """Return what gives the settings of a partition's topic, once one is needed."""
+        settings = self.settings
+        if settings is None:
+            return None
+        return SettingsOnDemand(lambda: settings.of(target.path, target.topic))
 
     def view(self, target: Target) -> PartitionView:
         """Look at a partition in the way asked for."""
@@ -38,4 +52,5 @@ class FindOptions(NamedTuple):
             as_is=self.as_is,
             broker=self.broker_version,
             limit=self.decompress_limit,
+            settings=self.settings_of(target),
         )

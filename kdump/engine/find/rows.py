@@ -76,7 +76,7 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
         yield from checked
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
-        yield finished("offset-lookup", row, error, view.steps, options)
+        yield finished("offset-lookup", row, error, view.steps, options, view.settings)
 
 
 def _failed(view: PartitionView, error: BrokerError) -> str:
@@ -170,7 +170,7 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
         ends = error is None and (row["offset"] is None or target_ms == _LATEST)
         if ends and view.view.held is not None:
             yield view.view.held
-        yield finished("time-lookup", row, error, view.steps, options)
+        yield finished("time-lookup", row, error, view.steps, options, view.settings)
 
 
 def _special_words(view: PartitionView, target_ms: int, offset: int) -> str:

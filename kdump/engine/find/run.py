@@ -16,6 +16,7 @@ from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
+from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target, resolve
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kdump.engine.work.pace import Pace, Progress
+    from kdump.engine.work.pipeline import Driver
     from kdump.findings.rows import Row
 
     Told = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
     Step = partial[tuple[Told, ...]]
-    Driver = Callable[..., Iterator[tuple["Item", tuple[Told, ...] | KdumpError]]]
 
 
 class Item(NamedTuple):
@@ -51,17 +52,15 @@ def find_offset(
     target: int,
     options: FindOptions,
     *,
-    jobs: int = 1,
-    progress: Progress | None = None,
     driver: Driver | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Told]:
     """Yield an `offset-lookup` row for each partition, findings, and errors.
 
-    They come in the order of the paths, whatever the number of workers and whichever driver; with
-    one worker in process, each as soon as it is found.
+    They come in the order of the paths, whichever driver does the work; without one, each as soon
+    as it is found.
     """
-    step = partial(look_up, ask=offset_items, target=target, options=options)
-    return _run(plan(paths, options), step, jobs, progress, driver)
+    return _run(list(paths), options, (offset_items, target), driver, progress)
 
 
 def find_time(
@@ -69,9 +68,8 @@ def find_time(
     target_ms: int,
     options: FindOptions,
     *,
-    jobs: int = 1,
-    progress: Progress | None = None,
     driver: Driver | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[Told]:
     """Yield a `time-lookup` row for each partition, findings, and errors, as `find_offset` does.
 
@@ -79,8 +77,7 @@ def find_time(
     """
     if options.now_ms is None:
         options = options._replace(now_ms=time.time_ns() // 1_000_000)
-    step = partial(look_up, ask=time_items, target=target_ms, options=options)
-    return _run(plan(paths, options), step, jobs, progress, driver)
+    return _run(list(paths), options, (time_items, target_ms), driver, progress)
 
 
 def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpError]:
@@ -107,10 +104,10 @@ def look_up(
     item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
 ) -> tuple[Told, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
-    return tuple(_told(item, ask, target, options))
+    return tuple(_answers(item, ask, target, options))
 
 
-def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
     try:
         log = item.log or LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
@@ -122,18 +119,24 @@ def _told(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[T
 
 
 def _run(
-    planned: Iterator[Item | KdumpError],
-    step: Step,
-    jobs: int,
-    progress: Progress | None,
+    paths: list[str],
+    options: FindOptions,
+    asked: tuple[Ask, int],
     driver: Driver | None,
+    progress: Progress | None,
 ) -> Iterator[Told]:
-    """Answer while the plan goes on, or plan everything first and hand it to many."""
-    if driver is not None or jobs > 1:
-        everything = [
-            one if isinstance(one, KdumpError) else one._replace(log=None) for one in planned
-        ]
-        yield from _run_many(everything, step, jobs, progress, driver)
+    """Answer while the plan goes on, or plan everything first and hand it to a driver."""
+    given = options.server_properties
+    settings = topic_settings(given, paths, from_disk=options.topic_configs)
+    options = options._replace(settings=settings)
+    planned = plan(paths, options)
+    step = partial(look_up, ask=asked[0], target=asked[1], options=options)
+    if driver is not None:
+        everything = list(planned)
+        if not options.as_is:
+            items = [one for one in everything if isinstance(one, Item)]
+            settings.prepare({places.parent(one.path): None for one in items})
+        yield from _run_on(driver, everything, step, progress)
         return
     for one in planned:
         if isinstance(one, KdumpError):
@@ -145,22 +148,18 @@ def _run(
             yield error
 
 
-def _run_many(
-    planned: list[Item | KdumpError],
-    step: Step,
-    jobs: int,
-    progress: Progress | None,
-    driver: Driver | None,
+def _run_on(
+    driver: Driver, planned: list[Item | KdumpError], step: Step, progress: Progress | None
 ) -> Iterator[Told]:
     """Yield what comes of a plan in its order, errors of the plan in their places."""
     from kdump.engine.work.pace import Progress
-    from kdump.engine.work.pipeline import run, take_up
+    from kdump.engine.work.pipeline import take_up
 
     progress = progress or Progress()
     items: list[Item] = []
     for _ in take_up(planned, items, progress):
         pass  # errors come in their places
-    results = (driver or run)(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
+    results = driver([item._replace(log=None) for item in items], step, progress)
     for one in planned:
         if isinstance(one, KdumpError):
             yield one

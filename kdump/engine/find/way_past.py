@@ -56,7 +56,13 @@ def way_past(
     lands = error is None and found is not None and found.position == position
     if lands and _path(view, found) == log.log and _has_right_checksum(view, found):
         return fields  # nothing was damaged: records are missing there, or not handed out
-    served = Served(view.target, view.broker, running=options.as_is, limit=options.decompress_limit)
+    served = Served(
+        view.target,
+        view.broker,
+        running=options.as_is,
+        limit=options.decompress_limit,
+        settings=view.settings,
+    )
     try:
         way = served.way(log.base_offset, position, first)
         if way is None:

@@ -10,8 +10,8 @@ import struct
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kdump.engine.coordinators.partitions import Item, Records, cleaned_to, compacted
 from kdump.engine.dump.run import log_items
-from kdump.engine.groups.partitions import Item, Records, cleaned_to, compacted
 from kdump.engine.groups.rows import history_row
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
+from kdump.engine.coordinators.patterns import matches, one_name
 from kdump.replay.groups import keys_of
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
-
-_PATTERN = frozenset("*?[")
 
 
 class GroupOptions(NamedTuple):
@@ -30,7 +28,7 @@ class GroupOptions(NamedTuple):
     @property
     def one_group(self) -> str | None:
         """The name of the one group that is asked for; None where it is a pattern, or none."""
-        return None if self.group is None or _PATTERN & {*self.group} else self.group
+        return one_name(self.group)
 
     @property
     def only(self) -> bytes:
@@ -39,7 +37,7 @@ class GroupOptions(NamedTuple):
 
     def wants_group(self, name: str) -> bool:
         """Whether a group is asked for."""
-        return self.group is None or name == self.group or fnmatchcase(name, self.group)
+        return matches(self.group, name)
 
     @property
     def wants_all_offsets(self) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from kdump.broker.versions import Version
-    from kdump.engine.groups.marks import Mark, Marks
+    from kdump.engine.coordinators.marks import Mark, Marks
     from kdump.replay.group_state import Assigned, Commit, Group, Member
     from kdump.replay.groups import Change
     from kdump.replay.share_state import SharePartition

@@ -6,30 +6,30 @@ offsets in `__share_group_state`, which is replayed only where there are such gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.settings import read_settings
-from kdump.engine.groups.marks import Marks
-from kdump.engine.groups.options import GroupOptions
-from kdump.engine.groups.partitions import (
+from kdump.engine.coordinators.marks import Marks
+from kdump.engine.coordinators.partitions import (
     Item,
     Records,
     cleaned_to,
     compacted,
+    home_first,
     items_of,
     unexplained,
 )
+from kdump.engine.coordinators.work import Work
+from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import RecordChunk, Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
-from kdump.replay.coordinators import partition_for
 from kdump.replay.group_state import GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from kdump.replay.group_state import Commit, Group
 
     Told = Finding | KdumpError
-    Driver = Callable[..., Iterator[tuple[Item, Any]]]
 
 
 class Replayed(NamedTuple):
@@ -61,9 +60,8 @@ def groups(
     paths: Iterable[str],
     options: GroupOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
 
@@ -85,9 +83,9 @@ def groups(
     if targets and not items:
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
-    work = _Work(options, jobs, progress or Progress(), driver)
+    work = Work(options, progress or Progress(), driver)
     marks = Marks(targets)
-    first, rest = _first_and_rest(items, options, marks)
+    first, rest = home_first(items, options.one_group, marks)
     if options.history:
         from kdump.engine.groups.history import history
 
@@ -96,54 +94,12 @@ def groups(
     yield from _rows((first, rest), targets, marks, options, work)
 
 
-class _Work:
-    """Does the steps of items, and keeps the progress of all of them."""
-
-    def __init__(
-        self, options: GroupOptions, jobs: int, progress: Progress, driver: Driver
-    ) -> None:
-        self.progress = progress
-        self._options = options
-        self._jobs = jobs
-        self._driver = driver
-
-    def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
-        """Yield each item with what came of it."""
-        self.progress.planned_items += len(items)
-        self.progress.planned_bytes += sum(item.size_bytes for item in items)
-        bound = partial(step, options=self._options)
-        return self._driver(
-            items, bound, jobs=self._jobs, bytes_per_second=None, progress=self.progress
-        )
-
-
-def _first_and_rest(
-    items: list[Item], options: GroupOptions, marks: Marks
-) -> tuple[list[Item], list[Item]]:
-    """Split the partitions into the one that has the one group, and those that have it not.
-
-    How many partitions the topic has is not told by the partitions; where all that lie here count
-    from 0 on without a gap it is likely their number, else the cluster's metadata may say it. So
-    where the group is not found in the first, it may be in the rest.
-    """
-    group = options.one_group
-    if group is None:
-        return items, []
-    count: int | None = len(items)
-    if [item.partition for item in items] != list(range(len(items))):
-        count = marks.partitions_count(offsets_topic.TOPIC)
-    home = None if count is None else partition_for(group, count)
-    first = [item for item in items if item.partition == home]
-    rest = [item for item in items if item.partition != home]
-    return (first, rest) if first else (rest, [])
-
-
 def _rows(
     items: tuple[list[Item], list[Item]],
     targets: list[Target],
     marks: Marks,
     options: GroupOptions,
-    work: _Work,
+    work: Work,
 ) -> Iterator[Row | Finding | KdumpError]:
     found: list[tuple[Group, int]] = []
     commits: list[Commit] = []
@@ -198,7 +154,7 @@ def _offset_rows(
 def _shared(
     targets: list[Target],
     options: GroupOptions,
-    work: _Work,
+    work: Work,
     shared: dict[tuple[str, str, int], SharePartition],
 ) -> Iterator[Finding | KdumpError]:
     """Replay `__share_group_state` into `shared`."""

@@ -125,8 +125,8 @@ def _record(lines: Lines, view: memoryview, at: int, end: int, values: dict[str,
     key, at = _bytes(lines, view, behind, end, "key", reasons.KEY_LENGTH)
     value, at = _bytes(lines, view, at, end, "value", reasons.VALUE_LENGTH)
     if values["attributes"] & CONTROL_BIT:
-        told = json.dumps(control.parse(key, value))
-        lines.text(f"→ control record {plain(told)}")
+        parsed = json.dumps(control.parse(key, value))
+        lines.text(f"→ control record {plain(parsed)}")
     at = _headers(lines, view, at, end)
     if at != end:
         raise Stopped(at, reasons.RECORD_LENGTH_MISMATCH)

@@ -110,7 +110,7 @@ class _Counted:
         self._offsets.follow(row)
         last = row.last_offset(0)
         if last >= self._offsets.end:
-            self.records += max(count, 1)  # which ones they are cannot be told
+            self.records += max(count, 1)  # which ones they are nobody can say
         elif self.last != last or self.last == before:
             return  # a second copy, or out of order: not known to be lost
         elif count >= 0:

@@ -33,7 +33,7 @@ def verdict(row: Row) -> Finding | None:
     """Make a finding of a `recovery` row that loses records, or with which no broker starts."""
     fields = row.fields
     if fields["outcome"] in REFUSALS:
-        return _told("start-refused", row, f"At the next start {fields['reason']}.")
+        return _start_finding("start-refused", row, f"At the next start {fields['reason']}.")
     name = names.parse_directory(os.path.basename(places.absolute(str(fields["path"]))))
     if name is not None and name.retirement is not None:
         return None  # no consumer reads there
@@ -41,13 +41,13 @@ def verdict(row: Row) -> Finding | None:
     if isinstance(lost, int) and lost > 0:
         where = f" from offset {first:,} on" if isinstance(first, int) else ""
         message = f"The next start loses {lost:,} records{where}: {fields['reason']}."
-        return _told("start-loses-records", row, message)
+        return _start_finding("start-loses-records", row, message)
     if _begins_anew(row):
         message = (
             f"The next start begins anew at offset 0, where the log ends at "
             f"{fields['log_end_before']:,}: {fields['reason']}."
         )
-        return _told("start-loses-records", row, message)
+        return _start_finding("start-loses-records", row, message)
     return None
 
 
@@ -62,7 +62,7 @@ def _begins_anew(row: Row) -> bool:
     return meta_of(places.parent(str(fields["path"]))).get("version") == "1"
 
 
-def _told(code: str, row: Row, message: str) -> Finding:
+def _start_finding(code: str, row: Row, message: str) -> Finding:
     fields = row.fields
     first, lost = fields["first_lost_offset"], fields["records_lost"]
     topic, partition, segment = fields["topic"], fields["partition"], fields["truncate_segment"]
@@ -97,10 +97,10 @@ class Totals:
         """Add what is foretold for one partition."""
         fields = row.fields
         self._outcomes[str(fields["outcome"])] += 1
-        told = verdict(row)
-        if told is not None and told.code == "start-loses-records":
+        reported = verdict(row)
+        if reported is not None and reported.code == "start-loses-records":
             self._losing += 1
-            self._records_lost += told.lost_at_least or 0
+            self._records_lost += reported.lost_at_least or 0
         read, size = fields["segments_read"], fields["bytes_read"]
         self._segments += len(read) if isinstance(read, list) else 0
         directory = places.parent(str(fields["path"]))

@@ -69,7 +69,7 @@ class Check:
 
     `reads_snapshots`: it is handed metadata snapshots too, behind all segments, as segments whose
     place has no segment number. `reads_tails`: with --quick it is handed the end of each log, from
-    the last good index entry on; other checks are told to skip the segment. `reads_records`: it
+    the last good index entry on; other checks have to skip the segment. `reads_records`: it
     wants all bytes of a run; of a sound log that was read in pieces by others it is given by `add`
     what it came to there. `not_checked` says what a check left out, and how much of it.
     """

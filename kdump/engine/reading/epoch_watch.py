@@ -6,9 +6,9 @@ also knows the whole partition and its checkpoint, and reports more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.leader_epochs import NO_EPOCH, runs_of_epochs
+from kdump.broker.leader_epochs import NO_EPOCH, Span, runs_of_epochs
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding
 
@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
     from kdump.findings.rows import Place
     from kdump.kernels.columns import RecordBatches
-
-
-class Span(NamedTuple):
-    """Consecutive batches of one epoch: `position` and `size_bytes` are of the first."""
-
-    epoch: int
-    first_offset: int
-    last_offset: int
-    batches: int
-    place: Place
-    position: int
-    size_bytes: int
-    doubtful: bool = False  # among batches whose offsets are not in order
-    shown: bool = True  # not left out of a dump
 
 
 def lies_apart(epoch: int, before: int, after: int) -> bool:
@@ -85,9 +71,9 @@ class EpochWatch:
                     batches.base_offset(row),
                     batches.last_offset(row),
                     1,
-                    self._place,
-                    batches.position(row),
-                    batches.size_bytes(row),
+                    place=self._place,
+                    position=batches.position(row),
+                    size_bytes=batches.size_bytes(row),
                     shown=admitted is None or bool(admitted[row]),
                 )
                 yield from self._next(batch)

@@ -33,7 +33,7 @@ class Filters(NamedTuple):
 
     @property
     def on_batches(self) -> bool:
-        """Whether some batches can be told from their headers to hold nothing asked for."""
+        """Whether the headers of some batches show that they hold nothing asked for."""
         return any(
             bound is not None
             for bound in (

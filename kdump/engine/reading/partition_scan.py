@@ -26,6 +26,7 @@ from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
 
 if TYPE_CHECKING:
+    from kdump.broker.open_transactions import OpenTransaction
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
     from kdump.engine.reading.header_columns import PackedHeaders
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 
 LeaveOut = Callable[[int, str], "Iterable[Finding] | None"]
+#: Takes the partition, the transaction, and whether a broker runs there.
+Judge = Callable[[tuple[str, int], "OpenTransaction", bool], tuple[bool, str]]
 
 
 _GAPS_KEPT = 1000
@@ -141,6 +144,8 @@ class PartitionScan:
     bytes of each read, and may sleep.
     `leave_out` says of a base offset and path that the log is not to be read, by giving the
     findings already known of it; None: it is read. `left_out` are the base offsets of those.
+    `coordinators` says whether a transaction that is open in a partition hangs, and why; None:
+    nothing of them is known.
     `walked` is what is left of logs that were read in pieces, `replayed` how many of these fitted.
     `errors` are paths that could not be read.
     """
@@ -157,6 +162,7 @@ class PartitionScan:
     pace: Pace | None = None
     leave_out: LeaveOut | None = None
     walked: Mapping[int, Sequence[PackedHeaders]] = field(default_factory=dict)
+    coordinators: Judge | None = None
     left_out: set[int] = field(default_factory=set, init=False)
     replayed: int = field(default=0, init=False)
     errors: list[PathError] = field(default_factory=list, init=False)
@@ -165,6 +171,7 @@ class PartitionScan:
         target = self.target
         assert target.log is not None
         self.log: LocalLog = target.log
+        self.place = Place(target.topic, target.partition, None, target.log.path)
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]
         self.segments = [
             SegmentScan(
@@ -181,10 +188,12 @@ class PartitionScan:
             if name.kind is Kind.METADATA_SNAPSHOT
         ]
 
-    @property
-    def place(self) -> Place:
-        """The partition, in its directory."""
-        return Place(self.target.topic, self.target.partition, None, self.log.path)
+    def judged(self, opened: OpenTransaction, live: bool) -> tuple[bool, str]:
+        """Whether a transaction hangs by what its coordinator says, and that in a sentence."""
+        target = self.target
+        if self.coordinators is None or target.topic is None or target.partition is None:
+            return False, ""
+        return self.coordinators((target.topic, target.partition), opened, live)
 
     def log_start(self) -> tuple[int, bool]:
         """The log start offset, and whether disk tells: a checkpoint names those above the base.
@@ -209,10 +218,10 @@ class PartitionScan:
 
     def unread(self, error: PathError, place: Place | None = None) -> Iterable[Finding]:
         """Keep an error; a file that is gone since it was listed is a note instead."""
-        told = unread(error, place or self.place._replace(path=error.path))
-        if isinstance(told, Finding):
-            return (told,)
-        self.errors.append(told)
+        reported = unread(error, place or self.place._replace(path=error.path))
+        if isinstance(reported, Finding):
+            return (reported,)
+        self.errors.append(reported)
         return ()
 
     def known_of(self, base_offset: int, path: str) -> Iterable[Finding] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.log_files import beside
@@ -41,6 +41,35 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
                     return position
     except PathError:
         return 0
+    return 0
+
+
+def time_position(source: Source, file: LogFile, time_ms: int) -> int:
+    """Return the position of a batch before which no record reaches a time, nor in it; else 0.
+
+    An entry (T, O) of the time index says that any record later than T lies after O (I12). It
+    serves only when the log has a batch with just that time at that offset.
+    """
+    base = file.name.base_offset
+    if base is None or file.name.retired:
+        return 0
+    try:
+        with Source(beside(file, Kind.TIME_INDEX)) as index_source:
+            index = TimeIndex(index_source, base)
+            slots = range(index.logical_end())
+            behind = bisect_left(slots, time_ms, key=lambda slot: index.entry(slot).timestamp_ms)
+            claim = index.entry(behind - 1) if behind else None
+    except PathError:
+        return 0
+    position = start_position(source, file, claim.offset) if claim is not None else 0
+    if not position:
+        return 0
+    assert claim is not None
+    for batches in FileRecords(source).headers(position):
+        for row, last_offset in enumerate(batches.last_offsets):
+            if last_offset >= claim.offset:
+                exact = batches.max_timestamp(row) == claim.timestamp_ms
+                return batches.position(row) if exact else 0
     return 0
 
 

@@ -70,7 +70,7 @@ class SegmentReader:
         self._log = SegmentPass(
             source, self._offsets, limit=self._limit, next_base=next_base, active=active
         )
-        self._reserved_told = False
+        self._reserved_reported = False
         self._epochs = EpochWatch(place)
 
     def items(self, position: int = 0) -> Iterator[Item]:
@@ -86,7 +86,7 @@ class SegmentReader:
                 yield from self._run(item)
                 if self._reached_end(item):
                     return
-        yield from self._told(self._offsets.release(self._next_base))
+        yield from self._gap_findings(self._offsets.release(self._next_base))
         if self._source.shrank:
             yield damage.at_place("file-shrank", self.place, position=self._source.status().st_size)
 
@@ -120,7 +120,7 @@ class SegmentReader:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
         if gap.header is not None and self._shows_gap(gap.header):
             yield BatchChunk(self.place, gap.header)
-        yield from self._told(self._log.take(gap))
+        yield from self._gap_findings(self._log.take(gap))
 
     def _shows_gap(self, header: RecordBatches) -> bool:
         """Whether a damaged header may belong to the range asked for; it is not to be trusted."""
@@ -129,7 +129,7 @@ class SegmentReader:
             filters.from_offset, header.last_offset(0)
         )
 
-    def _told(self, released: Iterable[Released]) -> Iterator[Finding]:
+    def _gap_findings(self, released: Iterable[Released]) -> Iterator[Finding]:
         from_offset = self._filters.from_offset
         for one in released:
             self._gaps += 1
@@ -143,7 +143,7 @@ class SegmentReader:
     def _run(self, run: Run) -> Iterator[Item]:
         batches = run.batches
         before = self._offsets.last
-        yield from self._told(self._log.take(run))
+        yield from self._gap_findings(self._log.take(run))
         admitted = self._admitted(run)
         yield from damage.flag_findings(batches, self.place, before, self._next_base, admitted)
         yield from self._reserved(batches, admitted)
@@ -155,9 +155,9 @@ class SegmentReader:
 
     def _reserved(self, batches: RecordBatches, admitted: bytearray | None) -> Iterator[Finding]:
         """Say once for a segment that attribute bits are set that mean nothing."""
-        for row in () if self._reserved_told else damage.reserved_rows(batches):
+        for row in () if self._reserved_reported else damage.reserved_rows(batches):
             if admitted is None or admitted[row]:
-                self._reserved_told = True
+                self._reserved_reported = True
                 yield damage.reserved_finding(batches, row, self.place)
                 return
 
@@ -194,11 +194,11 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                told = damage.decode_finding(
+                reported = damage.decode_finding(
                     piece.reason, piece.detail, self.place, batches, row, count
                 )
-                if told is not None:
-                    yield told
+                if reported is not None:
+                    yield reported
             if first is not None:
                 batches.put(row, base_offset=first, records_count=count)
 
@@ -216,9 +216,9 @@ class SegmentReader:
             last = behind - 1
             if reason and (admitted is None or admitted[last]):
                 inside = sum(1 for batch in records.batches if batch == last)
-                told = damage.decode_finding(reason, "", self.place, batches, last, inside)
-                if told is not None:
-                    yield told
+                reported = damage.decode_finding(reason, "", self.place, batches, last, inside)
+                if reported is not None:
+                    yield reported
 
     def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
@@ -235,11 +235,11 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            told = damage.decode_finding(
+            reported = damage.decode_finding(
                 piece.reason, piece.detail, self.place, batches, row, decoded
             )
-            if told is not None:
-                yield told
+            if reported is not None:
+                yield reported
 
     def _chunk(
         self,
@@ -276,14 +276,14 @@ class SegmentReader:
     def _oversize(self, item: Oversize) -> Iterator[Item]:
         batches = item.batches
         before = self._offsets.last
-        yield from self._told(self._log.take(item))
+        yield from self._gap_findings(self._log.take(item))
         yield from damage.flag_findings(batches, self.place, before, self._next_base)
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:
-                told = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
-                if told is not None:
-                    yield told
+                reported = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
+                if reported is not None:
+                    yield reported
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.leader_epochs import NO_EPOCH, runs_of_epochs
+from kdump.broker.leader_epochs import EpochSpans, spans_in
 from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs, text_of
 from kdump.storage.names import OFFSET_MAX
 
@@ -17,25 +17,16 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
 
 
-class EpochBuilder:
-    """The epochs of one log, from its batches in order.
-
-    `spans` are (epoch, first offset, last offset) of the batches of each.
-    """
+class EpochBuilder(EpochSpans):
+    """The epochs of one log that a broker notes, from its batches in order."""
 
     def __init__(self) -> None:
-        self.spans: list[tuple[int, int, int]] = []
-        self._latest = NO_EPOCH
+        super().__init__(rising=True)
 
     def feed(self, batches: RecordBatches) -> None:
-        """Take the next batches. A lower epoch than before is not noted, as in a broker."""
-        for epoch, start, stop in runs_of_epochs(batches):
-            last = batches.last_offset(stop - 1)
-            if epoch > self._latest:
-                self._latest = epoch
-                self.spans.append((epoch, batches.base_offset(start), last))
-            elif epoch == self._latest != NO_EPOCH:
-                self.spans[-1] = (*self.spans[-1][:2], last)
+        """Take the next batches."""
+        for span in spans_in(batches):
+            self.add(span)
 
     def text(self, log_start: int) -> bytes:
         """The checkpoint file that recovery writes: without an epoch it is empty."""
@@ -44,7 +35,7 @@ class EpochBuilder:
 
     def entries(self, log_start: int) -> list[EpochStart]:
         """The entries recovery writes, trimmed at the log start as a broker does (X2)."""
-        found = [EpochStart(epoch, first) for epoch, first, _ in self.spans]
+        found = [EpochStart(span.epoch, span.first_offset) for span in self.spans]
         before = [entry for entry in found if entry.start_offset <= log_start]
         if not before:
             return found
@@ -61,7 +52,7 @@ def wrong_epochs(data: bytes, built: EpochBuilder, log_start: int) -> str | None
     if found.problems:
         return f"{found.problems[0].actual!r} where {found.problems[0].expected} is expected"
     entries = loaded(found.entries)
-    for epoch, first, last in built.spans:
+    for epoch, first, last, *_ in built.spans:
         if last < log_start:
             continue
         at = next((n for n, entry in enumerate(entries) if entry.epoch == epoch), None)

@@ -11,8 +11,8 @@ from array import array
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from kdump import kernels
 from kdump.engine.checks.index_file import PROVED_BYTES, IndexFile
+from kdump.engine.checks.proof import EntryProof
 from kdump.kernels import columns as c
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
@@ -41,7 +41,6 @@ class Judge:
     """
 
     def __init__(self, base_offset: int, files: dict[Kind, str], *, active: bool) -> None:
-        self.base_offset = base_offset
         self.active = active
         self.contents: dict[Kind, bytes] = {}
         self.written: dict[Kind, int] = {}
@@ -51,8 +50,8 @@ class Judge:
         for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
             if kind in files:
                 self._open(kind, files[kind])
-        self._state = array("q", (0, 0, base_offset - 1, -1, 0, 0))
-        self._marks = array("q", bytes(len(self._slots(Kind.OFFSET_INDEX))))
+        offsets, times = map(self._files.get, (Kind.OFFSET_INDEX, Kind.TIME_INDEX))
+        self._proof = EntryProof(base_offset, offsets, times)
 
     def _open(self, kind: Kind, path: str) -> None:
         with Source(path) as source:
@@ -70,37 +69,25 @@ class Judge:
 
     def feed(self, batches: RecordBatches) -> None:
         """Prove the entries that these batches can prove."""
-        found = kernels.prove_entries(
-            batches,
-            self._slots(Kind.OFFSET_INDEX),
-            self._slots(Kind.TIME_INDEX),
-            self.base_offset,
-            self._state,
-            self._marks,
-            _KEPT,
-        )
-        for why, number, _ in found:
+        for why, number, _ in self._proof.prove(batches, _KEPT):
             kind = Kind.TIME_INDEX if why in _OF_TIME else Kind.OFFSET_INDEX
             words = _WHY[why].format(self._files[kind].slot(number))
             self._entries.setdefault(kind, {}).setdefault(number, words)
-
-    def _slots(self, kind: Kind) -> bytes:
-        index = self._files.get(kind)
-        return b"" if index is None else index.slots
 
     def wrong(self, kind: Kind) -> str | None:
         """Say why an index is not sound, once the log was read; None if it is."""
         if kind in self._bad:
             return self._bad[kind]
         index = self._files[kind]
-        proved = self._state[0 if kind is Kind.OFFSET_INDEX else 1]
+        proof = self._proof
+        proved = proof.proved_offsets if kind is Kind.OFFSET_INDEX else proof.proved_times
         bad = dict(self._entries.get(kind, {}))
         for number in range(proved, len(index)):
             bad[number] = f"entry {index.slot(number)} lies behind the end of the log"
         if bad and not self._is_stale(index, min(bad), len(bad)):
             return bad[min(bad)]
         if kind is Kind.TIME_INDEX and not index.is_untrimmed:
-            newest = self._state[3]
+            newest = proof.newest_time_ms
             last = index.entry(len(index) - 1)[0] if len(index) else -1
             if newest > last:
                 return f"it ends at time {last}, the log at {newest}"

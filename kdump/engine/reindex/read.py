@@ -54,25 +54,25 @@ class Reading:
         stop = self.stop
         if stop is None:
             return None
-        told = f"{stop.what} at position {stop.position}: a broker that recovers the segment "
+        text = f"{stop.what} at position {stop.position}: a broker that recovers the segment "
         if stop.outcome == "split":
-            return told + "splits it at the next start"
+            return text + "splits it at the next start"
         if stop.outcome == "fail":
-            return told + "fails, and does not start"
+            return text + "fails, and does not start"
         if stop.outcome == "empty":
-            told += "empties it, and loses offset " + str(self.builder.base_offset)
+            text += "empties it, and loses offset " + str(self.builder.base_offset)
         else:
-            told += f"cuts it there, and loses offset {stop.offset}"
+            text += f"cuts it there, and loses offset {stop.offset}"
         if self.lost_batches:
             batches = "1 sound batch" if self.lost_batches == 1 else (
                 f"{self.lost_batches:,} sound batches"
             )  # fmt: skip
-            told += f" up to {self.lost_last}, {batches} among them"
+            text += f" up to {self.lost_last}, {batches} among them"
         else:
-            told += " on"
+            text += " on"
         if later:
-            told += f"; it deletes the {later} behind it" if later > 1 else "; it deletes the next"
-        return told
+            text += f"; it deletes the {later} behind it" if later > 1 else "; it deletes the next"
+        return text
 
 
 def read_segment(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.settings import index_settings
 from kdump.findings.rows import Row
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
@@ -22,6 +23,7 @@ WORDS = {
     Kind.LEADER_EPOCHS: "leader-epochs",
     Kind.OFFSET_CHECKPOINT: "checkpoints",
 }
+_OF_INDEX = frozenset((Kind.OFFSET_INDEX, Kind.TIME_INDEX))
 _OF_LINES = frozenset((Kind.LEADER_EPOCHS, Kind.OFFSET_CHECKPOINT))
 KEEP, CREATE, REBUILD, REFUSE = "keep", "create", "rebuild", "refuse"
 CREATED, REBUILT, RESTORE, RESTORED = "created", "rebuilt", "restore", "restored"
@@ -36,10 +38,6 @@ _LAYOUTS: dict[Kind, tuple[struct.Struct, tuple[str, ...]]] = {
         ("version", "producer_id", "first_offset", "last_offset", "last_stable_offset"),
     ),
 }
-_SETTINGS = (
-    ("index.interval.bytes", "index_interval_bytes"),
-    ("segment.index.bytes", "index_size_max_bytes"),
-)
 _BLOCK_SLOTS = 4096
 _SHOWN = 100  # characters of a line of a checkpoint
 
@@ -92,16 +90,6 @@ def _line_difference(before: bytes, after: bytes) -> dict[str, object]:
     }
 
 
-def _used(kind: Kind, settings: Settings) -> list[dict[str, object]] | None:
-    """Say by which settings an index is built, and where each came from."""
-    if kind not in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
-        return None
-    return [
-        {"name": name, "value": getattr(settings, field), "source": settings.source(field)}
-        for name, field in _SETTINGS
-    ]
-
-
 def reindex_row(
     place: Place,
     kind: Kind,
@@ -136,6 +124,6 @@ def reindex_row(
             "bytes_to_read": bytes_to_read,
             "backup": backup,
             "written": written,
-            "settings": None if settings is None else _used(kind, settings),
+            "settings": index_settings(settings) if settings and kind in _OF_INDEX else None,
         },
     )

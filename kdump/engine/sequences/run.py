@@ -7,24 +7,21 @@ A partition is one item: numbers are followed from segment to segment. The rules
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.settings import Settings, read_settings
 from kdump.engine.reading.damage import unread
 from kdump.engine.sequences.check import Followed, SequenceSums, follow
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Selection, Target, resolve
-
-if TYPE_CHECKING:
-    Driver = Callable[..., Iterator[tuple["Item", "Followed | KdumpError"]]]
 
 
 class SequenceOptions(NamedTuple):
@@ -49,9 +46,8 @@ def sequences(
     paths: Iterable[str],
     options: SequenceOptions,
     *,
-    jobs: int = 1,
     progress: Progress | None = None,
-    driver: Driver = run,
+    driver: Driver = ONE_BY_ONE,
 ) -> Iterator[Row | Finding | KdumpError]:
     """Yield `sequence-gap` and `sequence-duplicate` rows in the order of the paths and of the log,
     findings and errors in between, and last a `sequence-summary`.
@@ -67,8 +63,7 @@ def sequences(
         yield error
     sums = SequenceSums()
     step = partial(follow_item, options=options, settings=settings)
-    results = driver(items, step, jobs=jobs, bytes_per_second=None, progress=progress)
-    for _, result in results:
+    for _, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             unfinished += 1
             yield result

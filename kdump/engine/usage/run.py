@@ -1,6 +1,6 @@
 """Run `usage`: total logs by topic, partition, producer, codec or key.
 
-All but keys are told by the headers of batches, and nothing is opened; by key every record is
+All but keys stand in the headers of batches, and nothing is opened; by key every record is
 read. A split is one step, and gives the totals of its own groups; these are put together in the
 order of the plan. Totals are sums, so they are the same however the work was cut, as long as there
 is room for all groups; what happens beyond that says `totals`.
@@ -8,7 +8,7 @@ is room for all groups; what happens beyond that says `totals`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,18 +16,14 @@ from kdump.engine.reading.split_edges import edges_meet
 from kdump.engine.usage.rows import Sums, usage_rows
 from kdump.engine.usage.step import Counted, UsageOptions, count_split
 from kdump.engine.usage.totals import Totals, shrink
-from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import in_process, take_up
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
-
-Step = Callable[[Split, Pace], Counted]
-#: Does the step for each split; yields each with what came of it, in order.
-Driver = Callable[[Sequence[Split], Step, Progress], Iterator[tuple[Split, Counted | KdumpError]]]
 
 #: Headers are read some ten times as fast as records.
 _HEADERS_SPLIT_BYTES = 1 << 30
@@ -42,7 +38,7 @@ def usage(
     paths: Iterable[str],
     options: UsageOptions,
     *,
-    driver: Driver | None = None,
+    driver: Driver = ONE_BY_ONE,
     progress: Progress | None = None,
     split_bytes: int | None = None,
     groups_kept: int = GROUPS_KEPT,
@@ -61,9 +57,9 @@ def usage(
         yield error
     most = min(groups_kept, max(_LEAST_GROUPS, _GROUPS_SENT // max(len(splits), 1)))
     step = partial(count_split, options=options, most=most)
-    yield from merged.take((driver or in_process(1))(splits, step, progress))
+    yield from merged.take(driver(splits, step, progress))
     if merged.splits_to_reread:
-        yield from merged.take((driver or in_process(1))(merged.splits_to_reread, step, progress))
+        yield from merged.take(driver(merged.splits_to_reread, step, progress))
     yield from merged.findings()
     yield from usage_rows(merged.tables, options, merged.sums)
 

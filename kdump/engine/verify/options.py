@@ -23,8 +23,6 @@ class VerifyOptions(NamedTuple):
     deep: bool = False
     quick: bool = False
     decompress_limit: int = DEFAULT_LIMIT
-    jobs: int = 1
-    bytes_per_second: int | None = None
     max_duration_s: float | None = None
     subset: tuple[int, int] | None = None
     recheck_s: float | None = None  # what a state says was seen longer ago is read again

@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST
-from kdump.engine.advice.advisor import advised
 from kdump.engine.checks.files import Files
 from kdump.engine.checks.folding import fold
 from kdump.engine.checks.framing import Framing
@@ -27,7 +26,7 @@ from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
-from kdump.engine.reading.partition_scan import LeaveOut, PartitionScan
+from kdump.engine.reading.partition_scan import Judge, LeaveOut, PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.recheck import listing_of, settled
@@ -55,6 +54,7 @@ def verify_partition(
     pace: Pace | None = None,
     leave_out: LeftOut | None = None,
     walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
+    coordinators: Judge | None = None,
 ) -> Result:
     """Look at one partition; see `looks` for what happens where a broker changes it meanwhile.
 
@@ -79,6 +79,7 @@ def verify_partition(
             pace=pace,
             leave_out=leave,
             walked=walked,
+            coordinators=coordinators,
         )
         return _once(partition)
 
@@ -91,9 +92,12 @@ def verify_partition(
     before = target.log.statuses
     result = look(leave_out, target.log, walked)
     findings = settled(target, path, before, result.findings, look_again)
-    findings = advised(
-        target, findings, options.broker_version, options.decompress_limit, settings=settings
-    )
+    if findings:
+        from kdump.engine.advice.advisor import advised
+
+        findings = advised(
+            target, findings, options.broker_version, options.decompress_limit, settings=settings
+        )
     counts = result.counts
     if leave_out is not None:
         not_checked = (*counts.not_checked, *leave_out.counts.items())

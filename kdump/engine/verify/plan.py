@@ -28,6 +28,7 @@ from kdump.storage.targets import Selection, Target, resolve
 if TYPE_CHECKING:
     from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.state import VerifyState
+    from kdump.engine.work.pipeline import Driver
     from kdump.findings.finding import Finding
 
 #: Log bytes of a piece, at least and at most: some tenths of a second of work, and some seconds.
@@ -44,24 +45,23 @@ def plan(
         yield target if isinstance(target, KdumpError) else _item(target, options, state)
 
 
-def split_bytes_for(
-    items: Collection[Item], options: VerifyOptions, *, in_process: bool
-) -> int | None:
+def split_bytes_for(items: Collection[Item], options: VerifyOptions, driver: Driver) -> int | None:
     """Say from which size on a partition is read in pieces, of that size; None: none is.
 
-    What pieces leave is read once more, so it has to be worth it: one partition must be so large
-    that the other workers would wait for it. With a rate or a time to keep there is nothing to
-    gain, and the time would go into pieces of what is then not finished.
+    What pieces leave is read once more, so it has to be worth it: one partition must be so much
+    larger than a worker's share of all that the others would wait for it. With a rate or a time to
+    keep there is nothing to gain, and the time would go into pieces of what is then not finished.
     """
-    if options.max_duration_s is not None or options.bytes_per_second is not None:
+    if options.max_duration_s is not None or driver.bytes_per_second is not None:
         return None
-    if options.jobs <= 1 and in_process:
+    if driver.jobs == 1:
         return None
-    size = _MOST_SPLIT_BYTES
-    if options.jobs > 1:
-        even = sum(item.size_bytes for item in items) // (options.jobs * _PIECES_A_JOB)
-        size = min(max(even, _LEAST_SPLIT_BYTES), size)
-    return size if any(item.size_bytes > 2 * size for item in items) else None
+    size, share = _MOST_SPLIT_BYTES, 0
+    if driver.jobs is not None:
+        share = sum(item.size_bytes for item in items) // driver.jobs
+        size = min(max(share // _PIECES_A_JOB, _LEAST_SPLIT_BYTES), size)
+    most = max(2 * size, share * 3 // 2)
+    return size if any(item.size_bytes > most for item in items) else None
 
 
 def _item(target: Target, options: VerifyOptions, state: VerifyState | None) -> Item:

@@ -118,9 +118,9 @@ def refused(
         for directory in group:
             row = predict_directory(directory, rows, broker, others=group)
             if row is not None:
-                told = None if places.absolute(directory.path) in found else verdict(row)
-                if told is not None:
-                    yield told
+                reported = None if places.absolute(directory.path) in found else verdict(row)
+                if reported is not None:
+                    yield reported
                 yield row
 
 

@@ -56,7 +56,7 @@ def listing_of(directory: str) -> Listing:
 
 
 def _identities(listing: Listing) -> dict[str, tuple[int, int, int]]:
-    """Give inode, size and modification time by file name; zeros where they are not told."""
+    """Give inode, size and modification time by file name; zeros where they are not known."""
     return {
         name: (0, 0, 0)
         if isinstance(status, OSError)
@@ -108,7 +108,7 @@ def settled(
         before = listing_of(directory)
         again = [found for found in look_again(bases) if _is_grave(found)]
         moved = moved_between(before, listing_of(directory), running=running)
-        told = set(map(_place, doubted))
+        doubted_places = set(map(_place, doubted))
         known = set(map(_place, believed))
         doubted = []
         for found in again:
@@ -118,7 +118,7 @@ def settled(
                 believed.append(found)
                 continue
             doubted.append(found)
-            if _place(found) not in told:
+            if _place(found) not in doubted_places:
                 fresh.add(_place(found))
     believed += [found for found in doubted if _place(found) not in fresh]
     doubted = [found for found in doubted if _place(found) in fresh]

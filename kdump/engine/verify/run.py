@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.surveyed import surveyed_under
+from kdump.engine.coordinators.transaction_state import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
 from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
@@ -16,7 +17,7 @@ from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import run, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
@@ -41,7 +42,7 @@ def verify(
     *,
     progress: Progress | None = None,
     state: VerifyState | None = None,
-    driver: Callable[..., Iterator[tuple[Any, Any]]] = run,
+    driver: Driver = ONE_BY_ONE,
     split_bytes: int | None = None,
 ) -> Iterator[Finding | Row | KdumpError]:
     """Yield findings and errors in the order of the paths, and one last `summary` row.
@@ -74,10 +75,15 @@ def verify(
         predict = predictor(progress.directories, options.broker_version, settings.broker)
         totals = predict.totals(options.recovery_rate, options.recovery_threads)
     step = partial(
-        verify_item, options=options, settings=settings, deadline=deadline, predict=predict
+        verify_item,
+        options=options,
+        settings=settings,
+        deadline=deadline,
+        predict=predict,
+        coordinators=Coordinators(named, options.server_properties),
     )
     if split_bytes is None:
-        split_bytes = split_bytes_for(items, options, in_process=driver is run)
+        split_bytes = split_bytes_for(items, options, driver)
     if split_bytes is not None and any(item.size_bytes > split_bytes for item in items):
         from kdump.engine.verify.splits import read_in_splits
 
@@ -91,10 +97,7 @@ def verify(
         )
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
-    results = driver(
-        items, step, jobs=options.jobs, bytes_per_second=options.bytes_per_second, progress=progress
-    )
-    for item, result in results:
+    for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             yield sums.error(result)
             continue
@@ -120,14 +123,18 @@ def verify(
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
-        for told in _directories(named, options, surveyed, whole=whole):
-            groups.found(told)
-            yield sums.found(told)
+        for reported in _directories(named, options, surveyed, whole=whole):
+            groups.found(reported)
+            yield sums.found(reported)
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        for told_or_row in refused(progress.directories, stopping, predict.broker):
-            yield sums.found(told_or_row) if isinstance(told_or_row, Finding) else told_or_row
+        for reported_or_row in refused(progress.directories, stopping, predict.broker):
+            yield (
+                sums.found(reported_or_row)
+                if isinstance(reported_or_row, Finding)
+                else reported_or_row
+            )
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
@@ -163,9 +170,11 @@ def _directories(
             continue
         from kdump.engine.checks.node import check_directories
 
-        for told in check_directories(surveyed, one_node=one_node, limit=options.decompress_limit):
-            if told.topic is None or selection.admits(told.topic, told.partition):
-                yield told
+        for reported in check_directories(
+            surveyed, one_node=one_node, limit=options.decompress_limit
+        ):
+            if reported.topic is None or selection.admits(reported.topic, reported.partition):
+                yield reported
 
 
 def verify_item(
@@ -176,6 +185,7 @@ def verify_item(
     settings: TopicSettings,
     deadline: float | None,
     predict: Predictor | None = None,
+    coordinators: Coordinators | None = None,
 ) -> Result:
     """Look at one item of a plan: its partition is listed again, then read."""
     left_out = LeftOut(item.skips, deadline)
@@ -185,8 +195,8 @@ def verify_item(
         return Result(kept, Counts(not_checked=late))
     target = target_of(item)
     if isinstance(target, KdumpError):
-        told = unread(target, Place(item.topic, item.partition, None, item.path))
-        return Result((told,)) if isinstance(told, Finding) else Result(errors=(told,))
+        reported = unread(target, Place(item.topic, item.partition, None, item.path))
+        return Result((reported,)) if isinstance(reported, Finding) else Result(errors=(reported,))
     if target.log is None:
         reason = "belongs to no partition: name a partition's directory or a data directory"
         return Result(errors=(PathError(item.path, reason),))
@@ -201,6 +211,7 @@ def verify_item(
         pace=pace,
         leave_out=left_out,
         walked=item.walked,
+        coordinators=coordinators,
     )
     if predict is None or not target.whole:
         return result

@@ -15,9 +15,9 @@ be, nothing would be gained, and such a log is read as ever, too.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.header_columns import PackedHeaders, fits
@@ -33,15 +33,11 @@ from kdump.storage.targets import LogFile, Target
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.verify.options import Item, VerifyOptions
+    from kdump.engine.work.pipeline import Driver
 
-#: What all pieces together may leave in the memory of the one who collects them, unless a driver
-#: says otherwise by an attribute of its own, `packed_bytes`.
-MOST_PACKED_BYTES = 512 << 20
 #: So many bytes of log may leave one. In fewer, batches are so small that reading is no more work;
 #: of more, not even common batches of 16 KiB could be packed, so that less is cut instead.
 _LEAST_SHARE, _MOST_SHARE = 64, 2048
-
-Driver = Callable[..., Iterator[tuple[Any, Any]]]
 
 
 def read_in_splits(
@@ -56,7 +52,7 @@ def read_in_splits(
     """Walk what is to be cut, and return the items with what that left."""
     if options.quick:
         return items
-    most = getattr(driver, "packed_bytes", MOST_PACKED_BYTES)
+    most = driver.packed_bytes
     splits = list(_splits(items, split_bytes, most * _MOST_SHARE))
     if not splits:
         return items
@@ -65,10 +61,7 @@ def read_in_splits(
     pieces = [Piece(number, split, share) for number, split in splits]
     walk = partial(walk_piece, deep=options.deep, limit=options.decompress_limit, settings=settings)
     kept = _Kept(most)
-    results = driver(
-        pieces, walk, jobs=options.jobs, bytes_per_second=None, progress=_beside(progress)
-    )
-    for piece, result in results:
+    for piece, result in driver(pieces, walk, _beside(progress)):
         if not isinstance(result, KdumpError):  # else whoever reads the whole log says it
             kept.add(piece.item, result)
     logs = kept.logs()

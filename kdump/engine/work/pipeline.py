@@ -4,9 +4,10 @@
     step     does one item: a pure function of the item and the files, `step(item, pace)`
     merge    takes the results in the order of the plan, whoever finished first
 
-This is the driver in process: `run` calls the step itself or keeps worker processes at it. What
-comes out is the same for any number of workers. A worker that dies (out of memory, killed) is an
-error of the item it had, and another takes its place.
+What does the steps of a plan is a `Driver`. `Workers` is the one in process: it calls the step
+itself or keeps worker processes at it. What comes out is the same for any driver and any number of
+workers. A worker that dies (out of memory, killed) is an error of the item it had, and another
+takes its place.
 """
 
 from __future__ import annotations
@@ -42,8 +43,40 @@ class Item(Protocol):
 ItemType = TypeVar("ItemType", bound=Item)
 ResultType = TypeVar("ResultType")
 Step = Callable[[ItemType, Pace], ResultType]
+
+
+class Driver(Protocol):
+    """Does the step for each item of a plan; yields each with what came of it, in the plan's order.
+
+    An item that could not be done comes with the error that ended it.
+    """
+
+    @property
+    def jobs(self) -> int | None:
+        """How many items are worked on at a time; None: as the work has it."""
+
+    @property
+    def bytes_per_second(self) -> int | None:
+        """The rate that all reads together keep."""
+
+    @property
+    def packed_bytes(self) -> int:
+        """How much of what some items leave may be collected, to go with others."""
+
+    def will_write(self, directory: str) -> None:
+        """Take note that the steps write to a directory."""
+
+    def __call__(
+        self, items: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
+    ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
+        """Do the step for each item."""
+
+
 #: Results that wait for an earlier one; the workers pause when there are more.
 _AHEAD = 1024
+#: Items that a worker is handed in one go, while they are so small that asking would cost more.
+_HANDED_ITEMS = 32
+_HANDED_BYTES = 4 << 20
 _TICK_SECONDS = 0.1
 
 
@@ -60,31 +93,28 @@ def take_up(
     progress.planned_bytes = sum(item.size_bytes for item in items)
 
 
-def run(
-    items: Sequence[ItemType],
-    step: Step[ItemType, ResultType],
-    *,
-    jobs: int = 1,
-    bytes_per_second: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
-    """Yield each item with its result, or with the error that ended it, in the plan's order."""
-    progress = progress or Progress()
-    jobs = min(jobs, len(items))
-    if jobs <= 1:
-        return _run_here(items, step, bytes_per_second, progress)
-    return _run_workers(items, step, jobs, bytes_per_second, progress)
+class Workers(NamedTuple):
+    """The driver in process: one worker is this process, several are processes of their own."""
 
+    jobs: int = 1
+    bytes_per_second: int | None = None
+    packed_bytes: int = 512 << 20
 
-def in_process(jobs: int) -> Callable[..., Iterator[tuple[Any, Any]]]:
-    """Return the driver of splits that keeps so many processes at it."""
+    def will_write(self, directory: str) -> None:
+        """Do nothing: workers may write where this process may."""
 
-    def driver(
-        splits: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
+    def __call__(
+        self, items: Sequence[ItemType], step: Step[ItemType, ResultType], progress: Progress
     ) -> Iterator[tuple[ItemType, ResultType | KdumpError]]:
-        return run(splits, step, jobs=jobs, progress=progress)
+        """Do the step for each item."""
+        jobs = min(self.jobs, len(items))
+        if jobs <= 1:
+            return _run_here(items, step, self.bytes_per_second, progress)
+        return _run_workers(items, step, jobs, self.bytes_per_second, progress)
 
-    return driver
+
+#: One item after the other, at full speed.
+ONE_BY_ONE = Workers()
 
 
 def _run_here(
@@ -97,11 +127,7 @@ def _run_here(
     pace = Pace(progress.slots, 0, throttle, progress.tick)
     for item in items:
         progress.at = [item.path]
-        result: ResultType | KdumpError
-        try:
-            result = step(item, pace)
-        except KdumpError as error:
-            result = error
+        result: ResultType | KdumpError = _done(step, item, pace)
         progress.items_done += 1
         yield item, result
 
@@ -142,9 +168,12 @@ def _run_workers(
     try:
         for number, item in enumerate(items):
             while number not in done:
+                while pool.idle and pool.again:
+                    pool.hand(items, [pool.again.pop()])
                 while handed < min(len(items), number + _AHEAD) and pool.idle:
-                    pool.hand(handed, items[handed])
-                    handed += 1
+                    together = handed_together(items, handed, jobs)
+                    pool.hand(items, together)
+                    handed = together.stop
                 progress.at = [items[busy].path for busy in sorted(pool.busy)]
                 done.update(pool.collect(items))
                 progress.items_done = number + len(done)
@@ -154,8 +183,23 @@ def _run_workers(
         pool.close()
 
 
+def handed_together(items: Sequence[Item], start: int, jobs: int) -> range:
+    """Say which items a worker is handed next: fewer towards the end, so that all end together."""
+    most = min(_HANDED_ITEMS, (len(items) - start) // (2 * jobs))
+    stop, size_bytes = start + 1, items[start].size_bytes
+    while (
+        stop - start < most and (size_bytes := size_bytes + items[stop].size_bytes) <= _HANDED_BYTES
+    ):
+        stop += 1
+    return range(start, stop)
+
+
 class _Pool:
-    """The worker processes, what each is at, and what they share."""
+    """The worker processes, what each is at, and what they share.
+
+    `busy` are those at work, by the number of the first item they were handed; `again` are numbers
+    of items that a worker left when it died, none of which need be to blame.
+    """
 
     def __init__(
         self,
@@ -171,7 +215,8 @@ class _Pool:
         if bytes_per_second:
             free_at: Any = context.RawArray("d", 1)
             self._throttle = Throttle(bytes_per_second, free_at, context.Lock())
-        self.busy: dict[int, _Worker] = {}  # by the number of the item
+        self.busy: dict[int, tuple[_Worker, Sequence[int]]] = {}
+        self.again: list[int] = []
         self.idle: list[_Worker] = [self._start(slot) for slot in range(jobs)]
 
     def _start(self, slot: int) -> _Worker:
@@ -185,12 +230,12 @@ class _Pool:
         theirs.close()
         return _Worker(process, ours, slot)
 
-    def hand(self, number: int, item: object) -> None:
-        """Give an item to a worker that has none."""
+    def hand(self, items: Sequence[object], numbers: Sequence[int]) -> None:
+        """Give items to a worker that has none."""
         worker = self.idle.pop()
-        self.busy[number] = worker
+        self.busy[numbers[0]] = worker, numbers
         try:
-            worker.pipe.send(item)
+            worker.pipe.send([items[number] for number in numbers])
         except BrokenPipeError:
             pass  # it died; `collect` says so
 
@@ -198,27 +243,31 @@ class _Pool:
         """Wait a moment for results; give those that came, by number."""
         from multiprocessing.connection import wait
 
-        ready = set(wait([worker.pipe for worker in self.busy.values()], _TICK_SECONDS))
+        ready = set(wait([worker.pipe for worker, _ in self.busy.values()], _TICK_SECONDS))
         came: dict[int, Any] = {}
-        for number, worker in list(self.busy.items()):
+        for first, (worker, numbers) in list(self.busy.items()):
             if worker.pipe not in ready:
                 continue
-            del self.busy[number]
+            del self.busy[first]
             try:
-                result = worker.pipe.recv()
+                results = worker.pipe.recv()
             except (EOFError, OSError):
-                came[number] = _death(worker, items[number].path)
+                error = _death(worker, items[first].path)
+                if len(numbers) > 1:
+                    self.again += reversed(numbers)
+                else:
+                    came[first] = error
                 self.idle.append(self._start(worker.slot))
                 continue
             self.idle.append(worker)
-            if isinstance(result, _Failure):
-                raise WorkerError(f"in a worker process:\n{result.traceback}")
-            came[number] = result
+            if isinstance(results, _Failure):
+                raise WorkerError(f"in a worker process:\n{results.traceback}")
+            came.update(zip(numbers, results, strict=True))
         return came
 
     def close(self) -> None:
         """End all workers, whatever they are at."""
-        workers = [*self.idle, *self.busy.values()]
+        workers = [*self.idle, *(worker for worker, _ in self.busy.values())]
         for worker in workers:
             worker.process.terminate()
         for worker in workers:
@@ -259,16 +308,21 @@ def _work(
         while not pipe.poll(1.0):
             leave_with_parent()
         try:
-            item = pipe.recv()
+            items = pipe.recv()
         except (EOFError, OSError):
             return
-        result: object
+        results: list[object] | _Failure
         try:
-            result = step(item, pace)
-        except KdumpError as error:
-            result = error
+            results = [_done(step, item, pace) for item in items]
         except Exception:  # a mistake of ours must reach the person, from any process
             import traceback
 
-            result = _Failure(traceback.format_exc())
-        pipe.send(result)
+            results = _Failure(traceback.format_exc())
+        pipe.send(results)
+
+
+def _done(step: Callable[[Any, Pace], Any], item: object, pace: Pace) -> Any:
+    try:
+        return step(item, pace)
+    except KdumpError as error:
+        return error

@@ -69,6 +69,11 @@ class Split(NamedTuple):
         return files[0].path if len(files) == 1 else self.target.path
 
     @property
+    def paths(self) -> list[str]:
+        """The files that are read."""
+        return [file.path for file in self.target.files]
+
+    @property
     def size_bytes(self) -> int:
         """The bytes of log to be read, as planned."""
         whole = sum(self.sizes)
@@ -196,9 +201,10 @@ def cut_at(source: Source, file: LogFile, nominal: int) -> int | None:
     assert file.name.base_offset is not None
     try:
         with Source(beside(file, Kind.OFFSET_INDEX)) as index_source:
-            index = OffsetIndex(index_source, file.name.base_offset)
-            slots = range(index.logical_end(source.size))
-            first = bisect_left(slots, nominal, key=lambda slot: index.entry(slot).position)
+            # A few slots of many: what they say is a claim, and zeros lie behind what was written.
+            index = OffsetIndex(index_source, file.name.base_offset, slotwise=True)
+            slots = range(index.entries)
+            first = bisect_left(slots, nominal, key=lambda slot: index.raw(slot)[1] or source.size)
             for slot in slots[first : first + _CLAIMS_TRIED]:
                 position = index.entry(slot).position
                 if position >= nominal and _starts_valid(records, position):

@@ -191,6 +191,18 @@ def test_one_batch_of_another_epoch_without_a_checkpoint(
     assert codes(path)[0] == "leader-epoch-odd"
 
 
+def test_an_epoch_around_an_odd_batch_is_one(tmp_path: Path) -> None:
+    """The checkpoint, which lacks it, is wrong once, over all of its offsets."""
+    path = write(tmp_path, 5, 5, 9, 5, 5, checkpoint=epochs((3, 0)))
+    odd, missing = checked(path)
+    assert (odd.code, odd.offset) == ("leader-epoch-odd", 2)
+    assert missing.code == "leader-epochs-missing"
+    assert missing.message == (
+        "Batches of leader epoch 5 lie at offsets 0-4; "
+        "the checkpoint knows no such epoch, and has 3 there."
+    )
+
+
 def test_new_epoch_of_one_batch(tmp_path: Path) -> None:
     """Each epoch of the log is in the checkpoint: nothing is odd."""
     assert codes(write(tmp_path, 5, 6, 7, checkpoint=epochs((5, 0), (6, 1), (7, 2)))) == []
@@ -245,7 +257,7 @@ def test_epoch_start_inside_a_bad_range(tmp_path: Path) -> None:
 
 
 def test_more_changes_than_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kdump.engine.checks.leader_epochs.RUNS_KEPT", 3)
+    monkeypatch.setattr("kdump.broker.leader_epochs.SPANS_KEPT", 3)
     assert codes(write(tmp_path, 0, 1, 2, checkpoint=epochs((7, 0)))) == ["leader-epochs-missing"]
     assert codes(write(tmp_path, 0, 1, 2, 3, checkpoint=epochs((7, 0)))) == []
 

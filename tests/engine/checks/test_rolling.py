@@ -9,9 +9,10 @@ from corpus import corpus, expected
 from directories import BATCH_BYTES, DataDirectory, codes, findings, write_checkpoint
 from segments import target_of
 
+from kdump.broker import rolling
+from kdump.broker.rolling import Incoming, Rolled, Sealed, explain
 from kdump.broker.settings import Settings, read_settings
-from kdump.engine.checks import rolling
-from kdump.engine.checks.rolling import Incoming, Rolled, Rolling, Sealed, explain
+from kdump.engine.checks.rolling import Rolling
 from kdump.engine.reading.partition_scan import PartitionScan
 from kdump.engine.reading.scan import scan
 from kdump.storage.targets import Selection, Target, resolve

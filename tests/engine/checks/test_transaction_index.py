@@ -189,12 +189,12 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
     index_of(path, 0).write_bytes(aborted(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 3 * 34)
-    assert "more entries" not in found.message
+    assert "more places" not in found.message
     entries[0], entries[1] = entries[1], entries[0]
     index_of(path, 0).write_bytes(aborted(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 1 * 34)
-    assert "The same at 1 more entries." in found.message
+    assert "The same at 1 more places." in found.message
 
 
 def test_an_entry_twice(sound: Path) -> None:

@@ -11,7 +11,8 @@ from comparing import (
 )
 from replica_pairs import LOG, pair, with_epoch
 
-from kdump.engine.compare.epochs import Span, common, lineage
+from kdump.broker.leader_epochs import Span
+from kdump.engine.compare.epochs import common, lineage
 
 
 def test_logs_that_parted(tmp_path: Path) -> None:
@@ -83,10 +84,10 @@ def test_common_history(
 
 
 def test_lineage_is_that_of_the_batches() -> None:
-    spans = [Span(3, 10, 19, 10, 2), Span(9, 20, 24, 5, 1), Span(3, 25, 40, 16, 4)]
+    spans = [Span(3, 10, 19, 2, 10), Span(9, 20, 24, 1, 5), Span(3, 25, 40, 4, 16)]
     assert lineage(spans, [], 41) == [(3, 10)]
     assert lineage(spans[:1], [(1, 0), (2, 5), (3, 10), (4, 20)], 20) == [
         (1, 0), (2, 5), (3, 10), (4, 20),
     ]  # fmt: skip
     assert lineage(spans[:1], [(3, 10), (4, 25)], 20) == [(3, 10)]
-    assert lineage([Span(-1, 0, 9, 10, 2)], [(2, 0)], 10) == [(2, 0)]
+    assert lineage([Span(-1, 0, 9, 2, 10)], [(2, 0)], 10) == [(2, 0)]

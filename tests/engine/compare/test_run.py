@@ -16,6 +16,7 @@ from replica_pairs import LOG
 from kdump.engine.compare.kinds import KINDS, VERDICTS, severity_of, verdict_of
 from kdump.engine.compare.plan import CompareOptions
 from kdump.engine.compare.run import compare
+from kdump.engine.work.pipeline import Workers
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.storage.targets import Selection
@@ -131,7 +132,7 @@ def test_workers_change_nothing(tmp_path: Path, jobs: int) -> None:
     for number in range(1, 5):
         replica(roots[0], "", LOG[:-number], partition=f"orders-{number}")
         replica(roots[1], "", LOG, partition=f"orders-{number}")
-    one, many = compared(*roots), compared(*roots, jobs=jobs)
+    one, many = compared(*roots), compared(*roots, driver=Workers(jobs))
     assert (one.differences, one.comparisons) == (many.differences, many.comparisons)
     assert len(one.comparisons) == 5
 

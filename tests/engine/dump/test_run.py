@@ -1,5 +1,6 @@
 """Ranges, filters and limits give exactly what a filter over the full dump would."""
 
+import gzip
 import os
 import random
 import re
@@ -15,6 +16,8 @@ from corpus import corpus
 from dumped import Json, dumped
 
 from kdump.engine.dump.run import dump
+from kdump.engine.kafka_text.dump import kafka_dump
+from kdump.engine.kafka_text.log import ToolChunk
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.errors import KdumpError, NothingToDo, PathError
@@ -244,6 +247,32 @@ def test_a_sound_time_index_leaves_segments_out(
     monkeypatch.setattr(SegmentReader, "items", items)
     dumped(partition, from_time_ms=later)
     assert walked == [str(max(partition.glob("*.log")))]
+
+
+@pytest.mark.parametrize("state", ["sound", "short", "low", "high", "falling", "zeros", "torn"])
+def test_both_indexes_say_where_a_time_may_begin(
+    partition: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    every, _ = dumped(partition)
+    write_time_indexes(partition, state)
+    for log in partition.glob("*.log"):
+        rows = dumped(log, mode="batches")[0][1:]
+        slots = [(row["last_offset"] - int(log.stem), row["position"]) for row in rows]
+        index = b"".join(struct.pack(">ii", *slot) for slot in slots)
+        log.with_suffix(".index").write_bytes(index)
+    begun: list[int] = []
+    plain = SegmentReader.items
+
+    def items(self: SegmentReader, position: int = 0) -> Any:
+        begun.append(position)
+        return plain(self, position)
+
+    monkeypatch.setattr(SegmentReader, "items", items)
+    for start in range(TIME + 9_500, TIME + 13_000, 250):
+        rows, found = dumped(partition, from_time_ms=start)
+        assert rows == [row for row in every if times(row) >= start], start - TIME
+        assert found == []
+    assert any(begun) == (state != "zeros")
 
 
 def text(value: str | None) -> bytes:
@@ -501,3 +530,27 @@ def test_entries_of_a_partition(partition: Path) -> None:
     assert {row["row"] for row in rows} == {"offset-index-entry"}
     assert len(rows) == 36
     assert found == []
+
+
+# Small batches are opened together up to a megabyte, large ones alone.
+SMALL = b"v" * 600_000
+LARGE = random.Random(1).randbytes(70_000)
+
+
+@pytest.mark.parametrize(("value", "count"), [(SMALL, 5), (LARGE, 3)], ids=["small", "large"])
+@pytest.mark.parametrize("ask", [dump, kafka_dump])
+def test_one_plain_text_at_a_time(tmp_path: Path, ask: object, value: bytes, count: int) -> None:
+    """A chunk's text goes when the next item is asked for, though the chunk is still held."""
+    log = tmp_path / "t-0" / f"{0:020d}.log"
+    log.parent.mkdir()
+    packed = gzip.compress(builders.record(value=value))
+    one = {"attributes": builders.GZIP, "payload": packed, "records_count": 1}
+    log.write_bytes(b"".join(builders.batch(base_offset=at, **one) for at in range(count)))
+    held: list[RecordChunk] = []
+    for item in ask([str(log)], DumpOptions()):  # type: ignore[operator]
+        assert not any(len(chunk.data) for chunk in held)
+        chunk = item.records if isinstance(item, ToolChunk) else item
+        if isinstance(chunk, RecordChunk):
+            assert len(chunk.data) >= len(value)
+            held.append(chunk)
+    assert len(held) == 3

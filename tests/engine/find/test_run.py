@@ -3,18 +3,18 @@
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
 from corpus import corpus, names
+from drivers import after
 
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.run import find_offset, find_time
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.errors import NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -23,6 +23,7 @@ from kdump.storage.targets import Selection
 
 Fields = dict[str, object]
 TIME = 1_700_000_000_000
+SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.1.1/d1"
 
 
 def batches(*bases: int, time_ms: int = TIME) -> bytes:
@@ -111,6 +112,7 @@ def test_row_of_an_offset(partition: Path) -> None:
         "next_offset": None,
         "served_from": None,
         "skipped_by_seek": None,
+        "settings": None,
         "error": None,
     }
 
@@ -129,8 +131,36 @@ def test_row_of_a_time(partition: Path) -> None:
         "timestamp_ms": TIME + 4,
         "leader_epoch": 0,
         "batches_scanned": 3,
+        "settings": None,
         "error": None,
     }
+
+
+def test_an_index_that_a_start_rebuilds_has_the_interval_of_its_topic(tmp_path: Path) -> None:
+    """The entry that leads to the answer is the one that was there before the index was lost."""
+    data = tmp_path / "data"
+    shutil.copytree(SAMPLE, data)
+    path = data / "orders.lz4-0"
+    sound = at_offset(path, 200)
+    assert sound["settings"] is None
+    (path / f"{0:020}.index").unlink()
+    (path / f"{0:020}.timeindex").unlink()
+    rebuilt = at_offset(path, 200, explain=True)
+    interval = {"name": "index.interval.bytes", "value": 1024, "source": "topic"}
+    assert isinstance(rebuilt["settings"], list)
+    assert rebuilt["settings"][0] == interval
+    assert rebuilt["index_entry"] == sound["index_entry"]
+    assert "by index.interval.bytes=1024 (topic)" in str(rebuilt["steps"])
+    by_time = at_time(path, rebuilt["timestamp_ms"])  # type: ignore[arg-type]
+    assert (by_time["offset"], by_time["settings"]) == (200, rebuilt["settings"])
+    plain = at_offset(path, 200, topic_configs=False)
+    assert plain["index_entry"] != sound["index_entry"]
+    assert isinstance(plain["settings"], list)
+    assert plain["settings"][0] == {**interval, "value": 4096, "source": "default"}
+    options = FindOptions()
+    rows, _ = split(find_offset([str(path)], 200, options, driver=Workers(2)))
+    assert rows[0]["settings"] == rebuilt["settings"]
+    assert at_offset(path, 200, as_is=True)["settings"] is None
 
 
 def damaged(partition: Path, position: int, value: int) -> Path:
@@ -405,17 +435,16 @@ _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 CORPORA = [name for folder in ("modern/data", "old") for name in names(folder)]
 
 
-def told(paths: list[Path], jobs: int = 1, **driver: Any) -> list[list[object]]:
+def told(paths: list[Path], driver: Driver | None = None) -> list[list[object]]:
     """Give what several questions yield; errors as their text."""
     given = list(map(str, paths))
     explained = FindOptions(explain=True, check=True, isolation="read_committed")
     aged = FindOptions(list_offsets_version=0, max_offsets=3, now_ms=TIME)
-    many = {"jobs": jobs, **driver}
     answers = (
-        find_offset(given, 150, explained, **many),
-        find_time(given, TIME + 100_000, explained, **many),
-        find_time(given, -1, FindOptions(Selection(retired=True), as_is=True), **many),
-        find_time(given, 1_800_000_000_000, aged, **many),
+        find_offset(given, 150, explained, driver=driver),
+        find_time(given, TIME + 100_000, explained, driver=driver),
+        find_time(given, -1, FindOptions(Selection(retired=True), as_is=True), driver=driver),
+        find_time(given, 1_800_000_000_000, aged, driver=driver),
     )
     return [[repr(it) if isinstance(it, Exception) else it for it in found] for found in answers]
 
@@ -430,7 +459,7 @@ def directories(root: Path) -> list[Path]:
 def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
     paths = directories(SAMPLES)
     alone = told(paths)
-    assert told(paths, jobs=3) == alone
+    assert told(paths, driver=Workers(3)) == alone
     assert {isinstance(one, str) for one in (alone[0][0], alone[0][-1])} == {True}
     assert sum(isinstance(one, Row) for one in alone[0]) > 40
 
@@ -438,7 +467,7 @@ def test_any_number_of_workers_gives_the_same_rows_in_the_same_order() -> None:
 @pytest.mark.parametrize("name", CORPORA if _LONG else CORPORA[::4])
 def test_any_number_of_workers_on_corpora(name: str) -> None:
     paths = directories(corpus(name))
-    assert told(paths, jobs=3) == told(paths)
+    assert told(paths, driver=Workers(3)) == told(paths)
 
 
 def test_an_answer_does_not_wait_for_the_next_partition(partition: Path) -> None:
@@ -459,16 +488,6 @@ def _until_row(items: Iterator[object]) -> Iterator[object]:
             return
 
 
-def after(change: Callable[[], object]) -> Callable[..., Any]:
-    """Run in process, but change something between the plan and the first answer."""
-
-    def driver(items: Any, step: Any, **how: Any) -> Any:
-        change()
-        return run(items, step, **how)
-
-    return driver
-
-
 def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> None:
     other = partition.parent / "audit-0"
     write_segment(other, 0, batches(0), [], [])
@@ -478,9 +497,8 @@ def test_a_partition_that_vanished_since_the_plan_is_a_note(partition: Path) -> 
             [str(partition.parent)],
             1,
             FindOptions(),
-            jobs=2,
             progress=progress,
-            driver=after(lambda: shutil.rmtree(other)),
+            driver=after(lambda: shutil.rmtree(other), Workers(2)),
         )
     )
     gone = items[0]
@@ -496,7 +514,7 @@ def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
         shutil.rmtree(partition)
         partition.write_text("x")
 
-    (error,) = find_offset([str(partition)], 1, FindOptions(), driver=after(change))
+    (error,) = find_offset([str(partition)], 1, FindOptions(), driver=after(change, ONE_BY_ONE))
     assert isinstance(error, PathError)
     assert error.path == str(partition)
 
@@ -504,7 +522,7 @@ def test_a_partition_that_became_a_file_is_an_error(partition: Path) -> None:
 def test_what_check_reads_is_planned(partition: Path) -> None:
     progress = Progress()
     options = FindOptions(check=True)
-    list(find_offset([str(partition)], 1, options, jobs=2, progress=progress))
+    list(find_offset([str(partition)], 1, options, driver=Workers(2), progress=progress))
     assert progress.planned_bytes == 5 * SIZE
 
 

@@ -15,6 +15,7 @@ from segments import batches, write_partition
 
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -25,9 +26,9 @@ SAMPLE = Path(__file__).parents[3] / "sample-data/clean/4.4.0"
 Told = Row | Finding | KdumpError
 
 
-def told(*paths: Path, jobs: int = 1, **asked: Any) -> list[Told]:
+def told(*paths: Path, driver: Driver = ONE_BY_ONE, **asked: Any) -> list[Told]:
     options = GroupOptions(Selection.taken(asked), **asked)
-    return list(groups(map(str, paths), options, jobs=jobs))
+    return list(groups(map(str, paths), options, driver=driver))
 
 
 def rows(kind: str, items: list[Told]) -> list[dict[str, Any]]:
@@ -59,7 +60,7 @@ def test_rows_come_by_kind_and_name() -> None:
 
 
 def test_workers_change_nothing() -> None:
-    assert told(SAMPLE, jobs=3) == told(SAMPLE)
+    assert told(SAMPLE, driver=Workers(3)) == told(SAMPLE)
 
 
 def test_lag_against_the_log_beside_it(tmp_path: Path) -> None:

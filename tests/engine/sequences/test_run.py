@@ -14,6 +14,7 @@ from oracle import PROFILES, oracle
 from producing import ABORT, NONE, TIME, data, marker, write_log
 
 from kdump.engine.sequences.run import SequenceOptions, sequences
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
@@ -25,9 +26,11 @@ ORACLE_SEEDS = range(_FIRST, _FIRST + (300 if _LONG else 20))
 ROUNDS = range(_FIRST, _FIRST + (3000 if _LONG else 150))
 
 
-def followed(path: Path, *, jobs: int = 1, **given: Any) -> tuple[list[Row], Row, list[Finding]]:
+def followed(
+    path: Path, *, driver: Driver = ONE_BY_ONE, **given: Any
+) -> tuple[list[Row], Row, list[Finding]]:
     """Give rows, the summary and findings."""
-    items = list(sequences([str(path)], SequenceOptions(**given), jobs=jobs))
+    items = list(sequences([str(path)], SequenceOptions(**given), driver=driver))
     rows = [item for item in items if isinstance(item, Row)]
     found = [item for item in items if isinstance(item, Finding)]
     assert len(rows) + len(found) == len(items), items
@@ -354,4 +357,4 @@ def test_same_for_any_number_of_workers(tmp_path: Path) -> None:
         path.rename(tmp_path / f"orders-{number}")
     wanted = followed(tmp_path)
     assert len(wanted[0]) == 5
-    assert followed(tmp_path, jobs=3) == wanted
+    assert followed(tmp_path, driver=Workers(3)) == wanted

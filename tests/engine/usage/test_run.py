@@ -14,7 +14,7 @@ from dumped import dumped
 
 from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import LONGEST_KEY, UsageOptions
-from kdump.engine.work.pipeline import in_process
+from kdump.engine.work.pipeline import Workers
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
@@ -135,7 +135,7 @@ def test_same_however_the_work_is_cut(tmp_path: Path, by: str) -> None:
     assert wanted[0]
     for split_bytes in (1, 4096, 20_000):
         assert used(tmp_path, by, split_bytes=split_bytes) == wanted
-    assert used(tmp_path, by, split_bytes=4096, driver=in_process(3)) == wanted
+    assert used(tmp_path, by, split_bytes=4096, driver=Workers(3)) == wanted
 
 
 def test_pieces_that_do_not_fit_are_read_as_one(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from corpus import corpus
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.engine.verify.state import VerifyState
+from kdump.engine.work.pipeline import Workers
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.output.verify_groups import group_lines
@@ -20,8 +21,8 @@ SAMPLES = Path(__file__).parents[3] / "sample-data"
 
 
 def summed(paths: list[Path], *by: str, jobs: int = 1) -> tuple[list[Row], Row, list[Finding]]:
-    options = VerifyOptions(summary_by=by, jobs=jobs)
-    items = list(verify(list(map(str, paths)), options))
+    options = VerifyOptions(summary_by=by)
+    items = list(verify(list(map(str, paths)), options, driver=Workers(jobs)))
     found = [item for item in items if isinstance(item, Finding)]
     rows = [item for item in items if isinstance(item, Row)]
     assert len(found) + len(rows) == len(items), items

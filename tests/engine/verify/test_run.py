@@ -1,6 +1,7 @@
 """`verify` holds a log to the settings of its topic, as the metadata log on the disks has them."""
 
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -9,6 +10,7 @@ from metadata_log import config, log_of, partition, topic
 
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.work.pipeline import Workers
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 
@@ -36,7 +38,7 @@ def tell(data: DataDirectory, **settings: object) -> None:
     (data.path / "__cluster_metadata-0" / f"{STEM}.log").write_bytes(log)
 
 
-def found(data: DataDirectory, **options: object) -> list[Finding]:
+def found(data: DataDirectory, **options: Any) -> list[Finding]:
     told = findings(data.path, **options)
     return [one for one in told if one.topic == "orders"]
 
@@ -106,4 +108,4 @@ def test_a_start_goes_by_the_settings_of_the_topic(data: DataDirectory) -> None:
 def test_workers_go_by_them_as_well(data: DataDirectory) -> None:
     data.partition("orders", 1)
     tell(data, max_message_bytes=BATCH_BYTES - 1)
-    assert [one.code for one in found(data, jobs=2)].count("over-message-limit") == 2
+    assert [one.code for one in found(data, driver=Workers(2))].count("over-message-limit") == 2

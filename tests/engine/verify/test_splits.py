@@ -6,16 +6,17 @@ import struct
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import builders
 import damage
 import pytest
 import segments
 from corpus import corpus, files, names
+from drivers import Through, after
 from oracle import PROFILES, oracle
 from producing import TIME
-from verifying import Driver, verified
+from verifying import verified
 
 from kdump.engine.reading.header_columns import HeaderPacker, PackedHeaders, fits, replayed
 from kdump.engine.reading.joining import joined
@@ -25,7 +26,7 @@ from kdump.engine.verify.options import Item, VerifyOptions
 from kdump.engine.verify.plan import split_bytes_for
 from kdump.engine.verify.state import VerifyState
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import run
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, Workers
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
 from kdump.storage.file_records import BLOCK_BYTES, FileRecords
@@ -42,12 +43,12 @@ BASES = (0, 600, 1200, 1800)
 NOW_S = 1_800_000_000
 
 
-def same(path: Path, split_bytes: int, *, jobs: int = 1, driver: Driver = run) -> int:
+def same(path: Path, split_bytes: int, driver: Driver = ONE_BY_ONE) -> int:
     """Compare by default and with --deep; give how many logs were replayed, of both."""
     replays = 0
     for deep in (False, True):
         whole, none = verified(path, deep=deep)
-        told, some = verified(path, split_bytes=split_bytes, deep=deep, jobs=jobs, driver=driver)
+        told, some = verified(path, split_bytes=split_bytes, deep=deep, driver=driver)
         assert told == whole
         assert none == 0
         replays += some
@@ -79,7 +80,7 @@ def starts(path: Path) -> list[int]:
 def test_closed_logs_are_cut_packed_and_replayed(
     directory: Path, split_bytes: int, jobs: int
 ) -> None:
-    assert same(directory, split_bytes, jobs=jobs) == 2 * 3
+    assert same(directory, split_bytes, driver=Workers(jobs)) == 2 * 3
 
 
 def test_nothing_is_cut_that_is_no_larger_than_a_piece(directory: Path) -> None:
@@ -89,11 +90,11 @@ def test_nothing_is_cut_that_is_no_larger_than_a_piece(directory: Path) -> None:
 def test_pieces_are_as_many_as_the_size_asks_for(directory: Path) -> None:
     items: list[list[Any]] = []
 
-    def noting(given: list[Any], *rest: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
+    def noting(driver: Driver, given: list[Any], *rest: Any) -> Iterator[tuple[Any, Any]]:
         items.append(given)
-        return run(given, *rest, **named)
+        return driver(given, *rest)
 
-    verified(directory, split_bytes=10_000, driver=noting)
+    verified(directory, split_bytes=10_000, driver=Through(ONE_BY_ONE, noting))
     pieces, (item,) = items
     size = (directory / segments.name(0, "log")).stat().st_size
     assert abs(len(pieces) - 3 * size / 10_000) <= 3
@@ -197,9 +198,8 @@ def test_small_batches_are_not_worth_it(tmp_path: Path) -> None:
     assert (told, replays) == (whole, 0)
 
 
-def test_what_pieces_leave_has_a_bound(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_pieces, "MOST_PACKED_BYTES", 5000)
-    assert 0 < same(directory, 5000) < 2 * 3
+def test_what_pieces_leave_has_a_bound(directory: Path) -> None:
+    assert 0 < same(directory, 5000, Workers(packed_bytes=5000)) < 2 * 3
 
 
 # What is cut --------------------------------------------------------------------------------------
@@ -211,15 +211,24 @@ def item(*sizes: int) -> Item:
 
 def test_which_runs_are_cut() -> None:
     huge, small = item(*[1 << 30] * 1000), item(1 << 20)
-    two = VerifyOptions(jobs=2)
-    assert split_bytes_for([huge], VerifyOptions(), in_process=True) is None
-    assert split_bytes_for([huge], VerifyOptions(), in_process=False) == 1 << 30
-    assert split_bytes_for([huge, small], two, in_process=True) == 1 << 30
-    assert split_bytes_for([item(1 << 30)], two, in_process=True) == 256 << 20
-    assert split_bytes_for([small] * 1000, two, in_process=True) is None
-    assert split_bytes_for([item(1 << 30)] * 4, two, in_process=True) is None
-    assert split_bytes_for([huge], two._replace(max_duration_s=9), in_process=True) is None
-    assert split_bytes_for([huge], two._replace(bytes_per_second=9), in_process=False) is None
+    asked, two = VerifyOptions(), Workers(2)
+
+    class Elsewhere(NamedTuple):
+        jobs: int | None = None
+        bytes_per_second: int | None = None
+
+    def size(items: list[Item], driver: Any, asked: VerifyOptions = asked) -> int | None:
+        return split_bytes_for(items, asked, driver)
+
+    assert size([huge], ONE_BY_ONE) is None
+    assert size([huge], Elsewhere()) == 1 << 30
+    assert size([huge, small], two) == 1 << 30
+    assert size([item(1 << 30)], two) == 256 << 20
+    assert size([small] * 1000, two) is None
+    assert size([item(1 << 30)] * 2, two) is None
+    assert size([item(1 << 30)] * 4, two) is None
+    assert size([huge], two, asked._replace(max_duration_s=9)) is None
+    assert size([huge], two._replace(bytes_per_second=9)) is None
 
 
 @pytest.mark.parametrize(
@@ -408,20 +417,6 @@ def test_null_keys_and_slack_are_counted_over_all_pieces(tmp_path: Path) -> None
 # What changes between the two ---------------------------------------------------------------------
 
 
-def changing(change: Callable[[], object]) -> Driver:
-    """Make a driver that lets something happen when the pieces are read."""
-    calls = 0
-
-    def driver(*given: Any, **named: Any) -> Iterator[tuple[Any, Any]]:
-        nonlocal calls
-        calls += 1
-        if calls == 2:
-            change()
-        return run(*given, **named)
-
-    return driver
-
-
 @pytest.mark.parametrize("deep", [False, True])
 @pytest.mark.parametrize("what", ["cut", "cut-at-batch", "removed", "grown", "flipped", "replaced"])
 def test_log_that_changed_since_its_pieces_were_read(
@@ -449,7 +444,9 @@ def test_log_that_changed_since_its_pieces_were_read(
                 }[what]
             )
 
-    told, replays = verified(directory, split_bytes=5000, deep=deep, driver=changing(change))
+    told, replays = verified(
+        directory, split_bytes=5000, deep=deep, driver=after(change, ONE_BY_ONE, run=2)
+    )
     whole, _ = verified(directory, deep=deep)
     assert told == whole
     assert replays == 2
@@ -461,7 +458,7 @@ def test_newest_segment_that_is_so_since_its_pieces_were_read(directory: Path) -
         for path in directory.glob("*1800*"):
             path.unlink()
 
-    told, replays = verified(directory, split_bytes=5000, driver=changing(change))
+    told, replays = verified(directory, split_bytes=5000, driver=after(change, ONE_BY_ONE, run=2))
     assert (told, replays) == (verified(directory)[0], 2)
 
 
@@ -476,7 +473,7 @@ def test_worker_that_dies_over_a_piece(directory: Path) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verify_pieces, "walk_piece", dying)
-        told, replays = verified(directory, split_bytes=5000, jobs=2)
+        told, replays = verified(directory, split_bytes=5000, driver=Workers(2))
     assert (told, replays) == (verified(directory)[0], 2)
 
 
@@ -514,7 +511,7 @@ def test_corpus(name: str) -> None:
         for split_bytes in (4000, *SIZES):
             same(root, split_bytes)
         if _LONG or not number:
-            same(root, 64 << 10 if _LONG else 4000, jobs=2)
+            same(root, 64 << 10 if _LONG else 4000, driver=Workers(2))
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -540,7 +537,7 @@ def test_directories_made_by_the_brokers_code(tmp_path: Path, seed: int) -> None
     path = oracle().make(PROFILES[seed % len(PROFILES)], seed, tmp_path / "orders-0")
     rng = random.Random(seed)
     for split_bytes in (1, rng.randrange(300, 4000), 64 << 10):
-        same(path, split_bytes, jobs=1 + seed % 2)
+        same(path, split_bytes, driver=Workers(1 + seed % 2))
     for log in files(path, "*.log"):
         if log.stat().st_size > 100 and rng.random() < 0.5:
             log.write_bytes(damage.flip(log.read_bytes(), rng.randrange(log.stat().st_size)))

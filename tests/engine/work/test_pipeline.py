@@ -5,18 +5,19 @@ import signal
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.engine.work.pipeline import WorkerError, run
-from kdump.errors import KdumpError, PathError
+from kdump.engine.work.pipeline import WorkerError, Workers, handed_together
+from kdump.errors import PathError
 
 
 class Item(NamedTuple):
     path: str
     number: int
+    size_bytes: int = 10
 
 
 ITEMS = [Item(f"p{number}", number) for number in range(40)]
@@ -29,8 +30,9 @@ def square(item: Item, pace: Pace) -> int:
     return item.number**2
 
 
-def results(step: object, items: Sequence[Item], jobs: int, **asked: object) -> list[object]:
-    return [result for _, result in run(items, step, jobs=jobs, **asked)]  # type: ignore[arg-type]
+def results(step: object, items: Sequence[Item], jobs: int, **asked: Any) -> list[object]:
+    progress = asked.pop("progress", None) or Progress()
+    return [result for _, result in Workers(jobs, **asked)(items, step, progress)]  # type: ignore[arg-type]
 
 
 @each_count
@@ -66,9 +68,17 @@ def die_at_three(item: Item, pace: Pace) -> int:
 
 
 def test_a_worker_that_is_killed_is_an_error_of_its_item() -> None:
-    came = results(die_at_three, ITEMS[:8], 2)
-    assert [each for each in came if not isinstance(each, KdumpError)] == [0, 1, 2, 4, 5, 6, 7]
-    assert str(came[3]) == "p3: the worker process that read it died (signal 9)"
+    came = results(die_at_three, ITEMS, 2)  # handed to a worker together with others
+    assert str(came.pop(3)) == "p3: the worker process that read it died (signal 9)"
+    assert came == [number for number in range(40) if number != 3]
+
+
+def test_large_items_are_handed_one_by_one_and_the_last_ones_to_all() -> None:
+    large = [item._replace(size_bytes=3 << 20) for item in ITEMS]
+    together = [len(handed_together(large, start, 2)) for start in (0, 20, 39)]
+    assert together == [1, 1, 1]
+    assert [len(handed_together(ITEMS, start, 2)) for start in (0, 20, 39)] == [10, 5, 1]
+    assert len(handed_together(ITEMS * 10, 0, 2)) == 32
 
 
 def die_always(item: Item, pace: Pace) -> int:
@@ -100,7 +110,7 @@ def test_closing_ends_workers_that_are_busy() -> None:
     from multiprocessing import active_children
 
     started = time.monotonic()
-    going = run(ITEMS, sleep_long, jobs=2, progress=(progress := Progress()))
+    going = Workers(2)(ITEMS, sleep_long, progress := Progress())
 
     def stop() -> None:
         raise KeyboardInterrupt

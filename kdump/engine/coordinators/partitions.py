@@ -14,12 +14,15 @@ from kdump.errors import KdumpError
 from kdump.findings.code import Hides
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place, RecordChunk
+from kdump.replay.coordinators import partition_for
 from kdump.storage import names, places
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from kdump.engine.coordinators.marks import Marks
 
 
 class Item(NamedTuple):
@@ -42,25 +45,56 @@ def items_of(targets: Iterable[Target], topic: str, *, retired: bool) -> Iterato
 
     Where two go equally far the first is replayed; the others are named in findings.
     """
-    found: dict[int, list[Target]] = {}
+    of_topic = (target for target in targets if target.topic == topic)
+    for best, others in furthest(of_topic):
+        for other in others:
+            yield finding(
+                "replica-not-replayed",
+                path=other.path,
+                topic=topic,
+                partition=best.partition,
+                expected=best.path,
+                message=f"{best.path} goes as far or further, and is replayed in its place.",
+            )
+        yield item_of(best, retired=retired)
+
+
+def furthest(targets: Iterable[Target]) -> Iterator[tuple[Target, list[Target]]]:
+    """Yield of each partition the replica whose log goes furthest, and the others."""
+    found: dict[tuple[str, int], list[Target]] = {}
     for target in targets:
-        if target.topic == topic and target.partition is not None and target.log is not None:
-            found.setdefault(target.partition, []).append(target)
-    for partition, replicas in sorted(found.items()):
+        if target.topic is not None and target.partition is not None and target.log is not None:
+            found.setdefault((target.topic, target.partition), []).append(target)
+    for _, replicas in sorted(found.items()):
         best = max(replicas, key=_log_end) if len(replicas) > 1 else replicas[0]
-        for other in replicas:
-            if other is not best:
-                yield finding(
-                    "replica-not-replayed",
-                    path=other.path,
-                    topic=topic,
-                    partition=partition,
-                    expected=best.path,
-                    message=f"{best.path} goes as far or further, and is replayed in its place.",
-                )
-        assert best.log is not None
-        size = sum(places.planned_size(str(one.log)) for one in best.log.logs)
-        yield Item(best.path, topic, partition, retired, size)
+        yield best, [other for other in replicas if other is not best]
+
+
+def item_of(target: Target, *, retired: bool) -> Item:
+    """Make the item of a partition."""
+    assert target.log is not None
+    assert target.topic is not None
+    assert target.partition is not None
+    size = sum(places.planned_size(str(one.log)) for one in target.log.logs)
+    return Item(target.path, target.topic, target.partition, retired, size)
+
+
+def home_first(items: list[Item], name: str | None, marks: Marks) -> tuple[list[Item], list[Item]]:
+    """Split the partitions of a topic into the one that has the one name, and those that have not.
+
+    How many partitions the topic has is not told by the partitions; where all that lie here count
+    from 0 on without a gap it is likely their number, else the cluster's metadata may say it. So
+    where the name is not found in the first, it may be in the rest.
+    """
+    if name is None or not items:
+        return items, []
+    count: int | None = len(items)
+    if [item.partition for item in items] != list(range(len(items))):
+        count = marks.partitions_count(items[0].topic)
+    home = None if count is None else partition_for(name, count)
+    first = [item for item in items if item.partition == home]
+    rest = [item for item in items if item.partition != home]
+    return (first, rest) if first else (rest, [])
 
 
 def _log_end(target: Target) -> int:
@@ -131,9 +165,9 @@ class Records:
             "replay-incomplete",
             item.place,
             offset=self.lost_from,
-            message=f"{places_lost} of the log cannot be read{where}: commits, tombstones, members "
-            "and transaction markers in it are missing in what is shown, and what they ended is "
-            "shown as if it had not ended, unless later records say otherwise.",
+            message=f"{places_lost} of the log cannot be read{where}: what records and transaction "
+            "markers in it say is missing in what is shown, and what they ended is shown as if it "
+            "had not ended, unless later records say otherwise.",
         )
 
 

@@ -1,0 +1,119 @@
+"""`kdump salvage`: make of copies of partitions one that a broker serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    FILE_PATH,
+    INT64,
+    shared_options,
+    topic_configs_option,
+    version_option,
+)
+from kdump.errors import UsageError
+from kdump.stores.uris import is_uri
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Engine, Writing
+
+_DONE = under("What is done")
+_TAKEN = under("What is taken")
+_BROKER = under("For which broker")
+
+
+@click.command(cls=Command)
+@_DONE(
+    "--out",
+    metavar="DIR",
+    type=FILE_PATH,
+    help="Build a data directory that a broker starts on. Without this nothing is written.",
+)
+@_DONE("--dry-run", help="Write nothing, which is the default: say what --out would.")
+@_DONE(
+    "--check",
+    "manifest",
+    metavar="MANIFEST",
+    type=FILE_PATH,
+    help="Hold the data directory that PATHS names to the manifest of the run that built it.",
+)
+@_TAKEN(
+    "--prefer",
+    metavar="newest-epoch|longest|PATH",
+    help="Which copy leads, and wins where others have other records in the same epoch.",
+)
+@_TAKEN("--from-offset", type=INT64, help="First offset taken.")
+@_TAKEN("--to-offset", type=INT64, help="First offset not taken any more.")
+@_TAKEN("--topic-map", metavar="FILE", type=FILE_PATH, help="New names of topics: lines OLD,NEW.")
+@_TAKEN("--keep-offsets", help="Keep offsets as they are and gaps as gaps, as --out always does.")
+@_TAKEN("--topic-id", metavar="ID", help="The id of the topic. Default: that of the copies.")
+@topic_configs_option(_BROKER)
+@version_option(_BROKER, "What starts on the result. Default: the newest.")
+@shared_options(on_spark=False)
+def salvage(
+    paths: tuple[str, ...],
+    *,
+    manifest: str | None,
+    topic_map: str | None,
+    dry_run: bool,
+    keep_offsets: bool,
+    engine: Engine,
+    writing: Writing,
+    **asked: Any,
+) -> None:
+    """Make of the copies of partitions under PATHS, damaged, deleted or diverged, the best whole
+    copy of each: every offset from a sound batch, as one history.
+
+    Copies are partition directories of any broker or backup, -delete, -stray and -future
+    directories, and .deleted, .swap and .cleaned files in them, which are read without --retired.
+    A batch is taken if its checksum is right and its records can be read, and is copied as it is.
+    The copy that an election would choose leads: of the newest leader epoch, then the longest. What
+    others hold from epochs that were cut off has diverged, and is named and left out.
+
+    Where copies have other records at the same offset of one epoch, that is a conflict: it is
+    named, and --out is refused until --prefer says which copy counts.
+
+    --out builds beside DIR and renames, so that a run that is killed leaves nothing that looks
+    whole; DIR must be empty or not there, and no broker may work where it lies (status 5). The
+    manifest is written beside it. The status is 3 when anything was lost.
+
+    \b
+    Examples:
+        kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
+        kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
+        kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
+        kdump salvage --check /data/new.manifest.json /data/new
+    """
+    from kdump.cli.reports import SalvageReport
+    from kdump.cli.results import Results
+    from kdump.cli.run_context import wrong_usage
+    from kdump.engine.salvage.manifest import check
+    from kdump.engine.salvage.options import SalvageOptions, read_topic_map
+    from kdump.engine.salvage.run import salvage as items
+    from kdump.engine.work.pace import Progress
+    from kdump.output.progress import PlannedTally
+    from kdump.storage.properties import is_topic_id
+
+    with wrong_usage():
+        out, topic_id = asked["out"], asked["topic_id"]
+        if dry_run and out is not None:
+            raise UsageError("--dry-run and --out exclude each other")
+        if manifest is not None and (out is not None or len(paths) != 1):
+            raise UsageError("--check takes one data directory, and no --out")
+        if topic_id is not None and not is_topic_id(topic_id):
+            raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")
+        for path in (*paths, out or ""):
+            if is_uri(path):
+                raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
+    if topic_map is not None:
+        asked["names"] = read_topic_map(topic_map)
+    options = SalvageOptions(**asked)
+    progress = Progress()
+    report = SalvageReport(options, is_check=manifest is not None)
+    results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
+    if manifest is not None:
+        raise SystemExit(results.take(check(manifest, paths[0])))
+    raise SystemExit(results.take(items(paths, options, progress=progress)))

@@ -1,0 +1,107 @@
+"""`kdump why`: why a disk is as full as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kdump.cli.headings import Command, under
+from kdump.cli.options import (
+    FILE_PATH,
+    SIZE,
+    TIME,
+    Read,
+    shared_options,
+    topic_configs_option,
+    version_option,
+)
+
+if TYPE_CHECKING:
+    from kdump.cli.run_context import Engine, Writing
+
+_ASKED = under("What is asked for")
+
+
+def read_config(text: str) -> tuple[str, str]:
+    """Read KEY=VALUE, a setting of topics that kdump goes by."""
+    from kdump.broker.settings import TOPIC_CONFIGS
+
+    key, sign, value = text.partition("=")
+    if not sign:
+        raise ValueError("is no setting: give KEY=VALUE, as in retention.ms=86400000")
+    if key.strip() not in TOPIC_CONFIGS:
+        known = ", ".join(sorted(TOPIC_CONFIGS))
+        raise ValueError(f"is none of the settings of topics that count here: {known}")
+    return key.strip(), value.strip()
+
+
+@click.command(cls=Command)
+@_ASKED("--now", "now_ms", type=TIME, default="now", help="Judge as of this time.")
+@_ASKED(
+    "--config",
+    "configs",
+    type=Read("key=value", read_config),
+    multiple=True,
+    help="Take a setting of topics as given; may be repeated.",
+)
+@_ASKED(
+    "--free",
+    "free_bytes",
+    type=SIZE,
+    help="Plan how to free so much, what loses least first, as commands.",
+)
+@_ASKED("--rolls", help="Say which rule ended each segment; reads the first header of each.")
+@_ASKED(
+    "--cleaner", help="Read compacted logs, and say what a cleaning now would drop, and what fails."
+)
+@topic_configs_option(_ASKED)
+@version_option(_ASKED, "Judge as a broker of this version. Default: the newest.")
+@under("Reports")(
+    "--textfile",
+    type=FILE_PATH,
+    help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
+)
+@shared_options(on_spark=False)
+def why(
+    paths: tuple[str, ...],
+    *,
+    textfile: str | None,
+    engine: Engine,
+    writing: Writing,
+    **asked: Any,
+) -> None:
+    """Say why the disk that holds PATHS is as full as it is: which segments the next retention pass
+    deletes, what keeps the others and until when, and what all other bytes are.
+
+    Judged by the broker's own rules, with the settings of topics as the metadata log on the same
+    disks has them. Of a segment only its time index and the end of its log are read; its log from
+    the start only where its index cannot be believed. Nothing is written but what --textfile names.
+
+    What a broker holds in memory is not seen: a high watermark is as old as its checkpoint, and of
+    tiered topics no file says which segments have a copy in the remote tier. Bytes are those of the
+    files as they lie; sums are what du says.
+
+    \b
+    Examples:
+        kdump why /var/lib/kafka
+        kdump why --topic clicks --now 2026-12-01 /var/lib/kafka
+        kdump why --config retention.ms=86400000 /var/lib/kafka
+        kdump why --free 200GiB /var/lib/kafka
+    """
+    from kdump.cli.results import run_plan
+    from kdump.cli.run_context import wrong_usage
+    from kdump.cli.why_report import WhyReport
+    from kdump.engine.why.options import WhyOptions
+    from kdump.engine.why.run import why as explain
+    from kdump.output.target import refuse_input_as_output
+    from kdump.output.writable import need_writable
+
+    if textfile is not None:
+        with wrong_usage():
+            refuse_input_as_output(textfile, paths, "--textfile")
+            need_writable(textfile, "--textfile")
+    options, report = WhyOptions(**asked), WhyReport(textfile)
+    raise SystemExit(
+        run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
+    )

@@ -1,0 +1,149 @@
+"""Tell whether an open transaction hangs, and why it is open (T3, T4).
+
+`kafka-transactions.sh find-hanging` asks the brokers which transactions are open in partitions,
+and the coordinators which partitions they have still to write a marker to. What is open in a
+partition and awaited by no coordinator hangs. Here the logs are asked, and `__transaction_state`.
+A coordinator writes down a partition before the first record can get there, so where all of its
+topic is here that needs no patience; where it is not, age has to do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.findings.moments import span_text, time_text
+from kdump.replay.transactions import UNDECIDED
+
+if TYPE_CHECKING:
+    from kdump.broker.open_transactions import OpenTransaction
+    from kdump.replay.transactions import Partition, Transaction
+
+
+class Opened(NamedTuple):
+    """A transaction that is open in a partition; `live`: a broker runs on that directory."""
+
+    partition: Partition
+    last_stable_offset: int | None
+    said: OpenTransaction
+    age_ms: int | None
+    live: bool
+
+    @property
+    def name(self) -> str:
+        """The partition as Kafka writes it."""
+        topic, number = self.partition
+        return f"{topic}-{number}"
+
+
+class Known(NamedTuple):
+    """What is known around: until when, how old a transaction may become, and how much is here.
+
+    `missing` says what is not, of the coordinators' topic; empty where it is all here.
+    """
+
+    as_of_ms: int
+    allowed_ms: int
+    missing: str = ""
+
+
+class Verdict(NamedTuple):
+    """Whether any hangs (None: that cannot be told), why, and which."""
+
+    hanging: bool | None
+    cause: str | None
+    hung: tuple[Opened, ...] = ()
+
+
+def judge(transaction: Transaction | None, opened: list[Opened], known: Known) -> Verdict:
+    """Judge what is open of one transactional id, or of a producer that no record names."""
+    if transaction is not None and transaction.problem is not None and not opened:
+        return Verdict(None, _unread_words(transaction))
+    if not opened:
+        unfinished = transaction is not None and transaction.is_unfinished
+        return Verdict(False, _awaited_words(transaction, known) if unfinished else None)
+    hung: list[Opened] = []
+    doubts: list[str] = []
+    for one in opened:
+        if transaction is not None and transaction.awaits(one.said.producer_id, one.partition):
+            continue
+        doubt = _doubt(transaction, one, known)
+        if not doubt or (one.age_ms or 0) > known.allowed_ms:
+            hung.append(one)
+        else:
+            doubts.append(doubt)
+    if hung:
+        words = _hanging_words(transaction, hung, known) + "".join(map(_marker_words, hung))
+        return Verdict(True, words, tuple(hung))
+    if doubts:
+        return Verdict(None, doubts[0])
+    return Verdict(False, _awaited_words(transaction, known))
+
+
+def _doubt(transaction: Transaction | None, one: Opened, known: Known) -> str:
+    """Say why a transaction that nobody here awaits may still be awaited; empty: it cannot."""
+    if transaction is None:
+        if known.missing:
+            return f"{known.missing}: whether its coordinator awaits it cannot be told."
+    elif transaction.problem is not None:
+        return _unread_words(transaction)
+    elif one.said.producer_id == transaction.producer_id and one.said.producer_epoch > (
+        transaction.producer_epoch or 0
+    ):
+        return (
+            f"Its epoch in {one.name}, {one.said.producer_epoch}, is above that of the "
+            f"coordinator's record: the log of __transaction_state here may be behind."
+        )
+    elif _is_behind(transaction, one.said):
+        return (
+            f"It ended ({transaction.state}), and the log of {one.name} does not go as far: its "
+            "marker may be on other replicas."
+        )
+    return "A broker runs here, and it may be about to end: look again." if one.live else ""
+
+
+def _is_behind(transaction: Transaction, said: OpenTransaction) -> bool:
+    """Whether a log may end before the marker of a transaction that its coordinator has ended.
+
+    A replica that lagged, or what broke off, may lack it.
+    """
+    ended_ms = transaction.last_update_ms
+    since_ms = said.since_ms
+    if ended_ms is None or since_ms is None or said.producer_id != transaction.producer_id:
+        return False
+    has_ended = transaction.state in ("CompleteCommit", "CompleteAbort")
+    return has_ended and since_ms <= ended_ms and said.newest_ms < ended_ms
+
+
+def _unread_words(transaction: Transaction) -> str:
+    return f"The coordinator's record cannot be read: {transaction.problem}."
+
+
+def _hanging_words(transaction: Transaction | None, hung: list[Opened], known: Known) -> str:
+    if transaction is not None and transaction.problem is None:
+        where = ", ".join(one.name for one in hung)
+        return f"Its coordinator does not have it open in {where}: no marker will come."
+    if transaction is None and not known.missing:
+        return "No coordinator knows of its producer: no marker will come."
+    return f"It is older than any transaction may become, {span_text(known.allowed_ms)}."
+
+
+def _marker_words(one: Opened) -> str:
+    at = one.said.marker_offset
+    if at is None:
+        return ""
+    return f" The transaction index of {one.name} has an ABORT marker for it, at offset {at:,}."
+
+
+def _awaited_words(transaction: Transaction | None, known: Known) -> str:
+    """Say what will end a transaction that its coordinator knows of."""
+    assert transaction is not None
+    if transaction.state not in UNDECIDED:
+        decided = "abort" if transaction.state == "PrepareAbort" else "commit"
+        return f"Its end is decided, {decided}: the coordinator is writing the markers."
+    if transaction.state != "Ongoing" or None in (transaction.start_ms, transaction.timeout_ms):
+        return "Its coordinator is to abort it."
+    end_ms = (transaction.start_ms or 0) + (transaction.timeout_ms or 0)
+    when = time_text(end_ms)
+    if known.as_of_ms > end_ms:
+        return f"Its time was over at {when}: its coordinator aborts it as soon as it runs."
+    return f"Its producer is to end it; its coordinator aborts it at {when}."

@@ -1,0 +1,85 @@
+"""Open a batch to see that its records can be had, and which they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump import kernels
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+
+if TYPE_CHECKING:
+    from kdump.engine.salvage.copies import Batch
+    from kdump.record.decoded import Decoded
+
+_NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
+
+
+class Contents(NamedTuple):
+    """A sound batch: its bytes, if they are held, and what stands for each record, by offset.
+
+    `records` is None where they were not asked for, and where nobody can open the batch, for its
+    size or for want of its codec: its checksum stands for it then.
+    """
+
+    data: bytes | None
+    first: int
+    last: int
+    records_count: int
+    records: dict[int, int] | None
+
+
+def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | None:
+    """Read and open a batch; None where it is not sound after all.
+
+    Its records are only `kept` to be compared, and its bytes only where they are not.
+    """
+    unopened = Contents(None, batch.first, batch.last, max(batch.records_count, 0), None)
+    if batch.size_bytes > limit:
+        return unopened
+    data = batch.copy.replica.read(batch.path, batch.position, batch.size_bytes)
+    rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
+    if rows.count != 1 or rows.size_bytes(0) != batch.size_bytes or rows.flags & c.WRONG:
+        return None
+    found: dict[int, int] = {}
+    count, lowest, highest = 0, batch.last, -1
+    for piece in read_batch(data, 0, rows, 0, limit=limit):
+        if piece.reason in _NOT_OPENED:
+            return unopened._replace(data=data)
+        records = piece.records
+        inner_wrong = any(flags & c.INNER_CRC_BAD for flags in records.row_flags)
+        if inner_wrong or piece.reason not in (reasons.END, reasons.FULL):
+            return None
+        count += records.count
+        if records.count:
+            lowest = min(lowest, min(records.offsets))
+            highest = max(highest, max(records.offsets))
+        if kept:
+            found |= _records_in(piece)
+    is_legacy = rows.is_legacy(0)
+    if is_legacy and not count:
+        return None
+    first = lowest if is_legacy else batch.first
+    if count and not (first <= lowest and highest <= batch.last):
+        return None
+    if batch.is_wrapper and first < batch.first:
+        return None  # it begins within the batch before: its own offset field changed
+    return Contents(None if kept else data, first, batch.last, count, found if kept else None)
+
+
+def _records_in(piece: Decoded) -> dict[int, int]:
+    """Give what stands for each record, by its offset."""
+    found: dict[int, int] = {}
+    for row in range(piece.records.count):
+        (
+            _, at, size, offset, timestamp, key, key_size, value, value_size,
+            headers, count, _,
+        ) = piece.records.row(row)  # fmt: skip
+        found[offset] = hash((
+            timestamp,
+            bytes(piece.data[key : key + key_size]) if key_size >= 0 else None,
+            bytes(piece.data[value : value + value_size]) if value_size >= 0 else None,
+            bytes(piece.data[headers : at + size]) if count else b"",
+        ))  # fmt: skip
+    return found

@@ -1,0 +1,283 @@
+"""Find the copies of a partition, and read the batches of each in the order of their offsets.
+
+A copy is a partition directory, live or retired, or one log that lies apart: a `.deleted`, `.swap`
+or `.cleaned` file, or a file that was named by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
+from kdump.engine.compare.replica import Block, Replica, first_offset
+from kdump.errors import KdumpError, PathError
+from kdump.kernels import columns as c
+from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog, LogSegment
+from kdump.storage.log_dir import LOG_DIRS
+from kdump.storage.names import Kind
+from kdump.storage.properties import read_topic_id
+from kdump.storage.targets import Target, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kdump.engine.salvage.options import SalvageOptions
+    from kdump.engine.work.pace import Pace
+
+_UNSOUND = c.WRONG
+_LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
+
+
+class Found(NamedTuple):
+    """Where a copy lies: a partition directory, or one log in it."""
+
+    path: str
+    directory: str
+    topic: str | None
+    partition: int | None
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one log that lies apart."""
+        return self.path != self.directory
+
+    def files(self) -> list[str]:
+        """The logs that are read."""
+        if self.is_file:
+            return [self.path]
+        return [str(segment.log) for segment in LocalLog.open(self.path).logs]
+
+
+class Item(NamedTuple):
+    """One partition and its copies, in the order in which they were named."""
+
+    path: str
+    topic: str | None
+    partition: int | None
+    copies: tuple[Found, ...]
+    size_bytes: int
+
+
+def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | KdumpError]:
+    """Yield errors, then the partitions that have a copy under the paths, by topic and number.
+
+    What no name tells the partition of is taken for the one that the others are of.
+    """
+    selection = options.selection._replace(retired=True)
+    groups: dict[tuple[str | None, int | None], dict[str, Found]] = {}
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            yield target
+            continue
+        found = list(_found(target))
+        if not found:
+            yield PathError(target.path, "is no partition and no log of one")
+        for one in found:
+            group = groups.setdefault((one.topic, one.partition), {})
+            group.setdefault(places.real(one.path), one)
+    unnamed = groups.pop((None, None), None)
+    if unnamed is not None and len(groups) == 1:
+        next(iter(groups.values())).update(unnamed)
+    elif unnamed is not None:
+        for one in unnamed.values():
+            reason = "does not say of which partition it is: name a directory TOPIC-PARTITION too"
+            yield PathError(one.path, reason)
+    for (topic, partition), group in sorted(groups.items(), key=lambda item: str(item[0])):
+        copies = tuple(group.values())
+        size = sum(places.planned_size(file) for one in copies for file in one.files())
+        yield Item(copies[0].path, topic, partition, copies, size)
+
+
+def _found(target: Target) -> Iterator[Found]:
+    topic, partition = target.topic, target.partition
+    if not target.whole:
+        if target.files[0].name.kind is Kind.LOG:
+            yield Found(target.path, os.path.dirname(target.path), topic, partition)
+        return
+    if target.log is None:
+        return
+    yield Found(target.path, target.path, topic, partition)
+    for name, path in target.log.retired:
+        if name.kind is Kind.LOG:
+            yield Found(path, target.path, topic, partition)
+
+
+class Batch(NamedTuple):
+    """One batch of a copy. Of a wrapper `first` is the lowest offset that it may begin at.
+
+    `sound_from`: from there up to `first` the copy lawfully has nothing; -1: that is not known.
+    """
+
+    first: int
+    rank: int
+    copy: Copy
+    path: str
+    position: int
+    size_bytes: int
+    last: int
+    epoch: int
+    crc: int
+    layout: int
+    is_wrapper: bool
+    records_count: int
+    sound_from: int
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What tells it from others, but for the leader epoch, which no checksum covers."""
+        first = -1 if self.is_wrapper else self.first
+        return first, self.last, self.crc, self.size_bytes, self.layout
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it lies."""
+        return self.path, self.position
+
+
+class Copy:
+    """One copy: what reading its headers once told, and its batches as often as asked for.
+
+    `rank` is 0 for the copy that leads. `end` is behind its last sound batch; `tail` is the offset
+    that unreadable bytes behind that batch may hold at least, None where there are none.
+    """
+
+    def __init__(self, found: Found, pace: Pace, limit: int) -> None:
+        self.found = found
+        self.path = found.path
+        self.limit = limit
+        self.rank = 0
+        self.topic_id = None if found.is_file else read_topic_id(found.path)
+        log = LocalLog.open(found.directory)
+        if found.is_file:
+            base = names.parse(os.path.basename(found.path)).base_offset or 0
+            log = LocalLog(found.directory, [])
+            log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
+        if any(segment.is_pre08 for segment in log.segments):
+            raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
+        self._directory = None if found.is_file else LOG_DIRS.around(found.path)
+        self._log, self._pace = log, pace
+        self.replica = self._replica()
+        self.written_epochs = self.replica.written_epochs
+        self.start = self.replica.segments[0].base_offset if self.replica.segments else None
+        self.bases = [segment.base_offset for segment in log.segments]  # of all copies, in the end
+        self._epochs = EpochSpans()
+        self.spans = self._epochs.spans
+        self.end = self.start or 0
+        self.tail: int | None = None
+        self.is_compacted = bool(self.replica.cleaned_to)
+        self.unsound: set[tuple[str, int]] = set()  # batches whose header cannot be right
+        self.diverged: list[list[int]] = []
+        self._holes = 0
+        self._held: Batch | None = None
+        self._is_shared = False
+
+    def _replica(self) -> Replica:
+        found = self.found
+        target = Target(found.topic, found.partition, found.path, self._log, (), whole=True)
+        return Replica(0, target, self._directory, pace=self._pace, limit=self.limit)
+
+    def high_watermark(self) -> int:
+        """The offset up to which everything was committed, as far as this copy's broker knew."""
+        return self.replica.high_watermark or 0
+
+    def claimed_end(self) -> int:
+        """The offset that the log has reached once, as the files beside it say."""
+        return max(self.replica.claims.values(), default=0)
+
+    def batches(self) -> Iterator[Batch]:
+        """Read the batches that are sound as far as headers and checksums tell."""
+        last = self.start - 1 if self.start is not None else -1
+        segment, is_clean, tail = self.start, True, None
+        for item in self._replica().blocks():
+            if not isinstance(item, Block):
+                is_clean = False
+                if not item.finding.entry.empty:
+                    claimed = -1 if item.header is None else item.header.last_offset(0)
+                    is_likely = last < claimed < last + _LIKELY_OFFSETS
+                    tail = max(tail or 0, claimed if is_likely else last + 1)
+                continue
+            batches = item.batches
+            if item.place.segment != segment:
+                segment = item.place.segment
+                # A hole between segments: compaction, or a segment that is not there any more.
+                is_clean = is_clean and self._joins(last, segment)
+            for row in range(batches.count):
+                flags = batches.flags_of(row)
+                where = item.place.path, batches.position(row)
+                if flags & _UNSOUND or where in self.unsound:
+                    is_clean = False
+                    continue
+                first, own_last = first_offset(batches, row, last), batches.last_offset(row)
+                yield Batch(
+                    first, self.rank, self, *where, batches.size_bytes(row), own_last,
+                    batches.leader_epoch(row) if batches.has_leader_epoch(row) else NO_EPOCH,
+                    batches.crc(row), batches.layout(row), bool(flags & c.WRAPPER),
+                    batches.records_count(row), last + 1 if is_clean else -1,
+                )  # fmt: skip
+                last, is_clean, tail = own_last, True, None
+        self.tail = tail
+
+    def _joins(self, last: int, segment: int | None) -> bool:
+        """Whether no segment is missing between an offset and the next segment that is here.
+
+        In a log with holes there may be none; where any copy has a file of such a segment, was one.
+        """
+        if segment is None or segment == last + 1:
+            return True
+        at = bisect_left(self.bases, last + 1)
+        none_between = at == len(self.bases) or self.bases[at] >= segment
+        return none_between and bool(self.is_compacted or self._holes)
+
+    def count(self, batch: Batch, *, shared: bool) -> None:
+        """Take note of its next sound batch, which others may have too; the last is held back."""
+        if self._held is not None:
+            self._count(self._held)
+        self._held, self._is_shared = batch, shared
+
+    def counted(self) -> None:
+        """Take note that there is no further batch."""
+        held, self._held = self._held, None
+        if held is None:
+            return
+        has_hole = held.first > held.sound_from >= 0 and not held.is_wrapper
+        is_borne_out = self._is_shared or held.last + 1 in self.replica.claims.values()
+        is_sparse = self._holes or self.is_compacted or not self.spans
+        if has_hole and not (is_sparse or is_borne_out):
+            # The only hole of this log, before its last batch: an offset field that changed.
+            self.unsound.add(held.place)
+            self.tail = max(self.tail or 0, self.end)
+        else:
+            self._count(held)
+
+    def forget_alone(self, batch: Batch) -> None:
+        """Hold a batch for unsound that is the only one of its epoch where it stands."""
+        at = bisect_left(self.spans, batch.first, key=lambda span: span.first_offset)
+        if at == len(self.spans) or self.spans[at].first_offset != batch.first:
+            return
+        if self.spans[at].batches != 1:
+            return
+        self.unsound.add(batch.place)
+        del self.spans[at]
+        if 0 < at < len(self.spans) and self.spans[at - 1].epoch == self.spans[at].epoch:
+            self.spans[at - 1 : at + 1] = [self.spans[at - 1].joined(self.spans[at])]
+
+    def _count(self, batch: Batch) -> None:
+        self._holes += batch.first > batch.sound_from >= 0
+        records = batch.records_count
+        if not batch.is_wrapper and records < batch.last - batch.first + 1:
+            self.is_compacted = True
+        self.end = batch.last + 1
+        self._epochs.add(Span(batch.epoch, batch.first, batch.last, 1))
+
+    def fits(self, prefer: str) -> bool:
+        """Whether it lies under a path."""
+        real = places.real(self.path)
+        under = places.real(prefer)
+        return real == under or real.startswith(os.path.join(under, ""))
+
+    def close(self) -> None:
+        """Give back the file from which batches were read again."""
+        self.replica.close()

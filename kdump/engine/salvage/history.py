@@ -1,0 +1,134 @@
+"""Decide which copy leads, and in which leader epoch each offset was written.
+
+Within one epoch one leader gave out the offsets, so epoch and offset together name a record. The
+copy that leads is the one that an election would choose: of the newest epoch, then the longest.
+Where another copy has an offset from another epoch, that was cut off by the brokers, or would have
+been (KIP-101); it has diverged.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from kdump.broker.leader_epochs import NO_EPOCH
+from kdump.engine.compare.epochs import lineage
+from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kdump.broker.leader_epochs import Span
+    from kdump.engine.salvage.copies import Batch, Copy
+
+_ORDER = attrgetter("first", "rank")
+_SUSPECTS = 100_000
+
+
+class History:
+    """The epochs of a log, rising, each with the offset it began at."""
+
+    def __init__(self) -> None:
+        self.starts: list[tuple[int, int]] = []
+        self._spans: list[Span] = []
+
+    def accepts(self, batch: Batch) -> bool:
+        """Whether a batch was written in the epoch that its offset belongs to."""
+        if batch.epoch == NO_EPOCH or not self.starts:
+            return True
+        at = bisect_right(self.starts, batch.first, key=lambda entry: entry[1])
+        if not at:
+            return batch.epoch < self.starts[0][0]
+        return batch.epoch == self.starts[at - 1][0]
+
+    def lead(self, copy: Copy) -> None:
+        """Take the history of the copy that leads."""
+        self.starts = lineage(copy.spans, copy.written_epochs, copy.end)
+        epochs = {epoch for epoch, _ in self.starts}
+        self._spans = [span for span in copy.spans if span.epoch in epochs]
+        self.follow(copy.written_epochs)
+
+    def follow(self, entries: Sequence[tuple[int, int]]) -> None:
+        """Take up what fits of another account: epochs not known yet, and earlier starts."""
+        for epoch, start in entries:
+            if epoch >= 0 and self._fits(epoch, start):
+                known = dict(self.starts) | {epoch: start}
+                self.starts = sorted(known.items())
+
+    def _fits(self, epoch: int, start: int) -> bool:
+        if any(
+            (span.epoch < epoch and span.last_offset >= start)
+            or (span.epoch > epoch and span.first_offset < start)
+            or (span.epoch == epoch and span.first_offset < start)
+            for span in self._spans
+        ):
+            return False
+        for other, begun in self.starts:
+            if other == epoch and begun <= start:
+                return False
+            if (other < epoch and begun >= start) or (other > epoch and begun < start):
+                return False
+        return True
+
+    def knows_all_before(self, copy: Copy) -> bool:
+        """Whether the checkpoint of the copy that leads names each epoch of its log."""
+        written = {epoch for epoch, _ in copy.written_epochs}
+        return bool(written) and all(span.epoch in written for span in self._spans)
+
+
+def survey(copies: Sequence[Copy]) -> None:
+    """Read all copies side by side, and sort out leader epochs that cannot be right.
+
+    No checksum covers an epoch. Where copies of one batch have several, and a copy has the epoch in
+    that batch alone, the epoch of most of them counts, of as many the lowest.
+    """
+    bases = sorted({base for copy in copies for base in copy.bases})
+    for copy in copies:
+        copy.bases = bases
+    streams = [copy.batches() for copy in copies]
+    suspects: list[Batch] = []
+    for _, same in groupby(merge(*streams, key=_ORDER), key=attrgetter("identity")):
+        group = list(same)
+        for batch in group:
+            batch.copy.count(batch, shared=len(group) > 1)
+        epochs = Counter(batch.epoch for batch in group)
+        if len(epochs) > 1 and len(suspects) < _SUSPECTS:
+            sane = [epoch for epoch in epochs if epoch >= NO_EPOCH]
+            right = max(sane, key=lambda epoch: (epochs[epoch], -epoch), default=None)
+            suspects += (batch for batch in group if batch.epoch != right)
+    for copy in copies:
+        copy.counted()
+    for batch in suspects:
+        batch.copy.forget_alone(batch)
+
+
+def settle(copies: list[Copy], prefer: str | None) -> History:
+    """Order the copies by who leads, and make one history of theirs."""
+
+    def rank(copy: Copy) -> tuple[object, ...]:
+        epochs = lineage(copy.spans, [], copy.end)
+        newest = epochs[-1][0] if epochs else NO_EPOCH
+        if prefer == LONGEST:
+            return copy.end, newest
+        if prefer in (None, NEWEST_EPOCH):
+            return newest, copy.end
+        return copy.fits(str(prefer)), newest, copy.end
+
+    copies.sort(key=rank, reverse=True)
+    history = History()
+    for number, copy in enumerate(copies):
+        copy.rank = number
+        if number == 0:
+            history.lead(copy)
+            is_whole = history.knows_all_before(copy)
+            continue
+        entries = lineage(copy.spans, copy.written_epochs, copy.end)
+        if is_whole:
+            known = dict(history.starts)
+            entries = [entry for entry in entries if entry[0] in known or entry[0] < min(known)]
+        history.follow(entries)
+    return history

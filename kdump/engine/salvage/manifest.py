@@ -1,0 +1,146 @@
+"""The manifest of a salvage: what was read, what was taken from where, what was written.
+
+It lies beside the result, as JSON and as a page to read; `check` holds a result to it later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from kdump import __version__
+from kdump.engine.salvage.build import file_sum, write_beside
+from kdump.errors import KdumpError, PathError
+from kdump.findings.rows import Row
+from kdump.storage.source import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from kdump.engine.salvage.build import DataDirectory
+    from kdump.engine.salvage.copies import Item
+
+_FORM = 1
+_SIZE_LIMIT = 1 << 30
+JSON_ENDING, PAGE_ENDING = ".manifest.json", ".manifest.txt"
+
+
+def sources_of(items: Iterable[Item]) -> list[dict[str, object]]:
+    """Say of each log that was read its size, time and SHA-256."""
+    found = {}
+    for item in items:
+        for copy in item.copies:
+            for path in copy.files():
+                if path in found:
+                    continue
+                size, digest = file_sum(path)
+                found[path] = {
+                    "path": path,
+                    "size_bytes": size,
+                    "mtime_ms": int(os.stat(path).st_mtime * 1000),
+                    "sha256": digest,
+                }
+    return list(found.values())
+
+
+def write(
+    built: DataDirectory, sources: list[dict[str, object]], rows: list[Row], version: str
+) -> None:
+    """Write the manifest beside the place of the result."""
+    content = {
+        "manifest": _FORM,
+        "kdump": __version__,
+        "broker_version": version,
+        "sources": sources,
+        "partitions": [row.fields for row in rows],
+        "files": [file._asdict() for file in sorted(built.files)],
+    }
+    data = json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"
+    page = "\n".join(_page(content)).encode() + b"\n"
+    write_beside(built.out, {JSON_ENDING: data, PAGE_ENDING: page})
+
+
+def ranges_text(ranges: Iterable[Iterable[int | None]]) -> str:
+    """Write ranges of offsets; one without an end goes on nobody knows how far."""
+    parts = []
+    for first, last in ranges:
+        parts.append(str(first) if first == last else f"{first}-{'?' if last is None else last}")
+    return " ".join(parts)
+
+
+def _page(content: dict[str, Any]) -> Iterator[str]:
+    yield f"Salvaged by kdump {content['kdump']}, for a broker of {content['broker_version']}."
+    for row in content["partitions"]:
+        yield ""
+        yield f"{row['topic']}-{row['partition']}"
+        yield (
+            f"  {row['records_count']:,} records in {row['batches']:,} batches, offsets "
+            f"{row['first_offset']} to {row['last_offset']}, SHA-256 {row['sha256']}"
+        )
+        for one in row["from"]:
+            yield f"  from {one['path']}: {ranges_text(one['offsets'])}"
+        if row["lost"]:
+            yield f"  LOST: {ranges_text(row['lost'])}"
+        for one in row["conflicts"]:
+            told = f"{one['from']}-{one['to']} of {', '.join(one['paths'])}"
+            yield f"  CONFLICT: {told}; taken: {one['chosen']}"
+        for one in row["diverged"]:
+            yield f"  diverged: {one['path']}: {ranges_text(one['offsets'])}"
+    yield ""
+    yield "Sources (bytes, SHA-256, path)"
+    for one in content["sources"]:
+        yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
+    yield ""
+    yield "Files (bytes, SHA-256, path)"
+    for one in content["files"]:
+        yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
+
+
+def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:
+    """Yield a `salvage-check` row for each file of the manifest and for each that it has not."""
+    try:
+        content = json.loads(whole(manifest, _SIZE_LIMIT))
+        files = {str(one["path"]): one for one in content["files"]}
+        if content["manifest"] != _FORM:
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise PathError(manifest, "is no manifest of a salvage") from None
+    for path, said in sorted(files.items()):
+        at = os.path.join(directory, path)
+        try:
+            size, digest = file_sum(at)
+        except PathError as error:
+            if os.path.lexists(at):
+                yield error
+                continue
+            yield _checked(path, "missing", said["sha256"], None)
+            continue
+        is_same = (size, digest) == (said["size_bytes"], said["sha256"])
+        yield _checked(path, "same" if is_same else "differs", said["sha256"], digest)
+    for path in sorted(_below(directory)):
+        if path not in files:
+            yield _checked(path, "not-in-manifest", None, None)
+
+
+def _checked(path: str, outcome: str, expected: str | None, actual: str | None) -> Row:
+    severity = None if outcome == "same" else "damage"
+    return Row(
+        "salvage-check",
+        {
+            "path": path,
+            "outcome": outcome,
+            "severity": severity,
+            "expected": expected,
+            "actual": actual,
+        },
+    )
+
+
+def _below(directory: str) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise PathError.from_os(str(error.filename or directory), error)
+
+    for folder, _, files in os.walk(directory, onerror=fail):
+        for name in files:
+            yield os.path.relpath(os.path.join(folder, name), directory)

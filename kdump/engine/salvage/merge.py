@@ -1,0 +1,242 @@
+"""Take each offset of a partition from one sound batch of its copies.
+
+The copies are read side by side. Where their batches are the same, one that opens is taken; the
+others stand by. Where they are not, the run of batches that overlap each other is opened record by
+record: a copy that was compacted has fewer of the same records, and the batches with most of them
+are taken. Other records at an offset of the same epoch are a conflict, which nothing here decides:
+the preferred copy wins if there is one, and the conflict is named.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from heapq import merge
+from operator import attrgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.salvage.contents import Contents, contents_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kdump.engine.salvage.copies import Batch, Copy
+    from kdump.engine.salvage.history import History
+    from kdump.engine.salvage.options import SalvageOptions
+
+_ORDER = attrgetter("first", "rank")
+_CLUSTER_BATCHES = 4096  # that overlap each other and are opened at once
+_COMPARED_BYTES = 64 << 20  # of batches that overlap; more are only chosen by their counts
+_RANGES_KEPT = 100_000
+
+Ranges = list[list[int]]
+
+
+class Taken(NamedTuple):
+    """One batch of the result."""
+
+    batch: Batch
+    contents: Contents
+
+
+class Conflict(NamedTuple):
+    """Offsets that copies have other records at, in one epoch; the copy preferred, if any."""
+
+    first: int
+    last: int
+    paths: tuple[str, ...]
+    chosen: str | None
+
+
+class Merge:
+    """The merge of a partition's copies, and what it came to.
+
+    `lost` are ranges of offsets that no copy has sound, both ends included. `open_end`: behind the
+    last of them there was more, how much is not known.
+    """
+
+    def __init__(self, copies: Sequence[Copy], history: History, options: SalvageOptions) -> None:
+        self.copies = copies
+        self.lost: Ranges = []
+        self.open_end = False
+        self.conflicts: list[Conflict] = []
+        starts = [copy.start for copy in copies if copy.start is not None]
+        low, high = options.from_offset, options.to_offset
+        self.start = max(min(starts, default=0), low or 0)
+        self.next = self.start
+        self._high = high
+        self._low = low
+        self._history = history
+        self._prefer = options.prefer
+        self._limit = options.decompress_limit
+        self._left: Ranges = []
+        self._source: Copy | None = None
+
+    def batches(self) -> Iterator[Taken]:
+        """Yield the batches of the result in order; the rest is known when all were asked for."""
+        cluster: list[Batch] = []
+        end = -1
+        for batch in merge(*map(self._accepted, self.copies), key=_ORDER):
+            if cluster and (batch.first > end or len(cluster) >= _CLUSTER_BATCHES):
+                yield from self._serve(cluster)
+                cluster = []
+            cluster.append(batch)
+            end = max(end, batch.last) if len(cluster) > 1 else batch.last
+        if cluster:
+            yield from self._serve(cluster)
+        self._end()
+
+    def _accepted(self, copy: Copy) -> Iterator[Batch]:
+        for batch in copy.batches():
+            if self._history.accepts(batch):
+                if self._low is not None and batch.last < self._low:
+                    continue
+                if self._high is not None and batch.first >= self._high:
+                    return
+                yield batch
+            else:
+                add_range(copy.diverged, batch.first, batch.last)
+
+    def _serve(self, cluster: list[Batch]) -> Iterator[Taken]:
+        """Take what is best of some batches that overlap each other, and nothing else."""
+        cluster.sort(key=lambda batch: (batch.copy is not self._source, batch.rank))
+        groups: dict[tuple[int, ...], list[Batch]] = {}
+        for batch in cluster:
+            groups.setdefault(batch.identity, []).append(batch)
+        kept = len(groups) > 1 and sum(batch.size_bytes for batch in cluster) <= _COMPARED_BYTES
+        opened = (self._sound(group, kept=kept) for group in groups.values())
+        sound = [taken for taken in opened if taken is not None]
+        chosen = self._chosen(sound) if len(sound) > 1 else sound
+        for taken in chosen:
+            contents = taken.contents
+            if self._source is not None and contents.first < self.next:
+                # Only where very many overlap each other.
+                self._leave(offset for offset in contents.records or () if offset >= self.next)
+                continue
+            if contents.first > self.next:
+                self._lose(self.next, contents.first - 1)
+            self.next = contents.last + 1
+            self._source = taken.batch.copy
+            yield taken
+        for each, contents in sound:
+            for batch in groups[each.identity]:
+                if 0 <= batch.sound_from < contents.first:
+                    self._find(batch.sound_from, contents.first - 1)
+
+    def _sound(self, group: list[Batch], *, kept: bool) -> Taken | None:
+        """Open copies of one batch until one is sound."""
+        for batch in group:
+            contents = contents_of(batch, self._limit, kept=kept)
+            if contents is not None:
+                return Taken(batch, contents)
+        return None
+
+    def _chosen(self, sound: list[Taken]) -> list[Taken]:
+        """Choose among batches that differ: without conflict, and with most records."""
+        kept: list[Taken] = []
+        held: dict[int, tuple[int, Batch]] = {}
+        for taken in sorted(sound, key=lambda each: each.batch.rank):
+            records = taken.contents.records or {}
+            contested = [
+                offset
+                for offset, record in records.items()
+                if offset in held and held[offset][0] != record
+            ]
+            if contested:
+                others = {held[offset][1].copy.path for offset in contested}
+                self._conflict(min(contested), max(contested), others, taken.batch.copy.path)
+                continue
+            for offset, record in records.items():
+                held.setdefault(offset, (record, taken.batch))
+            kept.append(taken)
+        chosen = _heaviest(kept)
+        served = {offset for one in chosen for offset in one.contents.records or ()}
+        self._leave(offset for offset in sorted(held) if offset not in served)
+        return chosen
+
+    def _conflict(self, first: int, last: int, others: set[str], path: str) -> None:
+        paths = tuple(sorted(others | {path}))
+        chosen = None if self._prefer is None else min(others)
+        old = self.conflicts[-1] if self.conflicts else None
+        if old is not None and old[2:] == (paths, chosen) and first <= old.last + 1:
+            self.conflicts[-1] = old._replace(first=min(old.first, first), last=max(old.last, last))
+        elif old is None or len(self.conflicts) < _RANGES_KEPT:
+            self.conflicts.append(Conflict(first, last, paths, chosen))
+
+    def _lose(self, first: int, last: int) -> None:
+        """Take note that no copy has some offsets."""
+        if self._high is not None:
+            last = min(last, self._high - 1)
+        if first <= last:
+            add_range(self.lost, first, last)
+
+    def _find(self, first: int, last: int) -> None:
+        """Take note that a copy lawfully has nothing at some offsets: nothing is lost there."""
+        later: Ranges = []
+        while self.lost and self.lost[-1][1] >= first:
+            low, high = self.lost.pop()
+            rest = [[low, min(high, first - 1)], [max(low, last + 1), high]]
+            later = [each for each in rest if each[0] <= each[1]] + later
+        self.lost += later
+
+    def _leave(self, offsets: Iterable[int]) -> None:
+        """Take note of records that only a batch written anew could have as well."""
+        for offset in offsets:
+            add_range(self._left, offset, offset)
+
+    def _end(self) -> None:
+        """See what is missing behind the last batch, and which holes are no losses."""
+        followers = [copy for copy in self.copies if not copy.diverged]
+        claims = [copy.high_watermark() for copy in self.copies]
+        claims += [copy.claimed_end() for copy in followers[:1] if copy.rank == 0]
+        claimed = max(claims, default=0)
+        if self._high is None or self.next < self._high:
+            if claimed > self.next:
+                self._lose(self.next, claimed - 1)
+            end = max(self.next, claimed)
+            tails = [copy.tail for copy in followers if copy.tail is not None]
+            self.open_end = any(tail >= end for tail in tails) and self._high is None
+            if self.open_end and end == self.next:
+                add_range(self.lost, self.next, self.next)
+        if self._left:
+            every = sorted(self.lost + self._left)
+            self.lost = []
+            for first, last in every:
+                add_range(self.lost, first, last)
+
+
+def _heaviest(taken: list[Taken]) -> list[Taken]:
+    """Choose batches that do not overlap and have the most records in all, of as many the first."""
+    taken = sorted(taken, key=lambda one: one.contents.last)
+    lasts = [one.contents.last for one in taken]
+    best: list[tuple[int, int]] = [
+        (0, 0)
+    ]  # records, and minus the ranks, by how many are looked at
+    way: list[int | None] = []
+    for number, one in enumerate(taken):
+        before = bisect_right(lasts, one.contents.first - 1, 0, number)
+        count, ranks = best[before]
+        mine = count + max(one.contents.records_count, 0), ranks - one.batch.rank - 1
+        if mine > best[number]:
+            best.append(mine)
+            way.append(before)
+        else:
+            best.append(best[number])
+            way.append(None)
+    chosen = []
+    number = len(taken)
+    while number:
+        taken_after = way[number - 1]
+        if taken_after is not None:
+            chosen.append(taken[number - 1])
+        number = number - 1 if taken_after is None else taken_after
+    return chosen[::-1]
+
+
+def add_range(ranges: Ranges, first: int, last: int) -> None:
+    """Add a range to others; one that goes on where the last ends joins it."""
+    if ranges and ranges[-1][0] <= first <= ranges[-1][1] + 1:
+        ranges[-1][1] = max(ranges[-1][1], last)
+    elif len(ranges) < _RANGES_KEPT:
+        ranges.append([first, last])
+    else:
+        ranges[-1][1] = max(ranges[-1][1], last)

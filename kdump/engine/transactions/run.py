@@ -1,0 +1,223 @@
+"""Run `transactions`: replay `__transaction_state`, and hold it against the logs beside it.
+
+A partition is one item. The logs come first: what a coordinator has not written down by the time
+its topic is read was not there when they were.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
+from kdump.broker.settings import read_settings
+from kdump.engine.coordinators.judgement import Known, Opened, judge
+from kdump.engine.coordinators.marks import Marks
+from kdump.engine.coordinators.partitions import Item, furthest, home_first, item_of, items_of
+from kdump.engine.coordinators.transaction_state import (
+    StateReplayed,
+    by_producer,
+    missing_of,
+    replay_state,
+    unread_of,
+)
+from kdump.engine.coordinators.work import Work
+from kdump.engine.reading.damage import at_place
+from kdump.engine.transactions.rows import transaction_row
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
+from kdump.errors import KdumpError, NothingToDo
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.replay.transactions import TOPIC, Partition, Transaction
+from kdump.storage import lock, places
+from kdump.storage.local_log import LocalLog
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+from kdump.storage.targets import Selection, Target, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Iterator
+
+    from kdump.engine.transactions.options import TransactionOptions
+    from kdump.engine.work.pace import Pace
+
+
+class _Logs(NamedTuple):
+    """What is open in the logs, and the newest times in them: of brokers, of producers."""
+
+    opened: list[tuple[Item, OpenHere, OpenTransaction]]
+    newest_marker_ms: int
+    newest_ms: int
+
+
+class _States(NamedTuple):
+    """Transactions with the partition that has each; `missing`: what of the topic is not here."""
+
+    found: list[tuple[Transaction, int]]
+    newest_ms: int
+    missing: str
+
+
+def transactions(
+    paths: Iterable[str],
+    options: TransactionOptions,
+    *,
+    progress: Progress | None = None,
+    driver: Driver = ONE_BY_ONE,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield findings and errors, then `transaction` rows: by id, last those without one."""
+    targets: list[Target] = []
+    retired = options.selection.retired
+    selection = Selection(retired=retired)
+    for target in resolve(paths, selection, options.server_properties, listed=False):
+        if isinstance(target, KdumpError):
+            yield target
+        else:
+            targets.append(target)
+    work = Work(options, progress or Progress(), driver)
+    items: list[Item] = []
+    for item in items_of(targets, TOPIC, retired=retired):
+        if isinstance(item, Finding):
+            yield item
+        else:
+            items.append(item)
+    logs = _log_items(targets, options)
+    if targets and not items and not logs:
+        yield NothingToDo(f"no partition of {TOPIC}, and no other, is among what was given")
+        return
+    told = yield from _read_logs(logs, work)
+    states = yield from _read_states(items, Marks(targets), options, work)
+    yield from _rows(told, states, options)
+
+
+def _log_items(targets: list[Target], options: TransactionOptions) -> list[Item]:
+    """Choose the logs that transactions may be open in; of several replicas the longest."""
+    candidates = [
+        target
+        for target in targets
+        if target.whole
+        and target.topic not in (TOPIC, CLUSTER_METADATA_TOPIC)
+        and options.selection.admits(target.topic, target.partition)
+        and target.log is not None
+        and (target.log.name is None or target.log.name.retirement is None)
+    ]
+    return [item_of(best, retired=False) for best, _ in furthest(candidates)]
+
+
+def _read_logs(items: list[Item], work: Work) -> Generator[Finding | KdumpError, None, _Logs]:
+    """Find what is open in the logs."""
+    opened: list[tuple[Item, OpenHere, OpenTransaction]] = []
+    marker_ms = newest_ms = -1
+    for item, here in work.do(items, open_in):
+        if isinstance(here, KdumpError):
+            yield here
+            continue
+        marker_ms = max(marker_ms, here.newest_marker_ms)
+        newest_ms = max(newest_ms, here.newest_ms)
+        opened += [(item, here, one) for one in here.transactions]
+        if here.overflowed:
+            yield at_place("producers-not-checked", item.place)
+        elif here.unread:
+            yield at_place(
+                "replay-incomplete",
+                item.place,
+                message="Part of the log cannot be read: transactions that are shown as open in it "
+                "may have ended there, and others may be open.",
+            )
+    return _Logs(opened, marker_ms, newest_ms)
+
+
+def _read_states(
+    items: list[Item], marks: Marks, options: TransactionOptions, work: Work
+) -> Generator[Finding | KdumpError, None, _States]:
+    """Replay the coordinators' topic; of one id, the partition that has it."""
+    found: list[tuple[Transaction, int]] = []
+    newest_ms = -1
+    missing = missing_of(items, marks)
+    for some in home_first(items, options.one_id, marks):
+        for item, result in work.do(some, replay) if not found else ():
+            if isinstance(result, KdumpError):
+                missing = missing or unread_of(item)
+                yield result
+                continue
+            if result.lost:
+                missing = missing or unread_of(item)
+            yield from result.told
+            newest_ms = max(newest_ms, result.newest_ms)
+            found += [(one, item.partition) for one in result.transactions]
+    found.sort(key=lambda pair: pair[0].transactional_id)
+    return _States(found, newest_ms, missing)
+
+
+def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator[Row]:
+    allowed_ms = read_settings(options.server_properties).transaction_max_timeout_ms
+    live = {
+        path: bool(lock.is_held_around(path))
+        for path in {one.path for one, _, _ in logs.opened}
+        if not places.is_uri(path)
+    }
+    as_of_ms = _as_of_ms(logs, states, options, is_live=any(live.values()))
+    known = Known(as_of_ms, allowed_ms, states.missing)
+    by_id = by_producer(one for one, _ in states.found)
+    of_id: dict[str, list[Opened]] = {}
+    of_nobody: dict[int, list[Opened]] = {}
+    for item, here, said in logs.opened:
+        place: Partition = item.topic, item.partition
+        age_ms = None if said.since_ms is None else max(0, as_of_ms - said.since_ms)
+        one = Opened(place, here.last_stable_offset, said, age_ms, live.get(item.path, False))
+        whose = by_id.get(said.producer_id)
+        if whose is not None:
+            of_id.setdefault(whose.transactional_id, []).append(one)
+        else:
+            of_nobody.setdefault(said.producer_id, []).append(one)
+    for transaction, partition in states.found:
+        opened = of_id.get(transaction.transactional_id, [])
+        if _is_asked_for(transaction, opened, options):
+            verdict = judge(transaction, opened, known)
+            yield transaction_row(transaction, partition, opened, verdict)
+    if options.transactional_id is None:
+        for _, opened in sorted(of_nobody.items()):
+            yield transaction_row(None, None, opened, judge(None, opened, known))
+
+
+def _as_of_ms(logs: _Logs, states: _States, options: TransactionOptions, *, is_live: bool) -> int:
+    """Tell what time it is: a copy may be years old, and only brokers' clocks are believed."""
+    if options.at_ms is not None:
+        return options.at_ms
+    if is_live:
+        return time.time_ns() // 1_000_000
+    by_brokers = max(logs.newest_marker_ms, states.newest_ms)
+    return by_brokers if by_brokers >= 0 else logs.newest_ms
+
+
+def _is_asked_for(
+    transaction: Transaction, opened: list[Opened], options: TransactionOptions
+) -> bool:
+    if options.open_only and not (opened or transaction.is_unfinished or transaction.problem):
+        return False
+    return (
+        bool(opened)
+        or options.wants_all_partitions
+        or any(options.selection.admits(*place) for place in transaction.partitions)
+    )
+
+
+def open_in(item: Item, pace: Pace, *, options: TransactionOptions) -> OpenHere:
+    """Find what is open in one partition."""
+    log = LocalLog.open(item.path)
+    target = Target(item.topic, item.partition, item.path, log, (), whole=True)
+    here = open_transactions(target, options.decompress_limit, options.at_ms)
+    pace(item.size_bytes)
+    return here
+
+
+def replay(item: Item, pace: Pace, *, options: TransactionOptions) -> StateReplayed:
+    """Replay one partition of `__transaction_state`."""
+    return replay_state(
+        item,
+        pace,
+        wanted=options.wants_id,
+        only=options.one_id,
+        at_ms=options.at_ms,
+        decompress_limit=options.decompress_limit,
+    )

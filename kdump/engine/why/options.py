@@ -1,0 +1,37 @@
+"""What `why` is asked for, and what it plans."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from kdump.broker.versions import NEWEST, Version
+from kdump.storage.file_records import DEFAULT_LIMIT
+from kdump.storage.targets import Selection
+
+
+class WhyOptions(NamedTuple):
+    """What is asked for. `configs` are settings of topics that count more than all others."""
+
+    now_ms: int
+    selection: Selection = Selection()
+    server_properties: str | None = None
+    topic_configs: bool = True
+    configs: tuple[tuple[str, str], ...] = ()
+    free_bytes: int | None = None
+    rolls: bool = False
+    broker_version: Version = NEWEST
+    cleaner: bool = False
+    decompress_limit: int = DEFAULT_LIMIT
+
+
+class Item(NamedTuple):
+    """One partition, one directory of a partition that is gone or to come, or what lies around.
+
+    `kind` is `partition`, `retired` or `around`: the data directory less all partitions in it.
+    """
+
+    path: str
+    kind: str
+    topic: str | None = None
+    partition: int | None = None
+    size_bytes: int = 0

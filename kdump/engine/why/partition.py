@@ -1,0 +1,167 @@
+"""Judge one partition for `why`: its segments, its space, and what could be freed of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.retention import policy_of
+from kdump.broker.segment_facts import log_facts
+from kdump.broker.shutdown_state import stop_of
+from kdump.engine.why.compaction import compaction_of
+from kdump.engine.why.fates import Fate, Fates
+from kdump.engine.why.freeing import Freeable, Retired, freeable
+from kdump.engine.why.pins import read_pin
+from kdump.engine.why.rolls import Rolls
+from kdump.engine.why.space import reserved_bytes, space_of
+from kdump.errors import PathError
+from kdump.findings.rows import Row
+from kdump.storage import lock, names, places
+from kdump.storage.local_log import LocalLog
+from kdump.storage.targets import Target
+
+if TYPE_CHECKING:
+    from kdump.broker.retention import LogFacts
+    from kdump.broker.settings import Settings
+    from kdump.engine.why.options import Item, WhyOptions
+    from kdump.engine.why.pins import Pin
+    from kdump.engine.why.space import Space
+    from kdump.engine.work.pace import Pace
+    from kdump.findings.finding import Finding
+    from kdump.replay.topic_settings import TopicSettings
+    from kdump.storage.local_log import LogSegment
+
+
+class Judged(NamedTuple):
+    """What came of one item: rows, and what a plan may make of it, if one is asked for."""
+
+    rows: tuple[Row, ...] = ()
+    freeable: Freeable | None = None
+    retired: Retired | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> Judged:
+    """Judge one partition, or account for a directory that is none in use."""
+    if item.kind == "partition":
+        judged = _partition(item, options, topics)
+    else:
+        space = space_of(item.path, retired=item.kind == "retired", around=item.kind == "around")
+        row = _space_row(item, space)
+        retired = None
+        if item.kind == "retired" and options.free_bytes is not None:
+            held = lock.is_held(places.parent(item.path)) is not False
+            why = str(row.fields["retired"])
+            retired = Retired(item.path, why, space.apparent_bytes, held)
+        judged = Judged((row,), retired=retired)
+    pace(item.size_bytes)
+    return judged
+
+
+def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
+    try:
+        log = LocalLog(item.path, places.statuses(item.path))
+    except OSError as error:
+        raise PathError.from_os(item.path, error) from error
+    target = Target(item.topic, item.partition, item.path, log, (), whole=True)
+    directory = target.log_dir()
+    settings = settings_of(item, options, topics)
+    broker = options.broker_version
+    clean = stop_of(log, directory, broker).clean
+    facts = log_facts(target, broker, clean=clean)
+    policy = policy_of(settings, item.topic, broker)
+    segments = [segment for segment in log.logs if segment.log is not None]
+
+    def pin_of(number: int) -> Pin:
+        one = facts.segments[number]
+        return read_pin(segments[number], one, options.now_ms, broker, settings)
+
+    judged = Fates(facts, policy, settings, options.now_ms, pin_of)
+    fates = judged.fates()
+    rolls = Rolls(log, segments, facts, settings) if options.rolls else None
+    sizes = _sizes(log, segments)
+    rows = []
+    for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):
+        rows.append(_fate_row(item, segment, facts, number, fate, sizes[number], rolls))
+    compaction = compaction_of(target, facts, policy, settings, options)
+    rows += compaction.rows
+    reserved = reserved_bytes(segments[-1]) if segments else 0
+    # What is reserved takes no room: to delete it frees none.
+    freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
+    gone = len(judged.next_pass.deleted)
+    rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
+    plans = options.free_bytes is not None
+    free = freeable(item.topic, item.partition, judged, freed) if plans else None
+    return Judged(tuple(rows), free, findings=compaction.findings)
+
+
+def settings_of(item: Item, options: WhyOptions, topics: TopicSettings) -> Settings:
+    """Give the settings of a partition's topic, with those that were asked for on top."""
+    from kdump.broker.settings import OPTION
+
+    settings = topics.of(item.path, item.topic)
+    return settings.of_topic(dict(options.configs), OPTION) if options.configs else settings
+
+
+def _sizes(log: LocalLog, segments: list[LogSegment]) -> tuple[int, ...]:
+    """Add up the files that go with each segment: log, indexes, the snapshot at its base offset."""
+    snapshots = dict(log.snapshots())
+    sizes = []
+    for segment in segments:
+        paths = [*segment.files.values(), *filter(None, [snapshots.get(segment.base_offset)])]
+        sizes.append(sum(_size(log, path) for path in paths))
+    return tuple(sizes)
+
+
+def _size(log: LocalLog, path: str) -> int:
+    status = log.statuses.get(path.rpartition("/")[2])
+    return 0 if status is None or isinstance(status, OSError) else status.st_size
+
+
+def _fate_row(
+    item: Item,
+    segment: LogSegment,
+    facts: LogFacts,
+    number: int,
+    fate: Fate,
+    size_bytes: int,
+    rolls: Rolls | None,
+) -> Row:
+    one = facts.segments[number]
+    is_active = number == len(facts.segments) - 1
+    rolled = rolls.rule(number) if rolls is not None else None
+    fields: dict[str, object] = {
+        "topic": item.topic,
+        "partition": item.partition,
+        "segment": segment.base_offset,
+        "size_bytes": size_bytes,
+        "active": is_active,
+        "largest_timestamp_ms": one.time_ms,
+        "time_source": one.time_source,
+        "rolled_by": "active" if is_active else rolled,
+        "verdict": fate.verdict,
+        "rule": fate.rule,
+        "deletable_at_ms": fate.deletable_at_ms,
+        "pinned_by": None if fate.pinned_by is None else fate.pinned_by.fields(),
+        "text": fate.text,
+    }
+    return Row("segment-fate", fields)
+
+
+def _space_row(item: Item, space: Space, deletable: int = 0, reserved: int = 0) -> Row:
+    name = names.parse_directory(item.path.rstrip("/").rpartition("/")[2])
+    retirement = name.retirement if name is not None else None
+    fields: dict[str, object] = {
+        "topic": item.topic,
+        "partition": item.partition,
+        "log_bytes": space.log_bytes,
+        "index_bytes": space.index_bytes,
+        "other_bytes": space.other_bytes,
+        "retired_bytes": space.retired_bytes,
+        "deletable_bytes": deletable,
+        "reserved_index_bytes": reserved,
+        "apparent_bytes": space.apparent_bytes,
+        "allocated_bytes": space.allocated_bytes,
+        "retired": None if retirement is None else retirement.value,
+        "path": item.path,
+    }
+    return Row("partition-space", fields)

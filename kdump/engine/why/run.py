@@ -1,0 +1,169 @@
+"""Run `why`: each partition is an item, and so is whatever else lies in a data directory."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kdump.engine.why.freeing import Freeable, Plan, Retired
+from kdump.engine.why.options import Item
+from kdump.engine.why.partition import judge
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, take_up
+from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.replay.topic_settings import topic_settings
+from kdump.storage import places
+from kdump.storage.data_directories import spread
+from kdump.storage.local_log import looks_like_partition
+from kdump.storage.log_dir import LogDir
+from kdump.storage.targets import data_directories, resolve
+
+if TYPE_CHECKING:
+    from kdump.engine.why.options import WhyOptions
+    from kdump.engine.work.pipeline import Driver
+
+_SUMMED = (
+    "log_bytes",
+    "index_bytes",
+    "other_bytes",
+    "retired_bytes",
+    "deletable_bytes",
+    "reserved_index_bytes",
+    "apparent_bytes",
+)
+
+
+def why(
+    paths: Iterable[str],
+    options: WhyOptions,
+    *,
+    progress: Progress | None = None,
+    driver: Driver = ONE_BY_ONE,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield the rows of each partition, in the order of the paths, and last a `why-summary`.
+
+    They are the same for any number of workers, and for any driver.
+    """
+    progress = progress or Progress()
+    given = list(paths)
+    items: list[Item] = []
+    sums = _Sums(options.now_ms)
+    for error in take_up(plan(given, options), items, progress):
+        sums.unfinished += 1
+        yield error
+    named = given or _directories(options)
+    topics = topic_settings(options.server_properties, named, from_disk=options.topic_configs)
+    topics.prepare({places.parent(item.path) for item in items if item.kind == "partition"})
+    logs: list[Freeable] = []
+    retired: list[Retired] = []
+    step = partial(judge, options=options, topics=topics)
+    for item, result in driver(items, step, progress):
+        if isinstance(result, KdumpError):
+            sums.unfinished += 1
+            yield result
+            continue
+        yield from result.findings
+        for row in result.rows:
+            sums.add(item, row)
+            yield row
+        if result.freeable is not None:
+            logs.append(result.freeable)
+        if result.retired is not None:
+            retired.append(result.retired)
+    more: dict[str, object] = {}
+    if options.free_bytes is not None:
+        freeing = Plan(options.free_bytes, options.now_ms)
+        yield from freeing.steps(retired, logs)
+        more = {"asked_bytes": options.free_bytes, "planned_bytes": freeing.planned_bytes}
+    yield Row("why-summary", sums.fields() | more)
+
+
+class _Sums:
+    """Adds up the rows of a run."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.unfinished = 0
+        self._now_ms = now_ms
+        self._sums: Counter[str] = Counter()
+        self._verdicts: Counter[str] = Counter()
+        self._allocated: int | None = 0
+        self._next_ms: int | None = None
+
+    def add(self, item: Item, row: Row) -> None:
+        """Take up a row."""
+        fields: dict[str, Any] = row.fields
+        if row.row == "partition-space":
+            self._sums["partitions"] += item.kind == "partition"
+            for name in _SUMMED:
+                self._sums[name] += fields[name]
+            more = fields["allocated_bytes"]
+            known = None in (self._allocated, more)
+            self._allocated = None if known else (self._allocated or 0) + more
+        elif row.row == "segment-fate":
+            self._sums["segments"] += 1
+            self._verdicts[fields["verdict"]] += fields["size_bytes"]
+            due_ms = fields["deletable_at_ms"]
+            if due_ms is not None and due_ms > self._now_ms:
+                self._next_ms = due_ms if self._next_ms is None else min(self._next_ms, due_ms)
+
+    def fields(self) -> dict[str, object]:
+        """The members of the summary."""
+        return {
+            "now_ms": self._now_ms,
+            "partitions": self._sums["partitions"],
+            "segments": self._sums["segments"],
+            **{name: self._sums[name] for name in _SUMMED},
+            "allocated_bytes": self._allocated,
+            "bytes_by_verdict": dict(sorted(self._verdicts.items())),
+            "next_deletable_ms": self._next_ms,
+            "paths_unfinished": self.unfinished,
+        }
+
+
+def _directories(options: WhyOptions) -> list[str]:
+    return data_directories(options.server_properties) if options.server_properties else []
+
+
+def plan(paths: list[str], options: WhyOptions) -> Iterator[Item | KdumpError]:
+    """Yield an item for each partition, then for all else of the data directories."""
+    others = list(_others(paths or _directories(options), options))
+    selection = options.selection._replace(retired=False)
+    for target in resolve(paths, selection, options.server_properties, loose=False, listed=False):
+        if isinstance(target, NothingToDo) and others:
+            continue
+        if isinstance(target, KdumpError):
+            yield target
+        elif target.log is None or not target.whole:
+            yield PathError(target.path, "is no partition: name its directory")
+        else:
+            size = sum(places.planned_size(str(one.log)) for one in target.log.logs[-1:])
+            yield Item(target.log.path, "partition", target.topic, target.partition, size)
+    yield from others
+
+
+def _others(paths: list[str], options: WhyOptions) -> Iterator[Item]:
+    """Find what lies in data directories beside the partitions in use; each once."""
+    selection = options.selection
+    seen = set()
+    for path in (each for named in paths for each in spread(named)):
+        place = places.real(path)
+        if place in seen or not places.isdir(path):
+            continue
+        seen.add(place)
+        try:
+            directory = LogDir.open(path)
+            is_partition = looks_like_partition(places.listdir(path))
+        except (PathError, OSError):
+            continue  # resolving the path says so
+        if is_partition and not directory.partitions:
+            continue
+        for name, at in directory.partitions:
+            if name.retirement is not None and selection.admits(name.topic, name.partition):
+                yield Item(at, "retired", name.topic, name.partition)
+        if selection.topic is None and selection.partition is None:
+            yield Item(os.path.normpath(path) if not places.is_uri(path) else path, "around")

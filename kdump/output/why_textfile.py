@@ -1,0 +1,89 @@
+"""Make metrics of what `why` found, for the textfile collector of Prometheus' node exporter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kdump.output.textfile import SERIES, labels, metric, number_before
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.findings.rows import Row
+
+_SUCCESS = "kdump_why_last_success_timestamp_seconds"
+_PARTS = ("log", "index", "other", "retired")
+_UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
+#: Metric of partitions -> what it says.
+_OF_PARTITIONS = {
+    "pinned_bytes": "Bytes past retention, or behind a record ahead of the clock, that stay.",
+    "deletable_bytes": "Bytes that the next retention pass deletes.",
+    "oldest_deletable_timestamp_seconds": "Last record time of the oldest segment to be deleted.",
+    "dirty_ratio": "Share of a compacted log that was not cleaned.",
+    "uncleanable": "Whether the cleaner cannot get over a compacted log.",
+}
+
+
+class Gauges:
+    """Takes rows as they come, and writes what they add up to."""
+
+    def __init__(self) -> None:
+        self._summary: dict[str, Any] | None = None
+        self._places: dict[str, dict[str, float]] = {name: {} for name in _OF_PARTITIONS}
+
+    def add(self, row: Row) -> None:
+        """Take up a row."""
+        fields: dict[str, Any] = row.fields
+        if row.row == "why-summary":
+            self._summary = fields
+        elif row.row == "segment-fate":
+            if fields["verdict"] == "pinned":
+                self._plus("pinned_bytes", fields, fields["size_bytes"])
+            elif fields["verdict"] == "deletable":
+                name = "oldest_deletable_timestamp_seconds"
+                self._places[name].setdefault(_of(fields), fields["largest_timestamp_ms"] // 1000)
+        elif row.row == "partition-space" and fields["deletable_bytes"]:
+            self._plus("deletable_bytes", fields, fields["deletable_bytes"])
+        elif row.row == "compaction":
+            if fields["dirty_ratio"] is not None:
+                self._plus("dirty_ratio", fields, fields["dirty_ratio"])
+            self._plus("uncleanable", fields, int(fields["blocked_by"] in _UNCLEANABLE))
+
+    def _plus(self, name: str, fields: dict[str, Any], value: float) -> None:
+        places, of = self._places[name], _of(fields)
+        if of in places or len(places) < SERIES:
+            places[of] = places.get(of, 0) + value
+
+    def text(self, now_s: int, before: str, *, succeeded: bool) -> str:
+        """Write the file; the time of the last success outlives runs that fail."""
+        return "".join(f"{line}\n" for line in self._lines(now_s, before, succeeded))
+
+    def _lines(self, now_s: int, before: str, succeeded: bool) -> Iterator[str]:
+        summary = self._summary
+        if summary is not None:
+            by_part = {labels(what=part): summary[f"{part}_bytes"] for part in _PARTS}
+            yield from metric("kdump_why_bytes", "Apparent bytes of files, by kind.", by_part)
+            verdicts = {
+                labels(verdict=verdict): size
+                for verdict, size in summary["bytes_by_verdict"].items()
+            }
+            help_text = "Bytes of segments by what becomes of them."
+            yield from metric("kdump_why_segment_bytes", help_text, verdicts)
+            if summary["next_deletable_ms"] is not None:
+                yield from metric(
+                    "kdump_why_next_deletable_timestamp_seconds",
+                    "When retention next deletes a segment that stays now.",
+                    {"": summary["next_deletable_ms"] // 1000},
+                )
+            for name, help_text in _OF_PARTITIONS.items():
+                yield from metric(f"kdump_why_{name}", help_text, self._places[name])
+        help_text = "When the last run ended."
+        yield from metric("kdump_why_last_run_timestamp_seconds", help_text, {"": now_s})
+        succeeded = succeeded and summary is not None
+        last = now_s if succeeded else number_before(before, _SUCCESS)
+        if last is not None:
+            yield from metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
+
+
+def _of(fields: dict[str, Any]) -> str:
+    return labels(topic=fields["topic"] or "", partition=fields["partition"])

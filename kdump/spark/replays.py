@@ -1,0 +1,90 @@
+"""The views of what internal topics say, replayed: one task for each cluster under the paths.
+
+A cluster is told by `meta.properties` beside the partitions. All that has no such file is taken for
+one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kdump import __version__
+from kdump.engine.cluster.asked import ClusterOptions, until
+from kdump.engine.cluster.run import cluster
+from kdump.engine.groups.options import GroupOptions
+from kdump.engine.groups.run import groups
+from kdump.errors import KdumpError, NothingToDo
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.spark.columns import finding_row
+from kdump.storage import places
+from kdump.storage.about import owner_of
+from kdump.storage.data_directories import spread
+from kdump.storage.targets import data_directories
+
+
+class ClusterPaths(NamedTuple):
+    """What lies under the paths of one cluster."""
+
+    cluster_id: str | None
+    paths: tuple[str, ...]
+
+
+class _Replay(NamedTuple):
+    """How a view is made: what is always asked for, and what yields the rows."""
+
+    options: Callable[..., Any]
+    run: Callable[[Iterable[str], Any], Iterator[Row | Finding | KdumpError]]
+    always: Mapping[str, object] = {}
+
+
+_REPLAYS = {
+    "groups": _Replay(GroupOptions, groups, {"history": False}),
+    "commits": _Replay(GroupOptions, groups, {"history": True}),
+    "metadata": _Replay(ClusterOptions, cluster),
+}
+VIEWS = frozenset(_REPLAYS)
+
+
+def options_of(view: str, asked: dict[str, Any]) -> Any:
+    """Make the options of the command that a view is of; what it does not have is left out."""
+    if "at_ms" in asked or "at_offset" in asked:
+        asked["at"] = until((asked.get("at_offset"), asked.get("at_ms")))
+    replay = _REPLAYS[view]
+    known = replay.options._fields  # type: ignore[attr-defined]
+    given = {name: value for name, value in asked.items() if name in known}
+    return replay.options(**{**given, **replay.always})
+
+
+def clusters(paths: Iterable[str], options: Any) -> Iterator[ClusterPaths]:
+    """Yield what is to be read for each cluster, in the order of the paths."""
+    named = list(paths)
+    if not named and options.server_properties is not None:
+        named = data_directories(options.server_properties)
+    found: dict[str | None, list[str]] = {}
+    for path in named:
+        for one in spread(path):
+            above = places.parent(places.absolute(one))
+            owners = (owner_of(place)[1] for place in (one, above, places.parent(above)))
+            found.setdefault(next(filter(None, owners), None), []).append(one)
+    return (ClusterPaths(name, tuple(each)) for name, each in found.items())
+
+
+def rows_of(view: str, of_cluster: ClusterPaths, options: Any) -> Iterator[dict[str, object]]:
+    """Yield the rows of a cluster, findings about what is missing in them too.
+
+    A cluster that has none of the topics under its paths has no rows.
+    """
+    for one in _REPLAYS[view].run(of_cluster.paths, options):
+        if isinstance(one, Finding):
+            row = finding_row(one, __version__) | {"row": "finding"}
+        elif isinstance(one, Row):
+            row = one.fields | {"row": one.row}
+            if one.row == "controller":
+                row["leads"] = row.pop("leader")  # of a partition it is a broker's id
+        elif isinstance(one, NothingToDo):
+            continue
+        else:
+            raise one
+        yield {"cluster_id": of_cluster.cluster_id} | row

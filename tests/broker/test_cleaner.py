@@ -1,0 +1,93 @@
+"""When a log is cleaned, and what holds it back (K4)."""
+
+from typing import Any
+
+import pytest
+
+from kdump.broker.cleaner import CleanerLog, Facts
+from kdump.broker.settings import Settings
+
+NOW = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+
+def log(**members: Any) -> CleanerLog:
+    """Three closed segments of 100 bytes and ten offsets, and an active one, all a day old."""
+    old = NOW - DAY_MS
+    segments = [Facts(base, 100, old + base, old + base) for base in (0, 10, 20, 30)]
+    return CleanerLog(segments, None, 0, 40, 40)._replace(**members)
+
+
+def settings(**members: Any) -> Settings:
+    return Settings(cleanup_policy="compact")._replace(**members)
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "first", "forced"),
+    [(None, 5, False), (5, 5, False), (40, 40, False), (4, 5, True), (41, 5, True)],
+)
+def test_a_checkpoint_outside_the_log_is_set_anew(
+    checkpoint: int | None, first: int, forced: bool
+) -> None:
+    assert log(checkpoint=checkpoint, log_start=5).first_dirty() == (first, forced)
+
+
+def test_the_segment_of_the_first_dirty_offset_counts_as_clean_and_dirty() -> None:
+    choice = log(checkpoint=15).choice(settings(), NOW)
+    assert (choice.clean_bytes, choice.dirty_bytes) == (200, 200)
+
+
+@pytest.mark.parametrize(("ratio", "cleanable"), [(0.5, False), (0.49, True), (0, True)])
+def test_a_ratio_is_to_be_passed(ratio: float, cleanable: bool) -> None:
+    choice = log(checkpoint=15).choice(settings(min_cleanable_dirty_ratio=ratio), NOW)
+    assert choice.dirty_ratio == 0.5
+    assert choice.cleanable is cleanable
+
+
+def test_a_last_stable_offset_inside_a_segment_ends_a_round_at_its_base() -> None:
+    choice = log(last_stable_offset=15).choice(settings(), NOW)
+    assert (choice.first_uncleanable_offset, choice.end_offset) == (15, 10)
+    assert choice.dirty_bytes == 100
+
+
+@pytest.mark.parametrize(("lag", "end"), [(DAY_MS - 20, 30), (DAY_MS - 19, 20), (DAY_MS - 9, 10)])
+def test_min_lag_holds_what_is_younger(lag: int, end: int) -> None:
+    # What is as old as the lag is old enough.
+    choice = log().choice(settings(min_compaction_lag_ms=lag), NOW)
+    assert choice.end_offset == end
+
+
+def test_max_lag_cleans_at_any_ratio_once_it_is_passed() -> None:
+    strict = settings(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=DAY_MS)
+    assert not log().choice(strict, NOW).cleanable
+    assert log().choice(strict, NOW + 1).cleanable
+    assert log().due_ms(strict, NOW) == NOW + 1
+
+
+def test_min_lag_is_stronger_than_max_lag() -> None:
+    both = settings(max_compaction_lag_ms=1, min_compaction_lag_ms=2 * DAY_MS)
+    assert not log().choice(both, NOW).cleanable
+    assert log().blocked_by(both, NOW) == "lag"
+    assert log().due_ms(both, NOW) == NOW + DAY_MS
+
+
+def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
+    untimed = [Facts(base, 100, NOW, -1) for base in (0, 10)]
+    strict = settings(min_cleanable_dirty_ratio=1.0, max_compaction_lag_ms=1)
+    assert not log(segments=untimed).choice(strict, NOW + DAY_MS).cleanable
+    assert log(segments=untimed).due_ms(strict, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("members", "own", "blocked_by"),
+    [
+        ({"last_stable_offset": 0}, {}, "open-transaction"),
+        ({"checkpoint": 30}, {"min_cleanable_dirty_ratio": 0.2}, "active-segment"),
+        ({"checkpoint": 30}, {}, "none"),
+        ({}, {}, "none"),
+        ({"corrupt": (10, "a size")}, {}, "corrupt-batch"),
+        ({"segments": []}, {}, "none"),
+    ],
+)
+def test_what_is_in_the_way(members: Any, own: Any, blocked_by: str) -> None:
+    assert log(**members).blocked_by(settings(**own), NOW) == blocked_by

@@ -1,0 +1,140 @@
+"""Real brokers on what was salvaged: a consumer is handed the records there were, one by one.
+
+A broker writes a topic; three copies of its directory are broken, each elsewhere; what is salvaged
+of them is started on, as a partition that is put back and as a data directory of its own.
+KDUMP_FUZZ=long takes all brokers. Needs `broker/` of KDUMP_SHARED.
+"""
+
+import os
+import random
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_box import Broker, Json
+
+from kdump.broker.versions import read_broker_version
+from kdump.engine.salvage.options import SalvageOptions
+from kdump.engine.salvage.run import salvage
+from kdump.findings.rows import Row
+
+pytestmark = pytest.mark.broker
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.4.0",)
+COPIES = 3
+TOPIC = "orders"
+
+
+@pytest.fixture(params=VERSIONS)
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
+    found = Broker(tmp_path / "data", request.param)
+    yield found
+    found.run("kill")
+
+
+def filled(broker: Broker, rng: random.Random) -> None:
+    operations: list[Json] = [{"op": "create_topic", "topic": TOPIC, "segmentBytes": 60_000}]
+    for number in range(4):
+        operations.append({
+            "op": "produce", "topic": TOPIC, "count": rng.randrange(200, 900),
+            "batch": rng.choice((1, 5, 50)), "valueSize": [20, 300], "seed": number,
+            "codec": rng.choice(("none", "gzip", "lz4", "snappy")),
+        })  # fmt: skip
+        if not broker.version.startswith("0."):
+            end = rng.choice(("abort", "commit"))
+            operations.append({"op": "txn", "topic": TOPIC, "txn": "a", "count": 9, "end": end})
+    answers = broker.ask(*operations)
+    assert all(answer["ok"] for answer in answers), answers
+
+
+def consumed(broker: Broker) -> list[Any]:
+    found = []
+    isolations = ("read_uncommitted", "read_committed")
+    for isolation in isolations[:1] if broker.version.startswith("0.") else isolations:
+        asked = {"op": "consume", "topic": TOPIC, "from": 0, "records": 1_000_000,
+                 "isolation": isolation}  # fmt: skip
+        (answer,) = broker.ask(asked)
+        assert answer["ok"], answer
+        found.append((answer.get("count"), answer["records"]))
+        assert answer["records"]
+    return found
+
+
+def broken_copies(source: Path, tmp_path: Path, rng: random.Random) -> list[Path]:
+    """Copy the directory and break each copy where no other is broken."""
+    logs = sorted((source / f"{TOPIC}-0").glob("*.log"))
+    rng.shuffle(logs)
+    copies = []
+    for number in range(COPIES):
+        copy = tmp_path / f"copy{number}"
+        shutil.copytree(source, copy)
+        for log in logs[number::COPIES]:
+            at = copy / f"{TOPIC}-0" / log.name
+            match rng.randrange(4):
+                case 0:
+                    at.unlink()
+                case 1:
+                    with at.open("r+b") as file:
+                        file.truncate(at.stat().st_size // 3)
+                case 2:
+                    with at.open("r+b") as file:
+                        file.seek(rng.randrange(at.stat().st_size))
+                        file.write(rng.randbytes(4096))
+                case 3:
+                    at.rename(at.with_name(f"{at.name}.deleted"))
+        copies.append(copy)
+    return copies
+
+
+def test_a_broker_serves_what_was_salvaged(broker: Broker, tmp_path: Path) -> None:
+    rng = random.Random(f"{broker.version} {_SEED}")
+    broker.start()
+    filled(broker, rng)
+    expected = consumed(broker)
+    assert broker.run("stop").returncode == 0
+    copies = broken_copies(broker.directory, tmp_path, rng)
+    out = tmp_path / "salvaged"
+    options = SalvageOptions(
+        out=str(out), broker_version=read_broker_version(broker.version), topic_configs=False
+    )
+    options = options._replace(selection=options.selection._replace(topic=TOPIC))
+    (row,) = salvage(list(map(str, copies)), options)
+    assert isinstance(row, Row)
+    assert (row.fields["lost"], row.fields["conflicts"]) == ([], [])
+
+    put_back(out, broker.directory)
+    broker.start()
+    assert consumed(broker) == expected
+    assert_taken_as_it_was(broker)
+
+    other = Broker(out, broker.version)
+    try:
+        done = other.run("start", "--version", broker.version, "--takeover",
+                         "--owner", str(os.getpid()))  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert consumed(other) == expected
+        assert_taken_as_it_was(other)
+    finally:
+        other.run("kill")
+
+
+def assert_taken_as_it_was(broker: Broker) -> None:
+    for odd in (f"{TOPIC}-0.*rebuilding index", f"{TOPIC}-0.*[Cc]orrupt"):
+        answer = broker.run("log", "--count", "--grep", odd)
+        assert answer.stdout.strip() == "0", answer.stdout
+
+
+def put_back(out: Path, data: Path) -> None:
+    """Do what the manual says, with the broker stopped."""
+    steps = f"""
+        mv {data}/{TOPIC}-0 {data}.old
+        cp -a {out}/{TOPIC}-0 {data}/
+        rm -f {data}/.kafka_cleanshutdown
+        chown -R --reference={data} {data}/{TOPIC}-0
+    """
+    subprocess.run(["bash", "-ec", steps], check=True)

@@ -1,0 +1,108 @@
+"""`kdump salvage` from the outside: arguments, forms, statuses, and what is said at the end."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from comparing import batches, changed, replica
+from salvaging import broken
+from terminals import on_terminal
+
+from kdump.cli import cli
+
+LOG = batches(0, 30)
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> list[Path]:
+    """Give two data directories, which together have a whole partition."""
+    one = replica(tmp_path, "one", [*LOG[:2], broken(LOG[2]), *LOG[3:]])
+    return [one, replica(tmp_path, "two", LOG[:4])]
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["salvage", *map(str, args)])
+
+
+def rows_of(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_a_dry_run_writes_nothing(copies: list[Path], tmp_path: Path) -> None:
+    before = sorted(tmp_path.rglob("*"))
+    for more in ((), ("--dry-run",)):
+        result = run(*more, *copies)
+        assert result.exit_code == 0
+        (row,) = rows_of(result)
+        assert (row["row"], row["records_count"], row["lost"]) == ("salvaged", 30, [])
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_is_lost_is_the_status(copies: list[Path]) -> None:
+    result = run(copies[0])
+    assert result.exit_code == 3
+    assert rows_of(result)[0]["lost"] == [[10, 14]]
+    assert run("--fail-on", "never", copies[0]).exit_code == 0
+
+
+def test_a_result_is_built_and_proved(copies: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert run("--out", out, *copies).exit_code == 0
+    assert (out / "orders-0" / f"{0:020}.index").is_file()
+    manifest = tmp_path / "out.manifest.json"
+    assert run("--check", manifest, out).exit_code == 0
+    (out / "more").touch()
+    result = run("--check", manifest, out)
+    assert result.exit_code == 3
+    assert [row["path"] for row in rows_of(result) if row["outcome"] != "same"] == ["more"]
+    again = run("--out", out, *copies)
+    assert again.exit_code == 5
+    assert "is not empty" in again.stderr
+
+
+def test_a_conflict_is_refused(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", LOG)
+    two = replica(tmp_path, "two", [changed(LOG[0], 2, b"other"), *LOG[1:]])
+    assert run(one, two).exit_code == 3
+    result = run("--out", tmp_path / "out", one, two)
+    assert result.exit_code == 5
+    assert "--prefer" in result.stderr
+    assert run("--prefer", two, "--out", tmp_path / "out", one, two).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--dry-run", "--out", "out"), "exclude each other"),
+        (("--check", "m", "--out", "out"), "--check takes"),
+        (("--topic-id", "short"), "22 characters"),
+        (("--out", "s3://bucket/out"), "is in a store"),
+    ],
+)
+def test_wrong_usage(words: tuple[str, ...], why: str, copies: list[Path]) -> None:
+    result = run(*words, copies[0])
+    assert result.exit_code == 2
+    assert why in result.stderr
+
+
+def test_tables_and_csv(copies: list[Path]) -> None:
+    table = run("--format", "table", *copies).stdout
+    assert "orders-0" in table
+    assert "10" in table
+    (line,) = csv.DictReader(run("--format", "csv", *copies).stdout.splitlines())
+    assert json.loads(line["lost"]) == []
+
+
+def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) -> None:
+    status, written = on_terminal("salvage", *map(str, copies))
+    assert status == 0
+    assert b"Nothing was written. To build it: kdump salvage" in written
+    out = tmp_path / "out"
+    status, written = on_terminal("salvage", "--out", str(out), *map(str, copies))
+    assert status == 0
+    text = written.decode().replace("\r", "")
+    assert f"  cp -a {out}/orders-0 $LOG_DIR/\n" in text
+    assert "  rm -f $LOG_DIR/.kafka_cleanshutdown\n" in text

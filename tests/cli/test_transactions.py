@@ -1,0 +1,107 @@
+"""`kdump transactions` as it is called: forms, statuses, what is said beside the rows."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+from offsets_log import START_MS, Log
+from producing import data, write_log
+from terminals import obeyed, on_terminal
+from transaction_log import transaction
+
+from kdump.cli import cli
+
+ABORT = (
+    "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 7 "
+    "--start-offset 0"
+)
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(cli, ["transactions", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def hanging(directory: Path, name: str = "billing-7") -> Path:
+    log = Log()
+    log.add(transaction(name, "CompleteCommit"), transaction("idle", "Empty", producerId=8))
+    log.write(directory / "__transaction_state-0")
+    batches = [data(0, 7, 0, transactional=True, timestamp=START_MS + 1)]
+    write_log(directory, {0: batches})
+    return directory
+
+
+def test_rows_have_the_members_of_the_contract(tmp_path: Path) -> None:
+    result = run(hanging(tmp_path))
+    assert result.exit_code == 0
+    row = json.loads(result.stdout.splitlines()[0])
+    assert (
+        list(row)
+        == (
+            "row transactional_id producer_id producer_epoch previous_producer_id next_producer_id"
+            " timeout_ms state start_ms last_update_ms client_transaction_version state_partition"
+            " partitions open_in hanging cause abort_command"
+        ).split()
+    )
+    assert row["row"] == "transaction"
+    assert row["abort_command"] == ABORT
+    assert (
+        list(row["open_in"][0])
+        == ("topic partition first_offset last_stable_offset records_count age_ms").split()
+    )
+
+
+def test_csv_is_rectangular(tmp_path: Path) -> None:
+    lines = list(csv.reader(io.StringIO(run("--format", "csv", hanging(tmp_path)).stdout)))
+    assert {len(line) for line in lines} == {len(lines[0])}
+    assert [line[1] for line in lines] == ["transactional_id", "billing-7", "idle"]
+
+
+def test_table_fits_a_terminal(tmp_path: Path) -> None:
+    result = run("--format", "table", hanging(tmp_path))
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    head, _, first = result.stdout.splitlines()[:3]
+    assert head.split() == ["id", "producer", "state", "hangs", "open", "in", "why"]
+    assert first.split()[:4] == ["billing-7", "7/0", "CompleteCommit", "yes"]
+
+
+def test_only_open_ones_and_ids(tmp_path: Path) -> None:
+    path = hanging(tmp_path)
+    for words, ids in (
+        (("--open",), ["billing-7"]),
+        (("--id", "id*"), ["idle"]),
+        (("--id", "billing-7"), ["billing-7"]),
+        (("--at", START_MS), []),
+    ):
+        lines = run(*words, path).stdout.splitlines()
+        assert [json.loads(line)["transactional_id"] for line in lines] == ids
+
+
+def test_nothing_is_said_to_be_nothing(tmp_path: Path) -> None:
+    result = run("--id", "none", hanging(tmp_path))
+    assert result.exit_code == 0
+    assert result.stderr == "kdump: no transaction matches what was asked for\n"
+    assert run("--id", "none", "-q", tmp_path).stderr == ""
+
+
+def test_directory_without_partitions(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.exit_code == 1
+
+
+def test_terminal_is_told_how_to_end_it(tmp_path: Path) -> None:
+    status, written = on_terminal("transactions", str(hanging(tmp_path, "\x1b[2J")))
+    assert (status, obeyed(written)) == (0, [])
+    assert f"To end it, on a running cluster: {ABORT}" in written.decode()
+
+
+def test_hostile_names_are_spelled_out(tmp_path: Path) -> None:
+    path = hanging(tmp_path, "\x1b[2J[red]\n")
+    result = run("--format", "table", path)
+    assert "\x1b" not in result.stdout
+    assert "[red]" in result.stdout
+    row = json.loads(run(path).stdout.splitlines()[0])
+    assert row["transactional_id"] == "\x1b[2J[red]\n"

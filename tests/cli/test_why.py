@@ -1,0 +1,72 @@
+"""`kdump why` as it is called."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from segments import START_MS, batches, write_partition
+from terminals import on_terminal
+
+from kdump.cli import cli
+
+
+def kdump(*args: object) -> Result:
+    return CliRunner().invoke(cli, ["why", *map(str, args)])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    data = tmp_path / "data"
+    write_partition(data, {0: batches(0, 30), 30: batches(30, 60)})
+    (data / "meta.properties").write_text("version=1\nnode.id=1\n")
+    return data
+
+
+def test_rows_in_order(data: Path) -> None:
+    result = kdump("--now", START_MS, "--free", "1MiB", data)
+    assert result.exit_code == 0
+    kinds = [json.loads(line)["row"] for line in result.stdout.splitlines()]
+    fates, spaces = ["segment-fate"] * 2, ["partition-space"] * 2
+    assert kinds == [*fates, *spaces, "plan-step", "why-summary"]
+
+
+def test_table_on_a_terminal(data: Path) -> None:
+    status, written = on_terminal("why", "--now", str(START_MS), str(data))
+    assert status == 0
+    assert "topic" in written.decode().splitlines()[0]
+    assert b"segment-fate" not in written
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("retention.ms", "is no setting"),
+        ("retention.mss=1", "none of the settings"),
+    ],
+)
+def test_settings_that_are_none(data: Path, config: str, told: str) -> None:
+    result = kdump("--config", config, data)
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
+
+
+def test_quiet_with_a_file_of_metrics(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "why.prom"
+    result = kdump("-q", "--textfile", file, data)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "kdump_why_last_success_timestamp_seconds" in file.read_text()
+    assert kdump("-q", "--textfile", file, data, tmp_path / "none").exit_code == 1
+
+
+def test_metrics_are_not_written_over_what_is_read(data: Path) -> None:
+    log = data / "orders-0" / f"{0:020}.log"
+    before = log.read_bytes()
+    assert kdump("--textfile", log, data).exit_code == 2
+    assert log.read_bytes() == before
+
+
+def test_csv_has_no_summary(data: Path) -> None:
+    lines = kdump("--format", "csv", data).stdout.splitlines()
+    assert not any(line.startswith("why-summary") for line in lines)
+    assert sum(line.startswith("row,") for line in lines) == 2

@@ -1,0 +1,153 @@
+"""Whether a transaction hangs: what find-hanging says, and where disk alone cannot tell."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from kdump.broker.open_transactions import OpenTransaction
+from kdump.engine.coordinators.judgement import Known, Opened, judge
+from kdump.replay.transactions import Transaction
+
+NOW = 1_700_000_000_000
+PLACE = ("orders", 1)
+KNOWN = Known(NOW, 900_000)
+
+
+def known(state: str | None, **more: object) -> Transaction:
+    held = {
+        "producer_id": 7,
+        "producer_epoch": 3,
+        "timeout_ms": 60_000,
+        "start_ms": NOW - 1000,
+        "last_update_ms": NOW - 1000,
+        **more,
+    }
+    return Transaction("tx", NOW, 0, state)._replace(**held)
+
+
+def opened(
+    producer_id: int = 7,
+    *,
+    epoch: int = 3,
+    age_ms: int = 500,
+    newest_ms: int = NOW,
+    live: bool = False,
+    place: tuple[str, int] = PLACE,
+) -> Opened:
+    said = OpenTransaction(producer_id, epoch, 40, NOW - age_ms, 2, newest_ms)
+    return Opened(place, 40, said, age_ms, live)
+
+
+@pytest.mark.parametrize("state", ["Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"])
+def test_what_the_coordinator_awaits_does_not_hang(state: str) -> None:
+    """However old it is: the tool does not list it either."""
+    transaction = known(state, partitions=(PLACE,))
+    for one in (opened(), opened(age_ms=10**9), opened(epoch=1)):
+        assert judge(transaction, [one], KNOWN).hanging is False
+
+
+@pytest.mark.parametrize(
+    "transaction",
+    [
+        known("Ongoing", partitions=(("orders", 2),)),
+        known("Ongoing"),
+        known("Empty"),
+        known("CompleteCommit"),
+        known("CompleteAbort", partitions=(PLACE,)),
+        known("Dead", partitions=(PLACE,)),
+        known("Ongoing", partitions=(PLACE,), producer_id=8, previous_producer_id=7),
+        None,
+    ],
+)
+def test_what_no_coordinator_awaits_hangs(transaction: Transaction | None) -> None:
+    verdict = judge(transaction, [opened()], KNOWN)
+    assert verdict.hanging is True
+    assert len(verdict.hung) == 1
+    assert "no marker will come" in str(verdict.cause)
+
+
+def test_only_what_is_not_awaited_is_to_be_ended() -> None:
+    other = opened(place=("orders", 2))
+    verdict = judge(known("Ongoing", partitions=(PLACE,)), [opened(), other], KNOWN)
+    assert verdict.hung == (other,)
+    assert (
+        verdict.cause == "Its coordinator does not have it open in orders-2: no marker will come."
+    )
+
+
+@dataclass
+class Doubt:
+    """What may be so that a transaction is awaited all the same, and the words for it."""
+
+    words: str
+    transaction: Transaction | None
+    one: Opened
+    missing: str = ""
+
+
+DOUBTS = [
+    Doubt("is not here: whether", None, opened(), "Partition 3 of __transaction_state is not here"),
+    Doubt("cannot be read: unknown-version", known(None, problem="unknown-version"), opened()),
+    Doubt("may be behind", known("CompleteCommit"), opened(epoch=4)),
+    Doubt("look again", known("CompleteCommit"), opened(live=True)),
+    Doubt("look again", None, opened(live=True)),
+    Doubt(
+        "does not go as far",
+        known("CompleteCommit"),
+        opened(age_ms=1500, newest_ms=NOW - 1001),
+    ),
+]
+
+
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda doubt: doubt.words)
+def test_in_doubt_age_decides(doubt: Doubt) -> None:
+    around = Known(NOW, 900_000, doubt.missing)
+    verdict = judge(doubt.transaction, [doubt.one], around)
+    assert (verdict.hanging, verdict.hung) == (None, ())
+    assert doubt.words in str(verdict.cause)
+    old = doubt.one._replace(age_ms=900_001)
+    assert judge(doubt.transaction, [old], around).hanging is True
+    assert judge(doubt.transaction, [old._replace(age_ms=900_000)], around).hanging is None
+
+
+def test_end_that_lies_behind_in_the_log_is_no_doubt() -> None:
+    """A record that came late, after the marker: the marker's time is in the log."""
+    late = opened(age_ms=1500, newest_ms=NOW - 1000)
+    assert judge(known("CompleteCommit"), [late], KNOWN).hanging is True
+    later = opened(age_ms=999, newest_ms=-1)
+    assert judge(known("CompleteCommit"), [later], KNOWN).hanging is True
+
+
+def test_marker_that_only_the_index_knows_is_said() -> None:
+    one = opened()
+    one = one._replace(said=one.said._replace(marker_offset=1234))
+    assert judge(known("CompleteAbort"), [one], KNOWN).cause == (
+        "Its coordinator does not have it open in orders-1: no marker will come. The transaction "
+        "index of orders-1 has an ABORT marker for it, at offset 1,234."
+    )
+
+
+def test_what_will_end_it_is_said() -> None:
+    def words(state: str, as_of_ms: int = NOW, **more: object) -> str:
+        transaction = known(state, partitions=(PLACE,), **more)
+        return str(judge(transaction, [opened()], Known(as_of_ms, 900_000)).cause)
+
+    when = "2023-11-14T22:14:19.000Z"
+    assert words("Ongoing") == (f"Its producer is to end it; its coordinator aborts it at {when}.")
+    assert words("Ongoing", NOW + 59_001) == (
+        f"Its time was over at {when}: its coordinator aborts it as soon as it runs."
+    )
+    assert words("Ongoing", start_ms=None) == "Its coordinator is to abort it."
+    assert words("PrepareEpochFence") == "Its coordinator is to abort it."
+    assert "decided, abort" in words("PrepareAbort")
+    assert "decided, commit" in words("PrepareCommit")
+
+
+def test_nothing_open() -> None:
+    assert judge(known("CompleteCommit"), [], KNOWN) == (False, None, ())
+    assert judge(known("Ongoing"), [], KNOWN).cause is not None
+    unread = judge(known(None, problem="malformed"), [], KNOWN)
+    assert (unread.hanging, unread.cause) == (
+        None,
+        "The coordinator's record cannot be read: malformed.",
+    )

@@ -1,0 +1,128 @@
+"""What coordinators are known to say, and what verify makes of it."""
+
+from pathlib import Path
+
+import pytest
+from corpus import corpus
+from holding import holding
+from offsets_log import START_MS, Log
+from producing import data, write_log
+from transaction_log import transaction
+
+from kdump.engine.coordinators.transaction_state import by_producer
+from kdump.engine.verify.options import VerifyOptions
+from kdump.engine.verify.run import verify
+from kdump.engine.work.pipeline import Workers
+from kdump.findings.finding import Finding
+from kdump.replay.transactions import Transaction
+from kdump.storage.targets import Selection
+
+
+def opened(directory: Path, *tail: bytes) -> Path:
+    """Write a partition, orders-7, with an open transaction of producer 7."""
+    directory.mkdir(exist_ok=True)
+    batch = data(0, 7, 0, transactional=True, timestamp=START_MS + 500)
+    return write_log(directory, {0: [batch, *tail]})
+
+
+def states(
+    directory: Path, state: str, *places: str, partition: int = 0, producer: int = 7
+) -> None:
+    log = Log()
+    log.add(transaction("billing-7", state, places, producerId=producer))
+    log.write(directory / f"__transaction_state-{partition}")
+
+
+def found(*paths: Path, **options: object) -> list[Finding]:
+    items = verify(map(str, paths), VerifyOptions()._replace(**options))
+    return [
+        one for one in items if isinstance(one, Finding) and one.code.startswith("transaction-")
+    ]
+
+
+def test_present_producer_before_one_that_was() -> None:
+    one = Transaction("a", 0, 0, "Empty", producer_id=7, previous_producer_id=7)
+    two = Transaction("b", 0, 1, "Empty", producer_id=8, previous_producer_id=7)
+    three = Transaction("c", 0, 2, "Empty", producer_id=9, previous_producer_id=5)
+    unread = Transaction("d", 0, 3, problem="malformed")
+    assert by_producer([one, two, three, unread]) == {7: one, 8: two, 9: three, 5: three}
+
+
+@pytest.mark.parametrize("predict", [False, True])
+def test_one_that_is_awaited_is_named(predict: bool, tmp_path: Path) -> None:
+    opened(tmp_path)
+    states(tmp_path, "Ongoing", "orders-7")
+    (told,) = found(tmp_path, predict=predict)
+    assert told.code == "transaction-open"
+    assert (
+        "the log goes on for 0 s behind it. Its transactional id is billing-7 (Ongoing). Its "
+        "producer is to end it; its coordinator aborts it at 2023-11-14T22:14:20.000Z. "
+        "read_committed readers stop at offset 0;"
+    ) in str(told.message)
+
+
+@pytest.mark.parametrize("predict", [False, True])
+def test_one_that_nobody_awaits_hangs(predict: bool, tmp_path: Path) -> None:
+    """It is in another data directory, and the selection leaves the coordinators' topic out."""
+    opened(tmp_path / "d1")
+    (tmp_path / "d2").mkdir()
+    states(tmp_path / "d2", "CompleteAbort")
+    selection = Selection(topic="orders", retired=True)
+    (told,) = found(tmp_path / "d1", tmp_path / "d2", predict=predict, selection=selection)
+    assert told.code == "transaction-hanging"
+    assert (
+        "Its transactional id is billing-7 (CompleteAbort). Its coordinator does not have it open "
+        "in orders-7: no marker will come."
+    ) in str(told.message)
+    assert "--topic orders --partition 7 --start-offset 0" in str(told.message)
+
+
+def test_producer_that_no_id_has(tmp_path: Path) -> None:
+    opened(tmp_path)
+    states(tmp_path, "Empty", producer=8)
+    (told,) = found(tmp_path)
+    assert told.code == "transaction-hanging"
+    assert " No coordinator knows of its producer: no marker will come." in str(told.message)
+
+
+def test_nothing_is_said_where_the_topic_is_not_all_here(tmp_path: Path) -> None:
+    opened(tmp_path)
+    states(tmp_path, "Empty", producer=8, partition=1)
+    (told,) = found(tmp_path)
+    assert told.code == "transaction-open"
+    assert "coordinator" not in str(told.message)
+    (told,) = found(tmp_path / "orders-7")
+    assert told.code == "transaction-open"
+
+
+def test_marker_may_be_in_what_broke_off(tmp_path: Path) -> None:
+    opened(tmp_path, data(1)[:-1])
+    states(tmp_path, "CompleteAbort")
+    assert "transaction-hanging" not in [told.code for told in found(tmp_path)]
+
+
+def test_beside_a_running_broker_it_may_be_about_to_end(tmp_path: Path) -> None:
+    path = opened(tmp_path)
+    states(tmp_path, "CompleteAbort")
+    with holding(tmp_path):
+        (path / f"{0:020}.log").touch()
+        (told,) = found(tmp_path)
+    assert told.code == "transaction-open"
+
+
+def test_workers_change_nothing(tmp_path: Path) -> None:
+    opened(tmp_path)
+    states(tmp_path, "CompleteAbort")
+    items = list(verify([str(tmp_path)], VerifyOptions(), driver=Workers(2)))
+    assert [one for one in items if one in found(tmp_path)] == found(tmp_path) != []
+
+
+def test_the_one_that_hangs_in_a_recorded_directory() -> None:
+    """And those that are open, by their names."""
+    root = corpus("newest/data/killed")
+    told = found(root / "d1", root / "d2")
+    hangs = [one for one in told if one.code == "transaction-hanging"]
+    assert [(one.topic, one.partition, one.offset) for one in hangs] == [("customers", 0, 40)]
+    assert "transactional id is tx-beta (CompleteAbort)" in str(hangs[0].message)
+    names = {str(one.message).partition("transactional id is ")[2].split()[0] for one in told}
+    assert names == {"tx-beta", "tx-open", "tx-gamma"}

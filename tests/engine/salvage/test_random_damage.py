@@ -1,0 +1,295 @@
+"""Three copies of a partition, each broken at random: what any of them has whole is in the result.
+
+The log is one that the broker's append code writes. What is whole in a copy is told from the bytes
+that were changed, not by kdump. KDUMP_FUZZ=long takes 2,000 cases; KDUMP_FUZZ_COUNT any number,
+KDUMP_FUZZ_SEED others.
+"""
+
+import base64
+import itertools
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import damage
+import pytest
+from directories import findings
+from oracle import PROFILES, Oracle, OracleError, oracle
+
+from kdump.engine.salvage.options import SalvageOptions
+from kdump.engine.salvage.run import salvage
+from kdump.findings.rows import Row
+
+pytestmark = pytest.mark.oracle
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "15"))
+_FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+NOW = 1_700_000_000_000
+NAME = "orders-0"
+COPIES = 3
+#: Damage of header fields that no checksum covers may look like another log; not these.
+UNCOVERED = {0: range(8), 1: range(8), 2: (*range(8), *range(12, 16))}
+
+
+class Entry(NamedTuple):
+    """One batch of the log that all copies once were."""
+
+    file: str
+    position: int
+    size: int
+    first: int
+    last: int
+    magic: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        return self.position + self.size
+
+
+def made(asked: Oracle, seed: int, path: Path) -> list[Entry]:
+    """Write a log, and say which batches it has."""
+    rng = random.Random(f"log {seed}")
+    profile = rng.choice([name for name in PROFILES if name != "metadata"])
+    options = {"batches": rng.randrange(6, 120), "segmentBytes": rng.choice((20_000, 100_000))}
+    try:
+        asked.make(profile, seed, path, **options)
+    except OracleError:  # a batch that is larger than the segment
+        shutil.rmtree(path, ignore_errors=True)
+        asked.make(profile, seed, path, **options | {"segmentBytes": 1 << 20})
+    found = []
+    for log in sorted(path.glob("*.log")):
+        answer = asked.ask("batches", dir=path, segment=int(log.stem))
+        data = log.read_bytes()
+        for one in answer["batches"]:
+            at, length = one["position"], one["sizeInBytes"]
+            found.append(
+                Entry(
+                    log.name,
+                    at,
+                    length,
+                    one["baseOffset"],
+                    one["lastOffset"],
+                    one["magic"],
+                    data[at : at + length],
+                )
+            )
+    return found
+
+
+class Copy:
+    """One copy, and which batches of it are as they were."""
+
+    def __init__(self, source: Path, root: Path, entries: list[Entry], rng: random.Random) -> None:
+        self.path = root / NAME
+        shutil.copytree(source, self.path)
+        self.entries = entries
+        self.whole = set(range(len(entries)))
+        self.rng = rng
+        self.files = sorted({entry.file for entry in entries})
+        self.done: list[str] = []
+
+    def broken(self, file: str, start: int, end: int) -> None:
+        """Take note that bytes of a file are not what they were."""
+        self.whole -= {
+            number
+            for number, entry in enumerate(self.entries)
+            if entry.file == file and entry.position < end and entry.end > start
+        }
+
+    def _file(self) -> tuple[str, bytes] | None:
+        here = [name for name in self.files if (self.path / name).exists()]
+        here = [name for name in here if (self.path / name).stat().st_size]
+        if not here:
+            return None
+        name = self.rng.choice(here)
+        return name, (self.path / name).read_bytes()
+
+    def flip(self) -> None:
+        chosen = self._file()
+        if chosen is None:
+            return
+        name, data = chosen
+        inside = [each for each in self.entries if each.file == name and each.end <= len(data)]
+        if not inside:
+            return
+        entry = self.rng.choice(inside)
+        free = [at for at in range(entry.size) if at not in UNCOVERED[entry.magic]]
+        at = entry.position + self.rng.choice(free)
+        self._put(name, damage.flip_bit(data, at, self.rng.randrange(8)), at, at + 1)
+
+    def overwrite(self) -> None:
+        """Zeros, or bytes of nothing, over a range, and so over whole headers or none."""
+        chosen = self._file()
+        if chosen is None:
+            return
+        name, data = chosen
+        start = self.rng.randrange(len(data))
+        count = min(self.rng.choice((64, 512, 4096)), len(data) - start)
+        new = bytes(count) if self.rng.random() < 0.5 else self.rng.randbytes(count)
+        self._put(name, data[:start] + new + data[start + count :], start, start + count)
+
+    def cut(self) -> None:
+        chosen = self._file()
+        if chosen is not None:
+            name, data = chosen
+            size = self.rng.randrange(len(data))
+            self._put(name, damage.cut(data, size), size, len(data))
+
+    def remove(self) -> None:
+        chosen = self._file()
+        if chosen is not None:
+            name, data = chosen
+            start = self.rng.randrange(len(data))
+            count = self.rng.randrange(1, min(200, len(data) - start) + 1)
+            (self.path / name).write_bytes(damage.remove(data, start, count))
+            self.broken(name, start, start + count)
+            self.files.remove(name)  # positions in it are not what they were
+
+    def drop(self) -> None:
+        chosen = self._file()
+        if chosen is not None:
+            (self.path / chosen[0]).unlink()
+            self.broken(chosen[0], 0, 1 << 62)
+
+    def retire(self) -> None:
+        """Put a segment aside as a broker does that deletes or cleans it."""
+        chosen = self._file()
+        if chosen is not None:
+            ending = self.rng.choice((".deleted", ".swap", ".cleaned"))
+            (self.path / chosen[0]).rename(self.path / (chosen[0] + ending))
+            self.files.remove(chosen[0])
+
+    def retire_directory(self) -> None:
+        new = self.path.with_name(f"{NAME}.{'0123456789abcdef' * 2}-delete")
+        if self.path.name == NAME:
+            self.path.rename(new)
+            self.path = new
+
+    def drop_others(self) -> None:
+        for path in self.path.iterdir():
+            if ".log" not in path.name:
+                path.unlink()
+
+    def _put(self, name: str, data: bytes, start: int, end: int) -> None:
+        (self.path / name).write_bytes(data)
+        self.broken(name, start, end)
+
+
+KINDS = ("flip", "flip", "overwrite", "cut", "remove", "drop", "retire", "retire_directory",
+         "drop_others")  # fmt: skip
+
+
+def ranges_of(offsets: set[int]) -> list[list[int]]:
+    found: list[list[int]] = []
+    for offset in sorted(offsets):
+        if found and found[-1][1] == offset - 1:
+            found[-1][1] = offset
+        else:
+            found.append([offset, offset])
+    return found
+
+
+def salvaged(sources: list[Path], out: Path, **options: Any) -> Row:
+    """Salvage the one partition of some directories; an error fails the test."""
+    asked = SalvageOptions(out=str(out), **options)
+    (row,) = salvage(list(map(str, sources)), asked)
+    assert isinstance(row, Row), row
+    return row
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _COUNT))
+def test_what_any_copy_has_whole_is_served_once(seed: int, tmp_path: Path) -> None:
+    asked = oracle()
+    rng = random.Random(f"salvage {seed}")
+    source = tmp_path / "source" / NAME
+    source.parent.mkdir()
+    entries = made(asked, seed, source)
+    copies = []
+    for number in range(COPIES):
+        root = tmp_path / f"copy{number}"
+        root.mkdir()
+        copy = Copy(source, root, entries, rng)
+        for _ in range(rng.randrange(1, 5)):
+            copy.done.append(rng.choice(KINDS))
+            getattr(copy, copy.done[-1])()
+        copies.append(copy)
+        end = entries[-1].last + 1 if entries else 0
+        (root / "replication-offset-checkpoint").write_text(f"0\n1\norders 0 {end}\n")
+    whole = set.union(*(copy.whole for copy in copies))
+    kept = [entry for number, entry in enumerate(entries) if number in whole]
+    out = tmp_path / "out"
+    row = salvaged(
+        [copy.path.parent for copy in copies],
+        out,
+        topic_configs=False,
+        server_properties=_properties(tmp_path, rng),
+    )
+    said = {"seed": seed, "done": [copy.done for copy in copies], "row": row.fields}
+
+    logs = sorted((out / NAME).glob("*.log"))
+    assert b"".join(log.read_bytes() for log in logs) == b"".join(e.data for e in kept), said
+    assert row.fields["conflicts"] == [], said
+    assert row.fields["diverged"] == [], said
+    assert row.fields["batches"] == len(kept), said
+    _hold_lost(row, entries, kept, copies)
+    _hold_to_recovery(asked, out / NAME)
+    wrong = [one for one in findings(out, deep=True) if one.severity.value != "note"]
+    assert not wrong, (said, wrong)
+
+
+def _properties(path: Path, rng: random.Random) -> str:
+    at = path / "server.properties"
+    at.write_text(f"log.segment.bytes={rng.choice((3_000, 50_000, 1 << 30))}\n")
+    return str(at)
+
+
+def _hold_lost(row: Row, entries: list[Entry], kept: list[Entry], copies: list[Copy]) -> None:
+    """What is lost are the offsets of batches that no copy has whole, and no offset that is served.
+
+    Holes of the log itself may count with a batch beside them, and where one segment ends and the
+    next begins: a segment may have been there.
+    """
+    lost: Any = row.fields["lost"]
+    assert all(high is not None for _, high in lost), row  # the high watermark says the end
+    bases = [int(path.name[:20]) for copy in copies for path in copy.path.glob("*.log*")]
+    start = min(bases, default=0)
+    gone = [entry for entry in entries if entry not in kept and entry.last >= start]
+    for entry in gone:
+        first = max(entry.first, start)
+        assert any(low <= first and entry.last <= high for low, high in lost), (entry[:6], row)
+    apart = [
+        (one.last + 1, two.first - 1)
+        for one, two in itertools.pairwise(entries)
+        if one.file != two.file
+    ]
+    for low, high in lost:
+        assert not any(low <= entry.last and entry.first <= high for entry in kept), (low, row)
+        near = [(entry.first, entry.last) for entry in gone] + apart
+        assert any(low <= last and first <= high for first, last in near), (low, high, row)
+    is_dense = all(one.last + 1 == two.first for one, two in itertools.pairwise(entries))
+    if is_dense:
+        offsets = {at for one in gone for at in range(max(one.first, start), one.last + 1)}
+        assert lost == ranges_of(offsets), row
+
+
+def _hold_to_recovery(asked: Oracle, path: Path) -> None:
+    """Every file is as the broker's own recovery writes it, and it cuts nothing."""
+    answer = asked.ask(
+        "recover", dir=path, now=NOW, segmentBytes=1 << 30,
+        delete=["index", "timeindex", "txnindex"],
+    )  # fmt: skip
+    assert answer["truncatedBytes"] == {}
+    ours = {at.name: at.read_bytes() for at in path.iterdir() if at.suffix.endswith("index")}
+    theirs = {
+        name: base64.b64decode(one["base64"])
+        for name, one in answer["files"].items()
+        if name.endswith("index") and (one["size"] or not name.endswith(".txnindex"))
+    }
+    assert ours == theirs
+    for name, one in asked.ask("sanity", dir=path).items():
+        assert name == "segmentsOnLoad" or one["ok"], (name, one)

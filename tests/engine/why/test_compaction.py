@@ -1,0 +1,149 @@
+"""What `why` foretells of compacted partitions, and what the broker then did to them."""
+
+import json
+import random
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cleaned import BROKER, Question, offsets, ours
+from corpus import corpus, expected, names
+from directories import write_checkpoint
+
+from kdump.engine.why.options import WhyOptions
+from kdump.engine.why.run import why
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+
+Json = dict[str, Any]
+#: Retention came first there, in the same run.
+RETENTION_FIRST = ("both", "both-size", "start.dirty")
+
+
+@cache
+def recorded() -> tuple[Json, Json]:
+    """The topics and the times of the recorded broker."""
+    found = [
+        json.loads(expected(f"retention/{name}.json").read_text()) for name in ("topics", "clock")
+    ]
+    return found[0].get("topics", found[0]), found[1]
+
+
+def compacted() -> dict[str, Json]:
+    """The topics that the cleaner looked at; none without corpora."""
+    topics = recorded()[0] if names("retention") else {}
+    return {
+        name: one
+        for name, one in topics.items()
+        if "compact" in one["configs"].get("cleanup.policy", "")
+    }
+
+
+def cleanings(topic: Json) -> list[Json]:
+    """The rounds of cleaning that began."""
+    return [event for event in topic["events"] if event["event"] == "clean"]
+
+
+def cleaned_alone() -> list[str]:
+    """The topics that nothing happened to but one round of cleaning."""
+    return [
+        name
+        for name, one in compacted().items()
+        if len(cleanings(one)) == 1 and not one["uncleanable"] and name not in RETENTION_FIRST
+    ]
+
+
+def rows(directory: Path, **options: Any) -> tuple[dict[str, Json], list[Finding]]:
+    """The rows by topic, and the findings."""
+    items = list(why([str(directory)], WhyOptions(broker_version=BROKER, **options)))
+    found = [item for item in items if isinstance(item, Row) and item.row == "compaction"]
+    return (
+        {str(row.fields["topic"]): row.fields for row in found},
+        [item for item in items if isinstance(item, Finding)],
+    )
+
+
+@pytest.mark.parametrize("cleaner", [False, True])
+def test_chosen_or_not_as_the_recorded_broker(cleaner: bool) -> None:
+    directory = corpus("retention/before") / "d1"
+    clock = recorded()[1]
+    found, findings = rows(directory, now_ms=clock["actStop"], cleaner=cleaner)
+    assert not findings
+    for name, real in compacted().items():
+        row, rounds = found[name], cleanings(real)
+        # That it fails behind the first entry of a segment only the whole log tells.
+        fails = real["uncleanable"] and (cleaner or name == "damaged.length")
+        assert row["cleanable"] == (bool(rounds) and not fails), name
+        assert (row["blocked_by"] == "corrupt-batch") == fails, name
+        assert row["due_ms"] == clock["actStop"] or not row["cleanable"], name
+        if rounds and name not in RETENTION_FIRST and not fails:
+            assert row["first_dirty_offset"] == rounds[0]["firstDirtyOffset"], name
+
+
+@pytest.mark.parametrize("name", cleaned_alone())
+def test_survivors_as_the_recorded_broker_left_them(name: str, tmp_path: Path) -> None:
+    real = recorded()[0][name]
+    directory = tmp_path / f"{name}-0"
+    shutil.copytree(corpus("retention/before") / "d1" / directory.name, directory)
+    before = real["before"]
+    question = Question(
+        directory,
+        cleanings(real)[0]["at"],
+        real["configs"],
+        checkpoint=before["cleanerCheckpoint"],
+        log_start=before["logStartCheckpoint"],
+    )
+    view = question.view()
+    choice, cleaned = ours(question, view)
+    view.close()
+    assert choice.cleanable
+    assert cleaned is not None
+    after = real["after"]
+    assert offsets(before["segments"]) - cleaned.dead == offsets(after["segments"])
+    assert cleaned.bytes_left == sum(one["size"] for one in after["segments"])
+    assert cleaned.checkpoint == after["cleanerCheckpoint"]
+
+
+def test_what_is_cleaned_holds_each_key_once() -> None:
+    findings = rows(
+        corpus("retention/after") / "d1", now_ms=recorded()[1]["actStop"], cleaner=True
+    )[1]
+    assert not findings
+
+
+def test_a_cleaner_that_passed_over_a_key_is_found(tmp_path: Path) -> None:
+    directory = tmp_path / "plain-0"
+    shutil.copytree(corpus("retention/before") / "d1" / "plain-0", directory)
+    write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("plain", 0, 12)])
+    configs = (("cleanup.policy", "compact"),)
+    found, (finding,) = rows(directory, now_ms=1, cleaner=True, configs=configs)
+    assert finding.code == "cleaned-key-twice"
+    assert finding.offset is not None
+    assert finding.offset < finding.actual < 12
+    assert found["plain"]["first_dirty_offset"] == 12
+
+
+def test_a_topic_that_is_not_compacted_has_no_row() -> None:
+    found, _ = rows(corpus("retention/before") / "d1", now_ms=1)
+    assert "all.old" not in found
+
+
+def test_damage_is_met_without_an_error(tmp_path: Path) -> None:
+    source = corpus("retention/before") / "d1"
+    clock = recorded()[1]
+    configs = (("cleanup.policy", "compact"),)
+    for seed, name in enumerate(("packed.mix-0", "txn.past-0", "tomb-past-0", "idem-0") * 6):
+        rng = random.Random(seed)
+        directory = tmp_path / str(seed) / name
+        shutil.copytree(source / name, directory)
+        for path in rng.sample(sorted(directory.glob("0*")), 3):
+            data = bytearray(path.read_bytes())
+            for _ in range(rng.choice((1, 9)) if data else 0):
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            path.write_bytes(data[: rng.choice((len(data), rng.randrange(len(data) + 1)))])
+        found, _ = rows(directory, now_ms=clock["actStop"], cleaner=True, configs=configs)
+        (row,) = found.values()
+        assert (row["dead_records"] is None) == (row["blocked_by"] == "corrupt-batch")
+        assert row["text"]

@@ -1,0 +1,289 @@
+"""`why` on directories written by hand: sums, what is read, settings, and plans."""
+
+import fcntl
+import os
+import shutil
+import signal
+import struct
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from segments import START_MS, batch, batches, write, write_partition
+
+from kdump.engine.why.options import WhyOptions
+from kdump.engine.why.run import why
+from kdump.engine.work.pipeline import Workers
+from kdump.errors import KdumpError
+from kdump.findings.rows import Row
+from kdump.storage.source import Source
+from kdump.storage.targets import Selection
+
+DAY_MS = 86_400_000
+NOW = START_MS + 7 * DAY_MS
+MANY = 200
+
+
+def rows(*paths: Path, now_ms: int = NOW, **options: Any) -> list[tuple[str, dict[str, Any]]]:
+    found = list(why([str(path) for path in paths], WhyOptions(now_ms, **options)))
+    return [(item.row, item.fields) for item in found if isinstance(item, Row)]
+
+
+def of(kind: str, found: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    return [fields for row, fields in found if row == kind]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with all that may lie in one."""
+    data = tmp_path / "data"
+    orders = write_partition(data, {0: batches(0, 30), 30: batches(30, 60), 60: batches(60, 90)})
+    write_partition(data, {0: batches(0, 30)}, "users")
+    (data / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    write(orders, 0, "log.deleted", b"x" * 5000)
+    write(orders, 0, "index.cleaned", b"x" * 100)
+    write(orders, 60, "snapshot", b"x" * 56)
+    for ending in ("delete", "stray", "future"):
+        retired = data / f"gone-0.{'0' * 32}-{ending}"
+        shutil.copytree(orders, retired)
+    (data / "lost+found" / "deep").mkdir(parents=True)
+    (data / "lost+found" / "deep" / "file").write_bytes(b"y" * 777)
+    (data / "link").symlink_to("/somewhere/else")
+    os.link(data / "lost+found" / "deep" / "file", data / "again")
+    with (orders / "sparse").open("wb") as file:
+        file.truncate(10 << 20)
+    return data
+
+
+def test_sums_are_those_of_du(data: Path) -> None:
+    found = rows(data)
+    summary = found[-1][1]
+    for option, member in (("-sb", "apparent_bytes"), ("-sB1", "allocated_bytes")):
+        said = subprocess.run(["du", option, data], capture_output=True, text=True, check=True)
+        assert summary[member] == int(said.stdout.split()[0])
+    for fields in of("partition-space", found):
+        parts = ("log_bytes", "index_bytes", "other_bytes", "retired_bytes")
+        assert sum(fields[part] for part in parts) == fields["apparent_bytes"]
+
+
+def test_retired_are_told_apart(data: Path) -> None:
+    spaces = of("partition-space", rows(data))
+    retired = {fields["retired"]: fields for fields in spaces if fields["topic"] == "gone"}
+    assert retired.keys() == {"delete", "stray", "future"}
+    assert all(not one["log_bytes"] and one["retired_bytes"] for one in retired.values())
+    (orders,) = (fields for fields in spaces if fields["topic"] == "orders")
+    assert orders["retired_bytes"] == 5100
+
+
+def test_selection_leaves_out_what_is_of_no_partition(data: Path) -> None:
+    found = rows(data, selection=Selection(topic="orders"))
+    assert {fields["topic"] for fields in of("partition-space", found)} == {"orders"}
+    both = rows(data, selection=Selection(topic="gone"))
+    assert len(of("partition-space", both)) == 3
+
+
+def test_size_of_a_segment_is_that_of_all_its_files(data: Path) -> None:
+    fates = of("segment-fate", rows(data, selection=Selection(topic="orders")))
+    files = [path for path in (data / "orders-0").iterdir() if path.name.startswith(f"{60:020}.")]
+    assert fates[2]["size_bytes"] == sum(path.stat().st_size for path in files)
+    assert (data / "orders-0" / f"{60:020}.snapshot") in files
+
+
+def test_any_number_of_jobs(data: Path) -> None:
+    alone = rows(data, free_bytes=10**6)
+    options = WhyOptions(NOW, free_bytes=10**6)
+    items = list(why([str(data)], options, driver=Workers(3)))
+    assert [(item.row, item.fields) for item in items if isinstance(item, Row)] == alone
+
+
+def test_time_at_which_it_goes(data: Path) -> None:
+    now = START_MS + DAY_MS
+    kept = of("segment-fate", rows(data, now_ms=now, selection=Selection(topic="orders")))
+    assert [one["verdict"] for one in kept] == ["kept", "kept", "active"]
+    for number, one in enumerate(kept):
+        due = one["deletable_at_ms"]
+        assert due == START_MS + 10 * (30 * number + 29) + 7 * DAY_MS + 1
+        for at, goes in ((due - 1, False), (due, True)):
+            then = of("segment-fate", rows(data, now_ms=at, selection=Selection(topic="orders")))
+            assert (then[number]["verdict"] == "deletable") is goes
+            assert then[number]["deletable_at_ms"] == due
+
+
+def test_settings_that_are_asked_for(data: Path) -> None:
+    configs = (("retention.ms", "1000"),)
+    (first, *_) = of("segment-fate", rows(data, now_ms=START_MS + 5000, configs=configs))
+    assert first["verdict"] == "deletable"
+    assert "retention.ms=1s (option)" in first["text"]
+    configs = (("retention.ms", "-1"),)
+    found = of("segment-fate", rows(data, configs=configs))
+    assert {one["verdict"] for one in found} == {"not-deleted-by-policy", "active"}
+
+
+def test_settings_of_a_brokers_file(data: Path, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.retention.hours=1\nlog.retention.bytes=99999999999\n")
+    now = START_MS + 2 * 3_600_000
+    found = of("segment-fate", rows(data, now_ms=now, server_properties=str(file)))
+    assert {one["rule"] for one in found} == {"retention.ms"}
+    assert "retention.ms=1h (server-properties)" in found[0]["text"]
+
+
+def test_pin(tmp_path: Path) -> None:
+    ahead = batch(33, max_timestamp=NOW + DAY_MS, producer_id=9, base_timestamp=NOW + DAY_MS - 20)
+    parts = {0: batches(0, 30), 30: [batch(30), ahead], 36: batches(36, 60), 60: batches(60, 90)}
+    fates = of("segment-fate", rows(write_partition(tmp_path, parts), now_ms=NOW + 9000))
+    assert [one["verdict"] for one in fates] == ["deletable", "pinned", "pinned", "active"]
+    pin = {
+        "offset": 35, "timestamp_ms": NOW + DAY_MS, "producer_id": 9, "records_ahead": 3
+    }  # fmt: skip
+    assert [one["pinned_by"] for one in fates] == [None, pin, pin, pin]
+    assert "pinned by record 35 of segment 30 whose timestamp is 23 h ahead" in fates[2]["text"]
+
+
+def test_closed_segments_are_read_at_the_end_of_their_time_index_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = {base: batches(base, base + 30) for base in range(0, 300 * MANY, 300)}
+    directory = write_partition(tmp_path / "data", parts)
+    (tmp_path / "data" / "meta.properties").write_text("version=1\nnode.id=1\n")
+    opened: Counter[str] = Counter()
+    taken = 0
+    plain_init, plain_read = Source.__init__, Source.read
+
+    def init(self: Source, path: str) -> None:
+        opened[Path(path).suffix] += 1
+        plain_init(self, path)
+
+    def read(self: Source, position: int, size: int) -> bytes:
+        nonlocal taken
+        taken += size
+        return plain_read(self, position, size)
+
+    monkeypatch.setattr(Source, "__init__", init)
+    monkeypatch.setattr(Source, "read", read)
+    found = rows(directory)
+    assert len(of("segment-fate", found)) == MANY
+    assert opened[".log"] == 1
+    assert opened[".timeindex"] <= MANY + 2
+    assert opened[".index"] <= 3
+    assert taken < 100 * MANY
+
+
+@pytest.mark.parametrize("broken", ["none", "empty", "elsewhere", "zeros"])
+def test_time_index_that_cannot_be_believed(tmp_path: Path, broken: str) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
+    path = directory / f"{0:020}.timeindex"
+    if broken == "none":
+        path.unlink()
+    else:
+        elsewhere = struct.pack(">qi", NOW + 99 * DAY_MS, 5000)
+        path.write_bytes({"empty": b"", "elsewhere": elsewhere, "zeros": bytes(120)}[broken])
+    first = of("segment-fate", rows(directory))[0]
+    assert (first["largest_timestamp_ms"], first["time_source"]) == (START_MS + 290, "log")
+
+
+def test_behind_a_clean_stop_the_index_is_believed(data: Path) -> None:
+    (data / ".kafka_cleanshutdown").touch()
+    (data / "orders-0" / f"{0:020}.timeindex").write_bytes(b"")
+    first = of("segment-fate", rows(data))[0]
+    assert first["time_source"] == "mtime"
+
+
+def test_indexes_of_a_running_broker_are_reserved(tmp_path: Path) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 600)})
+    written = 0
+    for extension, size in (("index", 8 << 17), ("timeindex", 12 << 17)):
+        path = directory / f"{30:020}.{extension}"
+        written += path.stat().st_size
+        with path.open("r+b") as file:
+            file.truncate(size)
+    # The last batch is behind the last entry of the time index.
+    with (directory / f"{30:020}.log").open("ab") as file:
+        file.write(batch(600))
+    found = rows(directory)
+    (space,) = of("partition-space", found)
+    assert space["reserved_index_bytes"] == (20 << 17) - written
+    active = of("segment-fate", found)[-1]
+    assert active["largest_timestamp_ms"] == START_MS + 10 * 602
+
+
+def test_plan_comes_with_the_cheapest_first(data: Path) -> None:
+    steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free_bytes=10**9))
+    assert [step["order"] for step in steps] == [1, 2, 3]
+    commands = [step["command"] for step in steps]
+    assert commands[0] == f"rm -r -- {data}/gone-0.{'0' * 32}-delete"
+    assert commands[1] == f"rm -r -- {data}/gone-0.{'0' * 32}-stray"
+    assert '"topic":"orders","partition":0,"offset":60' in commands[2]
+    assert (steps[2]["loses_from"], steps[2]["loses_to"], steps[2]["loses_records"]) == (0, 59, 60)
+    assert steps[2]["loses_to_ms"] == START_MS + 590
+
+
+def test_plan_ends_when_it_is_enough(data: Path) -> None:
+    found = rows(data, now_ms=START_MS + DAY_MS, free_bytes=1)
+    assert len(of("plan-step", found)) == 1
+    assert found[-1][1]["planned_bytes"] >= found[-1][1]["asked_bytes"] == 1
+
+
+@pytest.mark.parametrize(
+    ("topic", "configs"),
+    [
+        ("orders", (("cleanup.policy", "compact"),)),
+        ("orders", (("cleanup.policy", "compact,delete"),)),
+        ("orders", (("remote.storage.enable", "true"),)),
+        ("__share_group_state", (("cleanup.policy", "delete"),)),
+    ],
+)
+def test_plan_leaves_alone(tmp_path: Path, topic: str, configs: Any) -> None:
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)}, topic)
+    found = rows(directory, now_ms=START_MS + DAY_MS, free_bytes=10**9, configs=configs)
+    assert of("plan-step", found) == []
+
+
+def test_nothing_is_removed_under_a_running_broker(data: Path) -> None:
+    with (data / ".lock").open("w") as lock:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reading)
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            os.write(writing, b"x")
+            while True:
+                signal.pause()
+        os.read(reading, 1)
+        try:
+            steps = of("plan-step", rows(data, now_ms=START_MS + DAY_MS, free_bytes=1))
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    assert steps[0]["command"] is None
+    assert "removes it by itself" in steps[0]["text"]
+
+
+def test_a_path_that_is_no_partition(data: Path) -> None:
+    (item,) = (
+        item
+        for item in why([str(data / "orders-0" / f"{0:020}.log")], WhyOptions(NOW))
+        if isinstance(item, KdumpError)
+    )
+    assert "name its directory" in str(item)
+
+
+def test_rolls(tmp_path: Path) -> None:
+    late = batch(60, base_timestamp=START_MS + 30 * DAY_MS, max_timestamp=START_MS + 30 * DAY_MS)
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60), 60: [late]})
+    size = (directory / f"{0:020}.log").stat().st_size
+    found = of("segment-fate", rows(directory, rolls=True))
+    assert [one["rolled_by"] for one in found] == ["unexplained", "timestamp", "active"]
+    os.utime(directory / f"{60:020}.log", (0, (START_MS + 31 * DAY_MS) // 1000))
+    found = of("segment-fate", rows(directory, rolls=True))
+    assert [one["rolled_by"] for one in found] == ["unexplained", "time", "active"]
+    configs = (("segment.bytes", str(size)),)
+    found = of("segment-fate", rows(directory, rolls=True, configs=configs))
+    assert [one["rolled_by"] for one in found] == ["size", "size", "active"]
+    assert [one["rolled_by"] for one in of("segment-fate", rows(directory))] == [
+        None,
+        None,
+        "active",
+    ]
