@@ -1,4 +1,4 @@
-"""Whatever a crash leaves of a salvage: the result is there whole, with its manifest, or not at all."""
+"""Whatever a crash leaves of a salvage: result and manifest are there whole, or not at all."""
 
 from pathlib import Path
 
