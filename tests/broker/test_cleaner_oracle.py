@@ -66,10 +66,12 @@ def made(rng: random.Random, seed: int, directory: Path) -> bool:
     return kind in ("transactional", "txn")
 
 
-def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Question:
+def asked(rng: random.Random, directory: Path, *, transactions: bool, cleaned: bool) -> Question:
     """Draw a moment, settings and checkpoints.
 
-    What was decided above a high watermark the oracle has forgotten, so that none is given then.
+    What was decided above a high watermark the oracle has forgotten, so that none is given then. An
+    open transaction from below the log start ends committed data at the log start, or at the first
+    batch that is left there.
     """
     listed = oracle().ask("segments", dir=directory)
     start, end = listed[0]["baseOffset"], listed[-1]["nextOffset"]
@@ -86,6 +88,8 @@ def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Questio
     bases = [one["baseOffset"] for one in listed]
     places = (start + rng.randrange(span + 1), rng.choice(bases), end + rng.choice((0, 1)))
     log_start = rng.choice((None, None, rng.choice(places[:2])))
+    if transactions and cleaned:
+        log_start = None
     mark = None
     if not transactions and rng.random() < 0.3:
         least = start if log_start is None else log_start
@@ -109,7 +113,8 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     directory = tmp_path / "t-0"
     transactions = made(rng, seed, directory)
     for number in range(QUESTIONS):
-        question = asked(rng, directory, transactions=transactions)
+        cleaned = directory.parent != tmp_path
+        question = asked(rng, directory, transactions=transactions, cleaned=cleaned)
         compare(question)
         left = tmp_path / str(number) / "t-0"
         answer = question.asked("clean", out=left)
