@@ -260,6 +260,17 @@ def _smallest(kind: str, fields: tuple[Field, ...], version: int, flexible: bool
     return max(1, sum(inside) + flexible)
 
 
+def is_default(field: Field, version: int, value: Any) -> bool:
+    """Whether a value is what an absent field means; Kafka leaves tagged ones out then."""
+    if field.default != {} or not isinstance(value, dict):
+        return bool(value == field.default)
+    return all(
+        is_default(one, version, value.get(one.name, one.default))
+        for one in field.fields
+        if version in one.versions
+    )
+
+
 def _struct_writer(fields: tuple[Field, ...], version: int, flexible: bool) -> wire.Write:
     """Return what writes a structure in a version."""
     present = [field for field in fields if version in field.versions]
@@ -280,7 +291,7 @@ def _struct_writer(fields: tuple[Field, ...], version: int, flexible: bool) -> w
         section = {one["tag"]: one["bytes"] for one in value.get(UNKNOWN_TAGS, ())}
         for field, write_field in tagged:
             said = value.get(field.name, field.default)
-            if said != field.default:
+            if not is_default(field, version, said):
                 data = bytearray()
                 write_field(data, said)
                 section[field.tag] = bytes(data)

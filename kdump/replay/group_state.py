@@ -21,9 +21,9 @@ from kdump.replay.groups import (
     STREAMS,
     TOPIC,
     OffsetsLog,
-    Stored,
     group_of,
 )
+from kdump.replay.record_bytes import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -18,7 +18,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.replay import record_bytes
 from kdump.replay.offset_holes import OffsetHoles
+from kdump.replay.record_bytes import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
     from kdump.findings.rows import RecordChunk
 
 TOPIC = "__consumer_offsets"
-
-#: Offset in the topic, timestamp and value of the record that a key has.
-Stored = tuple[int, int, bytes]
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "Classic", "Consumer", "Share", "Streams"
 
@@ -112,7 +111,7 @@ class OffsetsLog(OffsetHoles):
         """Take up records. Commits of no transaction, of which there are most, go in at once."""
         if not self.goes_on(chunk):
             return
-        keys = _keys(chunk)
+        keys = record_bytes.keys(chunk)
         if self._are_plain(chunk, keys):
             self._take_commits(chunk, keys, 0, len(keys))
             return
@@ -131,7 +130,7 @@ class OffsetsLog(OffsetHoles):
             return
         only = self._only
         may_be_marker = chunk.batches.flags & c.CONTROL
-        for row, key in enumerate(_keys(chunk)):
+        for row, key in enumerate(record_bytes.keys(chunk)):
             if not only or key.startswith(only, _TYPE_BYTES) or may_be_marker:
                 yield from self._record(chunk, row, key)
 
@@ -173,16 +172,9 @@ class OffsetsLog(OffsetHoles):
                     stored = records.offset(row), records.timestamp(row), value
                     self.commits[keys[row]] = stored
             return
-        data, start = _bytes_of(chunk, first, last)
-        values = [
-            data[at - start : at - start + size]
-            for at, size in zip(
-                records.value_positions[first:last], records.value_sizes[first:last], strict=True
-            )
-        ]
-        offsets, times = records.offsets[first:last], records.timestamps[first:last]
-        stored_ones = zip(offsets, times, values, strict=True)
-        self.commits.update(zip(keys[first:last], stored_ones, strict=True))
+        self.commits.update(
+            zip(keys[first:last], record_bytes.stored(chunk, first, last), strict=True)
+        )
 
     def _record(self, chunk: RecordChunk, row: int, key: bytes) -> Iterator[Change]:
         """Take up one record of any type."""
@@ -293,21 +285,3 @@ class OffsetsLog(OffsetHoles):
             else:
                 yield Change(key, before, stored, time_ms, stored[0], producer_id)
                 self.commits[key] = stored
-
-
-def _bytes_of(chunk: RecordChunk, first: int, last: int) -> tuple[bytes, int]:
-    """Copy the bytes of some records; return where in those of the chunk they begin, too."""
-    records = chunk.records
-    start = records.position(first)
-    end = records.position(last - 1) + records.size_bytes(last - 1)
-    return bytes(memoryview(chunk.data)[start:end]), start
-
-
-def _keys(chunk: RecordChunk) -> list[bytes]:
-    """Return the keys of all records; one that is null is empty."""
-    records = chunk.records
-    data, start = _bytes_of(chunk, 0, records.count)
-    return [
-        data[at - start : at - start + size] if size > 0 else b""
-        for at, size in zip(records.key_positions, records.key_sizes, strict=True)
-    ]

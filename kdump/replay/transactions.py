@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.messages.records import decode
+from kdump.replay import record_bytes
 from kdump.replay.offset_holes import OffsetHoles
+from kdump.replay.record_bytes import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +45,7 @@ STATES = (
 UNDECIDED = frozenset((_ONGOING, "PrepareEpochFence"))
 UNFINISHED = UNDECIDED | {"PrepareCommit", "PrepareAbort"}
 
-_KEY_BEGINS = b"\0\0"  # the type of the only record there is
+_KEY_BEGINS, _BEHIND_KEYS = b"\0\0", b"\0\1"  # the type of the only record, and what follows
 _SIZE_BYTES = 2
 _LONGEST = (1 << 15) - 1  # no record has a longer one
 
@@ -93,7 +95,7 @@ class TransactionsLog(OffsetHoles):
         super().__init__()
         self.newest_ms = -1
         self.unknown = 0
-        self._stored: dict[bytes, tuple[int, int, bytes]] = {}
+        self._stored: dict[bytes, Stored] = {}
         self._until_ms = until_ms
         self._only = None if only is None else key_of(only)
 
@@ -101,22 +103,41 @@ class TransactionsLog(OffsetHoles):
         """Take up records."""
         if not self.goes_on(chunk):
             return
-        records, batches, until_ms = chunk.records, chunk.batches, self._until_ms
-        for row in range(records.count):
-            time_ms = records.timestamp(row)
-            if until_ms is not None and time_ms > until_ms:
-                continue
-            if batches.flags & c.CONTROL and batches.flags_of(records.batch(row)) & c.CONTROL:
-                continue
-            offset = records.offset(row)
-            self.end_offset = max(self.end_offset, offset + 1)
-            self.newest_ms = max(self.newest_ms, time_ms)
-            key = records.key(chunk.data, row) or b""
-            if not key.startswith(_KEY_BEGINS):
-                self.unknown += 1
-                continue
-            if self._only is not None and key != self._only:
-                continue
+        keys = record_bytes.keys(chunk)
+        if self._is_plain(chunk, keys):
+            records, count = chunk.records, len(keys)
+            self.end_offset = max(self.end_offset, records.offset(count - 1) + 1)
+            self.newest_ms = max(self.newest_ms, max(records.timestamps))
+            self._stored.update(zip(keys, record_bytes.stored(chunk, 0, count), strict=True))
+            return
+        for row, key in enumerate(keys):
+            self._record(chunk, row, key)
+
+    def _is_plain(self, chunk: RecordChunk, keys: list[bytes]) -> bool:
+        """Whether all records count, and none ends an id: then nothing is looked at in any."""
+        records, until_ms = chunk.records, self._until_ms
+        return (
+            not chunk.batches.flags & c.CONTROL
+            and self._only is None
+            and min(records.value_sizes) >= 0
+            and min(keys) >= _KEY_BEGINS
+            and max(keys) < _BEHIND_KEYS
+            and (until_ms is None or max(records.timestamps) <= until_ms)
+        )
+
+    def _record(self, chunk: RecordChunk, row: int, key: bytes) -> None:
+        records, batches = chunk.records, chunk.batches
+        time_ms = records.timestamp(row)
+        if self._until_ms is not None and time_ms > self._until_ms:
+            return
+        if batches.flags_of(records.batch(row)) & c.CONTROL:
+            return
+        offset = records.offset(row)
+        self.end_offset = max(self.end_offset, offset + 1)
+        self.newest_ms = max(self.newest_ms, time_ms)
+        if not key.startswith(_KEY_BEGINS):
+            self.unknown += 1
+        elif self._only is None or key == self._only:
             value = records.payload(chunk.data, row)
             if value is None:
                 self._stored.pop(key, None)

@@ -14,6 +14,8 @@ from kdump.engine.cluster.asked import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
+from kdump.engine.transactions.options import TransactionOptions
+from kdump.engine.transactions.run import transactions
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -43,6 +45,7 @@ _REPLAYS = {
     "groups": _Replay(GroupOptions, groups, {"history": False}),
     "commits": _Replay(GroupOptions, groups, {"history": True}),
     "metadata": _Replay(ClusterOptions, cluster),
+    "transactions": _Replay(TransactionOptions, transactions),
 }
 VIEWS = frozenset(_REPLAYS)
 

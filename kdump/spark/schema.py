@@ -59,6 +59,13 @@ _COMMITS = f"""
     offset bigint, kind string, producer_id bigint, members_count int, offsets_partition int,
     source_offset bigint, {_FINDING}
 """
+_TRANSACTIONS = f"""
+    {_TOLD}, transactional_id string, producer_id bigint, producer_epoch int,
+    previous_producer_id bigint, next_producer_id bigint, timeout_ms int, state string,
+    start_ms bigint, last_update_ms bigint, client_transaction_version int, state_partition int,
+    partitions string, open_in string, hanging boolean, cause string, abort_command string,
+    {_FINDING}
+"""
 _METADATA = f"""
     {_TOLD}, name string, feature_level int, state string, broker_id int, epoch bigint,
     incarnation_id string, endpoints string, rack string, fenced boolean,
@@ -105,6 +112,7 @@ VIEWS = {
     "groups": " ".join(_GROUPS.split()),
     "commits": " ".join(_COMMITS.split()),
     "metadata": " ".join(_METADATA.split()),
+    "transactions": " ".join(_TRANSACTIONS.split()),
 }
 
 #: What `records` has beside where internal topics are decoded.

@@ -194,6 +194,8 @@ _OPTIONS: _Options = {
 }
 _REPLAY_OPTIONS: _Options = {
     "group": ("group", _word),
+    "transactionalId": ("transactional_id", _word),
+    "openOnly": ("open_only", _truth),
     "atMs": ("at_ms", _number),
     "atOffset": ("at_offset", _number),
     "history": ("history", _truth),

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -356,14 +357,44 @@ def about(bench: Bench, rounds: int) -> str:
     )
 
 
-#: Why a row is missed, measured by profiles; and what would be needed. By how its work begins.
-REASONS = {}
+#: Why a row is missed, by how its work begins: what profiles show, and what would be needed.
+REASONS = """
+- dump --format table: each row is cut to the widths of its columns in Python, a dozen calls a
+  record; a writer of fitted cells in the kernel would be needed.
+- dump --format arrow: a third of the time is pyarrow's own writing, which is all of the other;
+  the rest is reading, checksums and gathering columns, of which none can be left out.
+- dump --grep, literal: half of the time is reading, checksums and start-up, which the other has
+  too; the rest is text of the records found.
+- dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
+  Python's `re`; a compiled search over a whole block would be needed.
+- dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
+- 0.7 files: each message is decoded, and its row written by `json`, in Python; the kernel would
+  have to know this format.
+- verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
+  asked for and opened, each by five system calls, and ten checks see each segment begin and end;
+  no call is over 4 % of it.
+- verify -j 2, many small: start-up and the checks of the whole data directory are done by one
+  process.
+- verify -j 2, two: start-up, 0.1 s, is a sixth of the time of one process.
+- verify -j 2, one: the headers that two workers found are packed, sent and judged by one process,
+  in the time of the walk itself, which reads from the page cache; judging by pieces would be
+  needed.
+- usage --by key: six tenths of the time is the kernel's table of keys, the rest groups kept and
+  ordered in Python.
+- compare, every batch differs: some 400 calls of Python for each pair of batches, which are read
+  again and decoded one by one; decoding many at a time would be needed.
+- verify of one small partition: 140 modules are imported beside click's, half of the time above
+  click's own; a hundred named tuples are a tenth of it, as `typing` compiles each annotation.
+- arrow of one small partition: click and 90 modules of kdump are imported beside pyarrow.
+"""
 
 
 def reason_of(pair: Pair) -> str:
     """Say why a row is missed, as far as that is known."""
-    known = (why for work, why in REASONS.items() if pair.work.startswith(work))
-    return next(known, "the reason is not known.")
+    for work, _, why in (each.partition(": ") for each in REASONS.split("\n- ")[1:]):
+        if pair.work.startswith(work):
+            return " ".join(why.split())
+    return "the reason is not known."
 
 
 HEAD = """# Performance
@@ -405,7 +436,8 @@ def main() -> None:
                 page.append(pair.line())
                 print(page[-1], flush=True)
                 if pair.figures()[2] > pair.most:
-                    missed.append(f"- {pair.work}: {reason_of(pair)}")
+                    why = f"- {pair.work}: {reason_of(pair)}"
+                    missed.append(fill(why, 100, subsequent_indent="  ", break_on_hyphens=False))
         except SkippedError as why:
             skipped.append(f"- Not measured: {str(row.__doc__).rstrip('.').lower()}; {why}.")
             print(skipped[-1], flush=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.broker.settings import Settings, read_settings
+from kdump.broker.settings import TOPIC, Settings, read_settings
 from kdump.errors import PathError
 
 
@@ -85,3 +85,29 @@ def test_a_file_of_more_than_a_mebibyte_is_no_brokers_own(tmp_path: Path) -> Non
     assert given(tmp_path, line, "#" * ((1 << 20) - len(line) - 2)).segment_bytes == 7
     with pytest.raises(PathError, match="no file of its kind"):
         given(tmp_path, line, "#" * ((1 << 20) - len(line) - 1))
+
+
+def test_limits_of_retention_in_a_brokers_file(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("log.retention.hours=2\nlog.retention.bytes=5000000000\n")
+    found = read_settings(str(path))
+    assert (found.retention_ms, found.retention_bytes) == (7_200_000, 5_000_000_000)
+    assert found.cleaner_enabled
+    path.write_text(
+        "log.retention.ms=7\nlog.retention.minutes=9\nlog.retention.hours=2\n"
+        "log.cleaner.enable=False\n"
+    )
+    found = read_settings(str(path))
+    assert (found.retention_ms, found.cleaner_enabled) == (7, False)
+    path.write_text("log.retention.minutes=-1\n")
+    assert read_settings(str(path)).retention_ms == -1
+
+
+def test_limits_of_retention_of_a_topic() -> None:
+    own = {"retention.ms": "-1", "retention.bytes": "3000000000", "remote.storage.enable": "true"}
+    found = Settings().of_topic(own)
+    assert (found.retention_ms, found.retention_bytes, found.tiered) == (-1, 3_000_000_000, True)
+    assert found.source("retention_ms") == TOPIC
+    assert Settings().of_topic({"retention.ms": "-2", "local.retention.ms": "-2"}) == Settings(
+        sources=(("local_retention_ms", TOPIC),)
+    )

@@ -182,3 +182,46 @@ def crash_states(
         patch(module, "_os", os)
     found.extend(("the end", True, state) for state in disk.states())
     yield from found
+
+
+class Tree:
+    """Stands in for `os` where a whole tree is written, and knows what of it is not flushed.
+
+    Its states are too many to be listed. But one that is put in place by a single rename is whole
+    in every state in which it is there, if nothing under it waits for a flush at that moment: no
+    file that was written to, no directory in which a name was made, renamed or removed.
+    """
+
+    def __init__(self, at_rename: Callable[[Tree, str, str], None]) -> None:
+        self._at_rename = at_rename
+        self._waiting: set[int] = set()  # inode numbers
+        self.calls: list[str] = []
+
+    def waits(self, path: Path) -> list[Path]:
+        """List what under a path, itself included, a crash may take back or leave in part."""
+        return [each for each in (path, *path.rglob("*")) if each.stat().st_ino in self._waiting]
+
+    def __getattr__(self, name: str) -> Any:
+        real = getattr(os, name)
+        if not callable(real):
+            return real
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            if name == "rename":
+                self._at_rename(self, *arguments[:2])
+            result = real(*arguments, **named)
+            self.calls.append(name)
+            if name == "fsync":
+                self._waiting.discard(os.fstat(arguments[0]).st_ino)
+            elif name in ("write", "fchmod", "fchown", "utime", "setxattr"):
+                self._waiting.add(os.fstat(arguments[0]).st_ino)
+            elif name == "open" and arguments[1] & os.O_CREAT:
+                self._waiting.add(os.fstat(result).st_ino)
+            if name in ("mkdir", "rename", "link", "unlink") or (
+                name == "open" and arguments[1] & os.O_CREAT
+            ):
+                directories = (value for key, value in named.items() if key.endswith("dir_fd"))
+                self._waiting.update(os.fstat(fd).st_ino for fd in directories)
+            return result
+
+        return call

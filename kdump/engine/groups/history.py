@@ -19,7 +19,8 @@ from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.messages.wire import text_of
 from kdump.replay.group_state import commit_key, members_count
-from kdump.replay.groups import Change, OffsetsLog, Stored, group_of
+from kdump.replay.groups import Change, OffsetsLog, group_of
+from kdump.replay.record_bytes import Stored
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:

@@ -64,7 +64,8 @@ class Item(NamedTuple):
 def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | KdumpError]:
     """Yield errors, then the partitions that have a copy under the paths, by topic and number.
 
-    What no name tells the partition of is taken for the one that the others are of.
+    What no name tells the partition of is taken for the one that the others are of. The metadata
+    log of a cluster is left out, which is nothing without its snapshots.
     """
     selection = options.selection._replace(retired=True)
     groups: dict[tuple[str | None, int | None], dict[str, Found]] = {}
@@ -78,6 +79,10 @@ def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | Kdump
         for one in found:
             group = groups.setdefault((one.topic, one.partition), {})
             group.setdefault(places.real(one.path), one)
+    metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
+    if metadata is not None and not groups:
+        reason = "is the metadata log of a cluster, which its other controllers have"
+        yield PathError(next(iter(metadata.values())).path, reason)
     unnamed = groups.pop((None, None), None)
     if unnamed is not None and len(groups) == 1:
         next(iter(groups.values())).update(unnamed)
@@ -162,7 +167,8 @@ class Copy:
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
-        self.bases = [segment.base_offset for segment in log.segments]  # of all copies, in the end
+        self.bases = {segment.base_offset for segment in log.segments}
+        self.missing: list[int] = []  # base offsets of segments whose log is not in this copy
         self._epochs = EpochSpans()
         self.spans = self._epochs.spans
         self.end = self.start or 0
@@ -223,12 +229,12 @@ class Copy:
     def _joins(self, last: int, segment: int | None) -> bool:
         """Whether no segment is missing between an offset and the next segment that is here.
 
-        In a log with holes there may be none; where any copy has a file of such a segment, was one.
+        In a log with holes there may be none; where any copy has a file of one, there was one.
         """
         if segment is None or segment == last + 1:
             return True
-        at = bisect_left(self.bases, last + 1)
-        none_between = at == len(self.bases) or self.bases[at] >= segment
+        at = bisect_left(self.missing, last + 1)
+        none_between = at == len(self.missing) or self.missing[at] >= segment
         return none_between and bool(self.is_compacted or self._holes)
 
     def count(self, batch: Batch, *, shared: bool) -> None:

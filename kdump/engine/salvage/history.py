@@ -86,9 +86,9 @@ def survey(copies: Sequence[Copy]) -> None:
     No checksum covers an epoch. Where copies of one batch have several, and a copy has the epoch in
     that batch alone, the epoch of most of them counts, of as many the lowest.
     """
-    bases = sorted({base for copy in copies for base in copy.bases})
+    bases = {base for copy in copies for base in copy.bases}
     for copy in copies:
-        copy.bases = bases
+        copy.missing = sorted(bases - {one.base_offset for one in copy.replica.segments})
     streams = [copy.batches() for copy in copies]
     suspects: list[Batch] = []
     for _, same in groupby(merge(*streams, key=_ORDER), key=attrgetter("identity")):

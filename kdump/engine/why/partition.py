@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from kdump.storage.local_log import LogSegment
 
 
+_LISTINGS = 3
+
+
 class Judged(NamedTuple):
     """What came of one item: rows, and what a plan may make of it, if one is asked for."""
 
@@ -43,7 +46,7 @@ class Judged(NamedTuple):
 def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings) -> Judged:
     """Judge one partition, or account for a directory that is none in use."""
     if item.kind == "partition":
-        judged = _partition(item, options, topics)
+        judged = _listed_anew(item, options, topics)
     else:
         space = space_of(item.path, retired=item.kind == "retired", around=item.kind == "around")
         row = _space_row(item, space)
@@ -55,6 +58,17 @@ def judge(item: Item, pace: Pace, *, options: WhyOptions, topics: TopicSettings)
         judged = Judged((row,), retired=retired)
     pace(item.size_bytes)
     return judged
+
+
+def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
+    """Judge a partition, once more where files went between listing and reading: a broker runs."""
+    for _ in range(_LISTINGS - 1):
+        try:
+            return _partition(item, options, topics)
+        except PathError:
+            if not places.isdir(item.path):
+                raise
+    return _partition(item, options, topics)
 
 
 def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:

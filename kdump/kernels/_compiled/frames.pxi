@@ -242,12 +242,12 @@ def walk_pre08(
     """Frame and decode the messages of 0.6 or 0.7 in `data[start:end]`, while they are plain (S1)."""
     cdef Py_buffer buffer
     cdef Cols batches, records
+    cdef int64_t entry[BATCH_WIDTH]
+    cdef int64_t record[RECORD_WIDTH]
     cdef const uint8_t *p
-    cdef int64_t *row
-    cdef int64_t offset
-    cdef Py_ssize_t at, k, payload
-    cdef Py_ssize_t size = 1
-    cdef Py_ssize_t count = 0
+    cdef int64_t crc, offset
+    cdef Py_ssize_t k, payload, size
+    cdef Py_ssize_t at, count = 0
     cdef uint8_t magic = 0
     cdef array batch_block, record_block
     PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
@@ -257,44 +257,35 @@ def walk_pre08(
         at = start
         if end - start > 4:
             magic = p[start + 4]
-        while magic < 2 and size and count < max_records:
-            size = pre08_size(p + at, end - at, magic)
-            at += size
-            count += size != 0
+        with nogil:
+            while magic < 2 and count < max_records:
+                size = pre08_size(p + at, end - at, magic)
+                if not size:
+                    break
+                at += size
+                count += 1
         batch_block = new_block(BATCH_WIDTH, count, &batches)
         record_block = new_block(RECORD_WIDTH, count, &records)
         payload = 4 + PRE08_SMALLEST + magic
-        while records.count < count:
+        for at in range(count):
             size = 4 + <Py_ssize_t>be32(p + start)
             offset = add(segment, add(base, start))
-            row = batches.block + records.count
+            crc = be32(p + start + payload - 4)
+            entry[:] = [
+                add(base, start), size, magic, 0, offset, add(offset, size), 1, crc, crc,
+                -1, -1, -1, -1, -1, -1, 0, 0,
+            ]
+            record[:] = [
+                at, start, size, offset, -1, 0, -1, start + payload, size - payload, 0, 0, 0,
+            ]
             for k in range(BATCH_WIDTH):
-                row[k * batches.stride] = -1
-            row[B_POSITION * batches.stride] = add(base, start)
-            row[B_SIZE * batches.stride] = size
-            row[B_MAGIC * batches.stride] = magic
-            row[B_ATTRIBUTES * batches.stride] = 0
-            row[B_BASE_OFFSET * batches.stride] = offset
-            row[B_LAST_OFFSET * batches.stride] = add(offset, size)
-            row[B_RECORDS_COUNT * batches.stride] = 1
-            row[B_CRC * batches.stride] = be32(p + start + payload - 4)
-            row[B_COMPUTED_CRC * batches.stride] = row[B_CRC * batches.stride]
-            row[B_FLAGS * batches.stride] = row[B_LAYOUT * batches.stride] = 0
-            row = records.block + records.count
+                batches.block[k * batches.stride + at] = entry[k]
             for k in range(RECORD_WIDTH):
-                row[k * records.stride] = 0
-            row[R_BATCH * records.stride] = records.count
-            row[R_POSITION * records.stride] = start
-            row[R_SIZE * records.stride] = size
-            row[R_OFFSET * records.stride] = offset
-            row[R_TIMESTAMP * records.stride] = row[R_KEY_SIZE * records.stride] = -1
-            row[R_VALUE * records.stride] = start + payload
-            row[R_VALUE_SIZE * records.stride] = size - payload
-            records.count += 1
+                records.block[k * records.stride + at] = record[k]
             start += size
     finally:
         PyBuffer_Release(&buffer)
     return (
-        RecordBatches(batch_block, batches.stride, records.count, 0),
-        DecodedRecords(record_block, records.stride, records.count, 0),
+        RecordBatches(batch_block, batches.stride, count, 0),
+        DecodedRecords(record_block, records.stride, count, 0),
     )

@@ -291,9 +291,10 @@ cdef inline int java_step(const uint8_t *p, Py_ssize_t left) noexcept nogil:
 
 
 cdef int put_text(
-    Out *out, const uint8_t *p, Py_ssize_t size, int spelling, bint as_java=False
+    Out *out, const uint8_t *p, Py_ssize_t size, int spelling, bint as_java=False,
+    bint strict=False,
 ) except -1 nogil:
-    """Add text in a spelling; what is not UTF-8 becomes U+FFFD."""
+    """Add text in a spelling; what is not UTF-8 becomes U+FFFD, or, if `strict`, ends it: 1."""
     cdef const uint8_t *end = p + size
     cdef const uint8_t *stop
     cdef char *at
@@ -311,12 +312,13 @@ cdef int put_text(
                 p += 1
                 continue
             step = java_step(p, end - p) if as_java else utf8_step(p, end - p)
-            if step < 0:
-                at = add_text(at, b"\xef\xbf\xbd", 3)
-                p -= step
-            else:
+            if step > 0:
                 at = add_multibyte(at, p, step, spelling)
-                p += step
+            elif strict:
+                return 1
+            else:
+                at = add_text(at, b"\xef\xbf\xbd", 3)
+            p += abs(step)
         out.used = at - out.text
     return 0
 
@@ -333,26 +335,14 @@ cdef bint put_valid(Out *out, const uint8_t *p, Py_ssize_t size, int spelling) e
 
     One pass over the bytes: nearly all that is tried is valid.
     """
-    cdef const uint8_t *end = p + size
-    cdef char *at
-    cdef int step
-    room(out, 6 * size + 8 + KD_TEXT_SLACK)
-    at = add_quote(out.text + out.used, spelling)
-    while True:
-        at = kd_copy_text(at, &p, end - p, spelling)
-        if p == end:
-            break
-        if p[0] < 0x80:
-            at = add_escape(at, p[0], spelling)
-            p += 1
-            continue
-        step = utf8_step(p, end - p)
-        if step < 0:
-            return False
-        at = add_multibyte(at, p, step, spelling)
-        p += step
-    at = add_quote(at, spelling)
-    out.used = at - out.text
+    cdef Py_ssize_t start
+    room(out, 6 * size + 24 + 2 * KD_TEXT_SLACK)  # no less than all that follows asks for
+    start = out.used
+    put_quote(out, spelling)
+    if put_text(out, p, size, spelling, False, True):
+        out.used = start
+        return False
+    put_quote(out, spelling)
     return True
 
 
@@ -1154,33 +1144,12 @@ def format_records(
     return at
 
 
+NO_RECORDS = DecodedRecords.empty(RECORD_WIDTH)
+
+
 def format_batches(object write, object batches, object rows, object form):
     """Write the rows of batches and return how many."""
-    cdef Py_buffer batch_buffer, row_buffer
-    cdef Cols columns
-    cdef Rows numbers
-    cdef Rendered texts
-    cdef Form cells
-    cdef Out out
-    cdef Py_ssize_t i
-    cells.texts = texts.text = NULL
-    out.piece = NULL
-    no_buffer(&batch_buffer)
-    no_buffer(&row_buffer)
-    try:
-        open_form(form, None, &cells)
-        open_texts(&cells, &texts)
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
-        open_rows(rows, columns.count, &row_buffer, &numbers)
-        open_out(&out, write)
-        with nogil:
-            for i in range(numbers.count):
-                put_entry(&out, &columns, row_number(&numbers, i), &cells, &texts)
-        hand_over(&out)
-    finally:
-        free(cells.texts)
-        free(texts.text)
-        Py_XDECREF(out.piece)
-        PyBuffer_Release(&row_buffer)
-        PyBuffer_Release(&batch_buffer)
-    return numbers.count
+    if rows is None:
+        rows = array("q", range(batches.count))
+    format_records(write, b"", batches, NO_RECORDS, None, form, None, rows)
+    return len(rows)

@@ -367,8 +367,7 @@ class _Rows:
                 delta = int64(record[c.R_OFFSET] - self._batch[c.B_BASE_OFFSET])
                 put(b"%b%d" % (text, sequence_at(self._batch, delta)))
             else:
-                put(text)
-                self._own(cell, record, number)
+                self._own(text, cell, record, number)
         put(self._end)
         return True
 
@@ -417,24 +416,28 @@ class _Rows:
         before = b"" if member in _NUMBERS else cell.before
         return before + text.ljust(cell.width).encode()
 
-    def _own(self, cell: Cell, record: Row, number: int) -> None:
-        """Write a member that each record has for itself, or what stands there in its absence."""
+    def _own(self, text: bytes, cell: Cell, record: Row, number: int) -> None:
+        """Write a member that each record has for itself, or what stands there in its absence.
+
+        `text` stands before it.
+        """
         out, member = self._out, cell.member
         if member in ("key", "value"):
             piece = _piece(self._view, record, member)
             if self._form.style == KAFKA and self._says(record, number) is not None:
                 piece = None  # what is said stands in place of the bytes
             if piece is None:
-                out.put(cell.without)
+                out.put(text + cell.without)
                 return
-            out.put(cell.before)
+            out.put(text + cell.before)
             self._bytes(piece)
-            out.put(cell.after)
+            if cell.after:
+                out.put(cell.after)
         elif member in ("headers", "header_names"):
-            self._headers(cell, record)
+            self._headers(text, cell, record)
         else:
             value = self._word(member, record, number)
-            out.put(cell.without if value is None else cell.before + value + cell.after)
+            out.put(text + (cell.without if value is None else cell.before + value + cell.after))
 
     def _bytes(self, piece: memoryview) -> None:
         form = self._form
@@ -445,13 +448,13 @@ class _Rows:
         else:
             _put_java_text(self._out, piece, self._spell)
 
-    def _headers(self, cell: Cell, record: Row) -> None:
+    def _headers(self, text: bytes, cell: Cell, record: Row) -> None:
         """Write headers as JSON, or their names."""
         view, out, mode = self._view, self._out, self._form.bytes_mode
         if record[c.R_HEADERS_COUNT] <= 0 or not _has_headers(view, record):
-            out.put(cell.without)
+            out.put(text + cell.without)
             return
-        out.put(cell.before)
+        out.put(text + cell.before)
         separator = b""
         quote = b'""' if self._form.style == CSV else b'"'
         for key, key_size, value, value_size in headers_of(view, record):

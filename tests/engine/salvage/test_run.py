@@ -72,6 +72,14 @@ def test_a_log_by_itself_is_a_copy_of_the_only_partition(tmp_path: Path) -> None
     assert row_of(one, apart)["lost"] == []
 
 
+def test_the_metadata_log_is_left_out(tmp_path: Path) -> None:
+    one = replica(tmp_path, "one", LOG, partition="__cluster_metadata-0")
+    (error,) = items_of(one)
+    assert isinstance(error, PathError)
+    (one / "__cluster_metadata-0").rename(replica(tmp_path, "two", LOG) / "__cluster_metadata-0")
+    assert row_of(tmp_path / "two")["topic"] == "orders"
+
+
 def test_the_whole_batch_of_a_compacted_and_another_copy(tmp_path: Path) -> None:
     thin = [each._replace(items=each.items[-1:]) for each in LOG[:4]]
     one = replica(tmp_path, "one", [*thin[:2], *LOG[4:]])

@@ -171,6 +171,20 @@ def test_closed_segments_are_read_at_the_end_of_their_time_index_alone(
     assert taken < 100 * MANY
 
 
+def test_segments_that_go_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker deletes the oldest segment between the listing of a partition and its reading."""
+    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
+    plain_init = Source.__init__
+
+    def init(self: Source, path: str) -> None:
+        for file in directory.glob(f"{0:020}.*"):
+            file.unlink()
+        plain_init(self, path)
+
+    monkeypatch.setattr(Source, "__init__", init)
+    assert [one["segment"] for one in of("segment-fate", rows(directory))] == [30]
+
+
 @pytest.mark.parametrize("broken", ["none", "empty", "elsewhere", "zeros"])
 def test_time_index_that_cannot_be_believed(tmp_path: Path, broken: str) -> None:
     directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
