@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cleaned import BROKER, Question, offsets, ours
+from cleaned import BROKER, Question, facts_of, offsets, ours, view_of
 from corpus import corpus, expected, names
 from directories import write_checkpoint
 
+from kdump.broker.cleaner import cleaner_log
+from kdump.broker.cleaning import Cleaning
+from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
@@ -163,3 +166,18 @@ def test_nothing_is_said_against_sound_logs(name: str) -> None:
     assert found
     assert not findings
     assert not any(row["blocked_by"] == "corrupt-batch" for row in found.values())
+
+
+def test_more_keys_than_the_map_holds_end_a_round() -> None:
+    real = recorded()[0]["map-full"]
+    directory = corpus("retention/before") / "d1" / "map-full-0"
+    settings = Settings(dedupe_buffer=1_048_600).of_topic(real["configs"])
+    view = view_of(directory, settings)
+    choice = cleaner_log(view, facts_of(view)).choice(settings, 1)
+    cleaning = Cleaning(view, choice, settings, 1)
+    assert not list(cleaning.batches())
+    assert (cleaning.map.full, cleaning.at_least) == (True, False)
+    assert cleaning.map.end == cleanings(real)[1]["firstDirtyOffset"]
+    few = Cleaning(view, choice, settings, 1, keys_kept=100)
+    assert list(few.batches())
+    assert few.at_least
