@@ -91,7 +91,9 @@ def and_more(finding: Finding, more: int) -> Finding:
     """Add to a finding's message at how many more places it is the same."""
     if not more:
         return finding
-    return finding._replace(message=f"{finding.message} The same at {more:,} more places.")
+    return finding._replace(
+        message=f"{finding.message} The same at {more:,} more place{'s' * (more != 1)}."
+    )
 
 
 __all__ = ["CATALOGUE", "About", "Finding", "Severity", "and_more", "finding"]

@@ -11,7 +11,7 @@ from kdump.broker.transaction_text import transaction_words
     [
         (1_700_000_000_000, 1234, " (2023-11-14T22:13:20.000Z), with 1,234 records"),
         (1_700_000_000_000, 0, " (2023-11-14T22:13:20.000Z)"),
-        (-1, 1, ", with 1 records"),
+        (-1, 1, ", with 1 record"),
         (-1, 0, ""),
     ],
 )

@@ -243,7 +243,7 @@ def test_suspects_of_other_kinds_or_files_stand_apart() -> None:
     at = RestsOn(segment=0, position=5)
     found = fold([suspect(segment=0, position=5), Conditional(other, at),
                   Conditional(elsewhere, at), suspect(segment=0, position=6)])  # fmt: skip
-    assert [(one.code, one.path, "1 more places" in one.message) for one in found] == [
+    assert [(one.code, one.path, "1 more place" in one.message) for one in found] == [
         ("offset-index-position", INDEX, True),
         ("offset-index-offset", INDEX, False),
         ("offset-index-position", INDEX + "2", False),
@@ -255,7 +255,7 @@ def test_from_where_on_findings_of_a_code_are_counted(count: int, more: int | No
     found = fold(gap(200 * number, 100, 10 * number, 10 * number + 5) for number in range(count))
     assert len(found) == FINDINGS_A_CODE
     assert found[-1].more == (more or 0)
-    assert ("The same at 1 more places." in found[-1].message) == bool(more)
+    assert ("The same at 1 more place." in found[-1].message) == bool(more)
     every = fold(suspect(segment=0, position=number) for number in range(count))
     assert f"The same at {count - 1:,} more places." in every[0].message
     assert len(every) == 1

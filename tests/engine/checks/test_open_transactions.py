@@ -50,7 +50,7 @@ def test_by_what_was_written_outside_of_transactions(
     first, second = checked(write_log(tmp_path, {0: batches + behind}))
     assert [first.code, second.code].count("transaction-hanging") == hangs
     age = f"the log goes on for {max(minutes)} min behind it."
-    start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 records; {age}"
+    start = f"{SINCE} 0 (2023-11-14T22:13:20.000Z), with 1 record; {age}"
     waiting = " read_committed readers stop at offset 0; up to 4 records wait behind it."
     end = f" {ABORT} --topic orders --partition 7 --start-offset 0"
     if hangs:

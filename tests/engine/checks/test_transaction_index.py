@@ -194,7 +194,7 @@ def test_entries_out_of_order(tmp_path: Path) -> None:
     index_of(path, 0).write_bytes(aborted(*entries))
     found = only(path)
     assert (found.code, found.position) == ("transaction-index-order", 1 * 34)
-    assert "The same at 1 more places." in found.message
+    assert "The same at 1 more place." in found.message
 
 
 def test_an_entry_twice(sound: Path) -> None:
