@@ -62,7 +62,7 @@ def read_config(text: str) -> tuple[str, str]:
     type=FILE_PATH,
     help="Write metrics to FILE for the textfile collector of Prometheus' node exporter.",
 )
-@shared_options(on_spark=False)
+@shared_options()
 def why(
     paths: tuple[str, ...],
     *,
@@ -102,6 +102,9 @@ def why(
             refuse_input_as_output(textfile, paths, "--textfile")
             need_writable(textfile, "--textfile")
     options, report = WhyOptions(**asked), WhyReport(textfile)
+    decodes = options.cleaner
     raise SystemExit(
-        run_plan(explain, paths, options, engine=engine, writing=writing, report=report)
+        run_plan(
+            explain, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
+        )
     )

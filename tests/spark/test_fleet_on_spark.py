@@ -1,4 +1,4 @@
-"""`usage`, `sequences` and the sums of `verify` on Spark say what they say in process."""
+"""`usage`, `sequences`, `why` and the sums of `verify` on Spark say what they say in process."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from kdump.engine.usage.run import usage
 from kdump.engine.usage.step import UsageOptions
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.engine.why.options import WhyOptions
+from kdump.engine.why.run import why
 from kdump.findings.rows import Row
 from kdump.spark.driver import SparkDriver
 
@@ -48,6 +50,16 @@ def test_sequences(spark: Any, name: str) -> None:
     options = SequenceOptions(explained=True)
     ours = told(sequences(paths, options))
     assert told(sequences(paths, options, driver=SparkDriver(spark, 4))) == ours
+
+
+@pytest.mark.parametrize("name", ["modern/data/killed", "old/damage-01022.all.before"])
+def test_why(spark: Any, name: str) -> None:
+    paths = directories(name)
+    options = WhyOptions(now_ms=1_800_000_000_000, rolls=True, cleaner=True, free_bytes=1 << 20)
+    ours = told(why(paths, options))
+    assert len(ours) > 50
+    driver = SparkDriver(spark, 4, decodes=True)
+    assert told(why(paths, options, driver=driver)) == ours
 
 
 def test_more_keys_than_are_held(spark: Any, tmp_path: Path) -> None:
