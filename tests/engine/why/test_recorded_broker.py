@@ -64,6 +64,19 @@ def test_each_deletion_with_its_order_and_reason(directory: Path, at: str) -> No
     assert count == 69
 
 
+def test_each_roll(directory: Path) -> None:
+    """The broker rolls where a pass deletes the segment that is written to."""
+    foretold = {
+        row.fields["topic"]
+        for row in rows_of(directory)
+        if row.row == "segment-fate"
+        and (row.fields["verdict"], row.fields["rolled_by"]) == ("deletable", "active")
+    }
+    done = {topic for topic, known in recorded("topics").items() if known["rolled"]}
+    assert foretold == done
+    assert len(done) == 5
+
+
 def test_sums_are_those_of_du(directory: Path) -> None:
     summary = rows_of(directory)[-1].fields
     for option, member in (("-sb", "apparent_bytes"), ("-sB1", "allocated_bytes")):
