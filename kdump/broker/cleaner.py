@@ -6,7 +6,7 @@ log is walked. A partition that is named at the moment of a choice is taken for 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -148,7 +148,9 @@ class CleanerLog(NamedTuple):
         for one in self.closed_from(first) if settings.min_compaction_lag_ms > 0 else ():
             moments.add(one.largest_timestamp_ms + settings.min_compaction_lag_ms)
         later = sorted(moment for moment in moments if now_ms <= moment <= _FAR_MS)
-        return next((at for at in later if self.choice(settings, at).cleanable), None)
+        # What time does is only to let more be cleaned, so what is cleanable stays so.
+        at = bisect_left(later, True, key=lambda moment: self.choice(settings, moment).cleanable)
+        return later[at] if at < len(later) else None
 
     def blocked_by(self, settings: Settings, now_ms: int) -> str:
         """Name what keeps the log from being cleaned now; `none` also where too little is dirty."""
