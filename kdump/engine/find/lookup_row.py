@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.broker.settings import index_settings
+from kdump.broker.settings import SettingsOnDemand, index_settings
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
-    from kdump.broker.settings import SettingsOnDemand
+    from kdump.broker.settings import Settings
     from kdump.engine.find.options import FindOptions
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.targets import Target
@@ -58,13 +58,13 @@ def finished(
     error: str | None,
     steps: Iterable[Step],
     options: FindOptions,
-    settings: SettingsOnDemand | None = None,
+    settings: Settings | SettingsOnDemand | None = None,
 ) -> Row:
     """Add what every lookup row ends with: the error, if any, and the steps, if asked for.
 
-    Of the settings those count that a start needed, to rebuild an index of the segments asked.
+    Settings on demand are said if a start needed them, to rebuild an index of the segments asked.
     """
-    needed = None if settings is None else settings.found
+    needed = settings.found if isinstance(settings, SettingsOnDemand) else None
     row["settings"] = None if needed is None else index_settings(needed)
     row["error"] = error
     if options.explain:
