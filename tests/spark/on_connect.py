@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from bulk import bulk_dumped, left_in
 from drivers import Through
-from reusing import PUSHDOWN, refusal, uses
+from reusing import PUSHDOWN, VIEWS_OF_LOGS, refusal, uses
 
 from kdump.engine.dump.run import dump
 from kdump.engine.find.options import FindOptions
@@ -73,7 +73,7 @@ def read_here() -> list[tuple[str, int]]:
 def reused(spark: Any) -> bool:
     """Whether each use of one frame gives its rows, and narrowing by conditions is refused."""
     spark.conf.set(PUSHDOWN, "true")
-    ways = [way for view in VIEWS for way in uses(spark, view).values()]
+    ways = [way for view in VIEWS_OF_LOGS for way in uses(spark, view).values()]
     refused = ["give topic, partition, fromOffset" in refusal(spark, view) for view in VIEWS]
     spark.conf.unset(PUSHDOWN)
     return all(came == due for came, due in ways) and all(refused)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from reusing import PUSHDOWN, frame_of, refusal, uses
+from reusing import PUSHDOWN, VIEWS_OF_LOGS, frame_of, refusal, uses
 
 from kdump.spark.schema import VIEWS
 
@@ -19,7 +19,7 @@ def pushing(spark: Any) -> Iterator[Any]:
     spark.conf.unset(PUSHDOWN)
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", VIEWS_OF_LOGS)
 def test_each_use_of_a_frame_gives_its_rows(pushing: Any, view: str) -> None:
     for way, (came, due) in uses(pushing, view).items():
         assert came == due, way
