@@ -359,17 +359,15 @@ def about(bench: Bench, rounds: int) -> str:
 
 #: Why a row is missed, by how its work begins: what profiles show, and what would be needed.
 REASONS = """
-- dump --format table: each row is cut to the widths of its columns in Python, a dozen calls a
-  record; a writer of fitted cells in the kernel would be needed.
 - dump --format arrow: a third of the time is pyarrow's own writing, which is all of the other;
   the rest is reading, checksums and gathering columns, of which none can be left out.
-- dump --grep, literal: half of the time is reading, checksums and start-up, which the other has
-  too; the rest is text of the records found.
 - dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
   Python's `re`; a compiled search over a whole block would be needed.
 - dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
-- 0.7 files: each message is decoded, and its row written by `json`, in Python; the kernel would
-  have to know this format.
+- gzip, v2: inflating is a third of the time, and writing JSON, which the other does not do, nearly
+  as much; start-up is a quarter.
+- gzip, v1 wrappers: each is opened by itself, some 130 calls of Python a wrapper; opening many at
+  a time, as record batches are, would be needed.
 - verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
   no call is over 4 % of it.

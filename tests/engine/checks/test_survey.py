@@ -18,14 +18,16 @@ CODE = "transaction-index-order"
 PLACE = Place("orders", 0, 10, "/data/orders-0/10.txnindex")
 
 
-@pytest.mark.parametrize(("places", "more"), [(1, None), (2, "1"), (1001, "1,000")])
+@pytest.mark.parametrize(
+    ("places", "more"), [(1, None), (2, "1 more place"), (1001, "1,000 more places")]
+)
 def test_a_problem_at_several_places_is_one_finding(places: int, more: str | None) -> None:
     problem = Problem(CODE, position=34, size_bytes=7, expected=1, actual=2, places=places)
     told = problem_finding(problem, PLACE)
     assert (told.code, told.path, told.segment) == (CODE, PLACE.path, 10)
     assert (told.position, told.size_bytes, told.expected, told.actual) == (34, 7, 1, 2)
     sentence = CATALOGUE[CODE].sentence
-    assert told.message == (f"{sentence} The same at {more} more places." if more else sentence)
+    assert told.message == (f"{sentence} The same at {more}." if more else sentence)
 
 
 def test_a_small_file_that_is_gone_or_cannot_be_read(tmp_path: Path) -> None:
