@@ -381,6 +381,9 @@ REASONS = """
   ordered in Python.
 - compare, every batch differs: some 400 calls of Python for each pair of batches, which are read
   again and decoded one by one; decoding many at a time would be needed.
+- --entries of a time index: for each of 66,000 entries the offset index is searched and the batch
+  is read that it leads to, as the tool does, each by itself and in Python; reading the log once, in
+  order, would be needed.
 - verify of one small partition: 140 modules are imported beside click's, half of the time above
   click's own; a hundred named tuples are a tenth of it, as `typing` compiles each annotation.
 - arrow of one small partition: click and 90 modules of kdump are imported beside pyarrow.
