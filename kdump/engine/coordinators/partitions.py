@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from kdump.engine.coordinators.marks import Marks
+    from kdump.replay.offset_holes import OffsetHoles
 
 
 class Item(NamedTuple):
@@ -147,6 +148,16 @@ class Records:
         if self.lost:
             yield self._incomplete()
 
+    def into(self, take: Callable[[RecordChunk], None]) -> list[Finding | KdumpError]:
+        """Hand over all records; return what else there is to tell."""
+        rest: list[Finding | KdumpError] = []
+        for one in self.items():
+            if isinstance(one, RecordChunk):
+                take(one)
+            else:
+                rest.append(one)
+        return rest
+
     def _take(self, found: Finding) -> None:
         """See whether records are missing from here on."""
         entry = found.entry
@@ -176,6 +187,17 @@ def cleaned_to(item: Item) -> int:
     directory = LOG_DIRS.around(item.path)
     said = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
     return (said or {}).get((item.topic, item.partition), 0)
+
+
+def compacted_behind(item: Item, log: OffsetHoles) -> Iterator[Finding]:
+    """Tell where the cleaner took records behind the time up to which a log was replayed.
+
+    What gave way to records before that time is not missed.
+    """
+    if log.hole_end:
+        end = max(log.hole_end, cleaned_to(item))
+        if log.end_offset < end:
+            yield compacted(item, end)
 
 
 def compacted(item: Item, end: int) -> Finding:

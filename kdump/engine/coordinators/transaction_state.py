@@ -8,14 +8,12 @@ from kdump.engine.coordinators.judgement import Known, Opened, judge
 from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Records,
-    cleaned_to,
-    compacted,
+    compacted_behind,
     items_of,
     unexplained,
 )
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import RecordChunk
 from kdump.replay.transactions import TOPIC, Partition, Transaction, TransactionsLog
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import OFFSET_MAX
@@ -51,17 +49,10 @@ def replay_state(
     """Replay one partition to its end, or up to a time."""
     log = TransactionsLog(at_ms, only)
     records = Records(item, pace, decompress_limit, log.lost)
-    told: list[Told] = []
-    for one in records.items():
-        if isinstance(one, RecordChunk):
-            log.take(one)
-        else:
-            told.append(one)
+    told = records.into(log.take)
     transactions = log.transactions(wanted)
-    if at_ms is not None and log.hole_end:
-        end = max(log.hole_end, cleaned_to(item))
-        if log.end_offset < end:
-            told.append(compacted(item, end))
+    if at_ms is not None:
+        told += compacted_behind(item, log)
     if log.unknown:
         told.append(unexplained(item, log.unknown))
     lost = bool(records.lost or log.unknown) or any(isinstance(one, KdumpError) for one in told)

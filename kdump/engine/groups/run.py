@@ -14,8 +14,7 @@ from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
     Records,
-    cleaned_to,
-    compacted,
+    compacted_behind,
     home_first,
     items_of,
     unexplained,
@@ -27,7 +26,7 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
-from kdump.findings.rows import RecordChunk, Row
+from kdump.findings.rows import Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
 from kdump.replay.group_state import GroupsRead, read_groups
@@ -193,17 +192,10 @@ def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
     """Replay one partition of `__consumer_offsets`."""
     log = OffsetsLog(options.at_ms, options.only)
     records = Records(item, pace, options.decompress_limit, log.lost)
-    told: list[Told] = []
-    for one in records.items():
-        if isinstance(one, RecordChunk):
-            log.take(one)
-        else:
-            told.append(one)
+    told = records.into(log.take)
     read = read_groups(log, options.wants_group)
-    if options.at_ms is not None and log.hole_end:
-        end = max(log.hole_end, cleaned_to(item))
-        if log.end_offset < end:
-            told.append(compacted(item, end))
+    if options.at_ms is not None:
+        told += compacted_behind(item, log)
     if read.unreadable:
         told.append(unexplained(item, read.unreadable))
     return Replayed(read, tuple(told))
@@ -213,12 +205,7 @@ def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> Shared:
     """Replay one partition of `__share_group_state`."""
     log = ShareLog(options.at_ms)
     records = Records(item, pace, options.decompress_limit, lambda: None)
-    told: list[Told] = []
-    for one in records.items():
-        if isinstance(one, RecordChunk):
-            log.take(one)
-        else:
-            told.append(one)
+    told = records.into(log.take)
     if log.unknown:
         told.append(unexplained(item, log.unknown))
     return Shared(
