@@ -28,6 +28,7 @@ room is inlined as any other.
     frames     walk, walk_pre08
     proofs     tally, follow_producers, rising_slots, prove_entries, index_entries, prove_records
     records    decode_records, decode_run, inner_base, decode_messages, same_records
+    spelling   bytes and text as JSON, CSV, base64 or hex spell them
     text       format_records, format_batches, in any form
     search     resync, select_records
     totals     sum_batches, sum_keys, bounds_of, keep_largest
@@ -45,13 +46,13 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.kernels.text_form import MEMBERS
 
 include "_compiled/layout.pxi"
 include "_compiled/sums.pxi"
 include "_compiled/frames.pxi"
 include "_compiled/proofs.pxi"
 include "_compiled/records.pxi"
+include "_compiled/spelling.pxi"
 include "_compiled/text.pxi"
 include "_compiled/search.pxi"
 include "_compiled/totals.pxi"

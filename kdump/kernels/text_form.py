@@ -11,18 +11,6 @@ from typing import NamedTuple
 
 JSON, CSV, KAFKA, TABLE = range(4)  # how the bytes of records are spelled
 
-#: What a cell may hold: members of a batch, then, from `offset` on, those of each record.
-#: `said`: what a control record says, in KAFKA in place of its key and its value; `message_crc`:
-#: the sum of a message of magic 0 or 1. `time` and `note` are what a table has of a record.
-MEMBERS = (
-    *("position", "size_bytes", "magic", "codec", "base_offset", "last_offset", "records_count"),
-    *("crc", "crc_valid", "timestamp_type", "base_timestamp_ms", "max_timestamp_ms"),
-    *("leader_epoch", "producer_id", "producer_epoch", "base_sequence", "last_sequence"),
-    *("transactional", "control", "delete_horizon_ms"),
-    *("offset", "timestamp_ms", "time", "sequence"),
-    *("message_crc", "message_crc_valid", "key_size", "value_size"),
-    *("key", "value", "headers", "header_names", "said", "note"),
-)
 MOST_CELLS = 32
 MOST_SHOWN = 1 << 13  # bytes of a key or a value that a cell of a table may ask for
 
@@ -33,6 +21,10 @@ _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 class Cell(NamedTuple):
     """A member with the text around it, and what stands in place of all that where it is null.
+
+    Members are those of the rows' schema and a few more: `said` is what a control record says, in
+    KAFKA in place of its key and its value; `message_crc` the checksum of a message of magic 0 or
+    1; `time` and `note` are what a table has of a record.
 
     In a table text is filled up with spaces to `width`, and a key or a value cut where it is longer
     than `most`, which is no less (0: never); `after` is what stands in place of all that where one

@@ -1,13 +1,13 @@
-"""The lists of findings and of broker versions in kdump(1), from the catalogue and the changes.
+"""The lists in the manual that code has: findings, broker versions, members of rows.
 
-Run as a program this file writes them into the page; a test compares.
+Run as a program this file writes them into the pages; a test compares.
 """
 
 import re
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "man" / "kdump.1"
+MAN = Path(__file__).parents[2] / "man"
 
 
 def _between(name: str) -> re.Pattern[str]:
@@ -51,26 +51,44 @@ def _versions() -> list[str]:
     return lines
 
 
-LISTS = {"findings": _findings, "versions": _versions}
+def _members() -> list[str]:
+    """Give the members of the rows of `dump`: what each is, and since which magic it is one."""
+    from kdump.findings.schema import BATCH, RECORD
+
+    lines: list[str] = []
+    for row, fields in (("record", RECORD), ("batch", BATCH)):
+        lines += [".TP", f".B {row}", ".RS", ".PD 0"]
+        for field in fields:
+            since = f" (null below magic {field.since})" if field.since else ""
+            lines += [".TP 19", f".I {field.name}", escaped(field.doc + since)]
+        lines += [".PD", ".RE"]
+    return lines
+
+
+LISTS = {
+    "findings": ("kdump.1", _findings),
+    "versions": ("kdump.1", _versions),
+    "members": ("kdump-dump.1", _members),
+}
 
 
 def expected_list(name: str) -> str:
     """Give a list as the code has it."""
-    return "".join(f"{line}\n" for line in LISTS[name]())
+    return "".join(f"{line}\n" for line in LISTS[name][1]())
 
 
 def written_list(name: str) -> str:
-    """Give a list as the page has it."""
-    found = _between(name).search(PAGE.read_text("utf-8"))
+    """Give a list as its page has it."""
+    found = _between(name).search((MAN / LISTS[name][0]).read_text("utf-8"))
     return found[0] if found else ""
 
 
 def write_lists() -> None:
-    """Put the lists into the page."""
-    text = PAGE.read_text("utf-8")
-    for name in LISTS:
+    """Put the lists into the pages."""
+    for name, (page, _) in LISTS.items():
+        text = (MAN / page).read_text("utf-8")
         text = _between(name).sub(lambda _, name=name: expected_list(name), text)
-    PAGE.write_text(text, "utf-8")
+        (MAN / page).write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import codecs
-import re
 from binascii import b2a_base64
-from functools import cache
-from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels._pure.layout import MAX_SEQUENCE, U32, Bad, view_of
 from kdump.kernels._pure.records import batch_row, marker_of, read_header
+from kdump.kernels._pure.spelling import Out, put_csv, put_java_text, put_json, speller
 from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -29,7 +26,6 @@ from kdump.kernels.text_form import (
     CSV,
     JSON,
     KAFKA,
-    MEMBERS,
     MOST_SHOWN,
     TABLE,
     Cell,
@@ -38,177 +34,17 @@ from kdump.kernels.text_form import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from kdump.kernels._pure.layout import Data, Row, Rows, Write
 
-_PIECE = 1 << 18
-_BLOCK = 3 << 14  # of a long value; a multiple of 3, so that base64 needs no padding inside
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
-_OF_RECORDS = frozenset(MEMBERS[MEMBERS.index("offset") :])
 _NUMBERS = frozenset(("offset", "timestamp_ms", "time", "sequence"))
-
-# What a terminal might act on: controls, line and paragraph separators, direction marks.
-_UNSEEN = "\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
-_JSON_UNSEEN = re.compile(f"[{_UNSEEN}]")
-_SHOWN_UNSEEN = re.compile(f"[\0-\x1f\u061c{_UNSEEN}]")
-_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-_QUOTED = re.compile(b'[",\r\n]')
-_QUOTED_SHOWN = re.compile(b'[",]')
-_SURROGATE = re.compile(b"\xed[\xa0-\xbf][\x80-\xbf]?")
-#: What begins a formula in a spreadsheet, also written wide as in East Asian texts.
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
-
-if TYPE_CHECKING:
-    Spell = Callable[[str], str]
-
-
-def _json(text: str) -> str:
-    """Spell text as between the quotes of a JSON string."""
-    text = encode_basestring(text)[1:-1]
-    if text.isascii() and "\x7f" not in text:
-        return text
-    return _JSON_UNSEEN.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
-
-
-def _shown(text: str) -> str:
-    """Spell out what a terminal would act on."""
-    if text.isascii() and text.isprintable():
-        return text
-    return _SHOWN_UNSEEN.sub(_shown_mark, text)
-
-
-def _shown_mark(match: re.Match[str]) -> str:
-    mark = match.group()
-    number = ord(mark)
-    return _SHORT.get(mark) or (f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}")
-
-
-class _Out:
-    """Collects output and hands it on in pieces."""
-
-    def __init__(self, write: Write) -> None:
-        self.write = write
-        self.parts: list[bytes] = []
-        self.size = 0
-
-    def put(self, part: bytes) -> None:
-        self.parts.append(part)
-        self.size += len(part)
-        if self.size >= _PIECE:
-            self.flush()
-
-    def flush(self) -> None:
-        if self.parts:
-            self.write(b"".join(self.parts))
-            self.parts.clear()
-            self.size = 0
-
-
-@cache
-def _speller(*, json: bool, shown: bool, doubled: bool) -> Spell:
-    """Return how text is spelled; in a quoted cell of CSV quotes are doubled."""
-    steps = [step for step, wanted in ((_json, json), (_shown, shown)) if wanted]
-
-    def spell(text: str) -> str:
-        for step in steps:
-            text = step(text)
-        return text.replace('"', '""') if doubled else text
-
-    return spell
-
-
-def _put_text(out: _Out, piece: memoryview, spell: Spell, decode: str = "replace") -> None:
-    """Write text; what is not UTF-8 becomes U+FFFD. Long text is written block by block."""
-    if len(piece) <= _BLOCK:
-        out.put(spell(str(piece, "utf-8", decode)).encode())
-        return
-    decoder = codecs.getincrementaldecoder("utf-8")(decode)
-    for block in _blocks(piece):
-        out.put(spell(decoder.decode(block)).encode())
-    out.put(decoder.decode(b"", final=True).encode())
-
-
-def _blocks(piece: memoryview) -> Iterator[memoryview]:
-    return (piece[at : at + _BLOCK] for at in range(0, len(piece), _BLOCK))
-
-
-def _put_java_text(out: _Out, piece: memoryview, spell: Spell) -> None:
-    """Write text as Java decodes it: a surrogate is one malformed sequence."""
-    if _is_utf8(piece):
-        _put_text(out, piece, spell)
-    else:
-        _put_text(out, memoryview(_SURROGATE.sub(b"\xff", piece)), spell)
-
-
-def _put_encoded(out: _Out, piece: memoryview, mode: int) -> None:
-    """Write bytes in hex or base64."""
-    for block in _blocks(piece):
-        if mode == c.BYTES_HEX:
-            out.put(block.hex().encode())
-        else:
-            out.put(b2a_base64(block, newline=False))
-
-
-def _put_json(out: _Out, piece: memoryview, mode: int, spell: Spell) -> None:
-    """Write bytes as a JSON string, or as the base64 object of BYTES_AUTO."""
-    if mode in (c.BYTES_AUTO, c.BYTES_UTF8) and len(piece) <= _BLOCK:
-        try:
-            text = str(piece, "utf-8", "strict" if mode == c.BYTES_AUTO else "replace")
-        except UnicodeDecodeError:
-            mode = -1
-        else:
-            quote = b'""' if spell('"') == '\\""' else b'"'
-            out.put(quote + spell(text).encode() + quote)
-            return
-    quote = b'""' if spell('"') == '\\""' else b'"'
-    if mode == c.BYTES_AUTO:
-        mode = c.BYTES_UTF8 if _is_utf8(piece) else -1
-    if mode == -1:
-        out.put(b'{"base64":'.replace(b'"', quote))
-    out.put(quote)
-    if mode == c.BYTES_UTF8:
-        _put_text(out, piece, spell)
-    else:
-        _put_encoded(out, piece, mode)
-    out.put(quote + b"}" if mode == -1 else quote)
-
-
-def _put_csv(out: _Out, piece: memoryview, form: TextForm) -> None:
-    """Write bytes as a cell of CSV; an empty one is quoted, to tell it from null."""
-    mode = form.bytes_mode
-    if not piece:
-        out.put(b'""')
-    elif mode == c.BYTES_AUTO and not _is_utf8(piece):
-        out.put(b"base64:")
-        _put_encoded(out, piece, c.BYTES_BASE64)
-    elif mode in (c.BYTES_HEX, c.BYTES_BASE64):
-        if form.safe and mode == c.BYTES_BASE64 and piece[0] >> 2 == 62:  # a plus
-            out.put(b"'")
-        _put_encoded(out, piece, mode)
-    else:
-        quoted = (_QUOTED_SHOWN if form.shown else _QUOTED).search(piece) is not None
-        spell = _speller(json=False, shown=form.shown, doubled=quoted)
-        formula = form.safe and spell(str(piece[:4], "utf-8", "replace")).startswith(_FORMULA)
-        if quoted or formula:
-            out.put(b'"' * quoted + b"'" * formula)
-        _put_text(out, piece, spell)
-        if quoted:
-            out.put(b'"')
-
-
-def _is_utf8(piece: memoryview) -> bool:
-    try:
-        if len(piece) <= _BLOCK:  # an incremental decoder costs more than most texts
-            str(piece, "utf-8")
-            return True
-        decoder = codecs.getincrementaldecoder("utf-8")()
-        for block in _blocks(piece):
-            decoder.decode(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
+#: What each record has for itself; other members are those of its batch.
+_OF_RECORDS = _NUMBERS | {
+    *("message_crc", "message_crc_valid", "key_size", "value_size"),
+    *("key", "value", "headers", "header_names", "said", "note"),
+}
 
 
 def span_of(view: memoryview, position: int, size: int) -> memoryview | None:
@@ -320,7 +156,7 @@ class _Rows:
 
     def __init__(
         self,
-        out: _Out,
+        out: Out,
         data: Data,
         batches: RecordBatches,
         records: DecodedRecords,
@@ -338,8 +174,8 @@ class _Rows:
         self._pieces: list[tuple[bytes, Cell]] = []
         self._end = b""
         is_json = form.style == JSON
-        self._spell = _speller(json=is_json, shown=form.shown, doubled=False)
-        self._spell_headers = _speller(json=True, shown=form.shown, doubled=form.style == CSV)
+        self._spell = speller(json=is_json, shown=form.shown, doubled=False)
+        self._spell_headers = speller(json=True, shown=form.shown, doubled=form.style == CSV)
 
     def record(self, number: int) -> bool:
         """Write a record; False where a table leaves that to the caller."""
@@ -442,11 +278,11 @@ class _Rows:
     def _bytes(self, piece: memoryview) -> None:
         form = self._form
         if form.style == JSON:
-            _put_json(self._out, piece, form.bytes_mode, self._spell)
+            put_json(self._out, piece, form.bytes_mode, self._spell)
         elif form.style == CSV:
-            _put_csv(self._out, piece, form)
+            put_csv(self._out, piece, form)
         else:
-            _put_java_text(self._out, piece, self._spell)
+            put_java_text(self._out, piece, self._spell)
 
     def _headers(self, text: bytes, cell: Cell, record: Row) -> None:
         """Write headers as JSON, or their names."""
@@ -462,17 +298,17 @@ class _Rows:
             separator = b","
             name = view[key : key + key_size]
             if cell.member == "header_names":
-                _put_java_text(out, name, self._spell)
+                put_java_text(out, name, self._spell)
                 continue
             out.put(b'{"key":'.replace(b'"', quote))
             key_mode = c.BYTES_UTF8 if mode == c.BYTES_AUTO else mode
-            _put_json(out, name, key_mode, self._spell_headers)
+            put_json(out, name, key_mode, self._spell_headers)
             out.put(b',"value":'.replace(b'"', quote))
             if value_size < 0:
                 out.put(b"null")
             else:
                 piece = view[value : value + value_size]
-                _put_json(out, piece, mode, self._spell_headers)
+                put_json(out, piece, mode, self._spell_headers)
             out.put(b"}")
         out.put(cell.after)
 
@@ -547,7 +383,7 @@ def format_records(
     if said is not None and len(said) < records.count:
         raise ValueError(said)
     numbers = row_numbers(records, rows)
-    out = _Out(write)
+    out = Out(write)
     writer = _Rows(out, data, batches, records, form, said)
     if headed is None:
         done = 0
@@ -602,14 +438,14 @@ def format_batches(write: Write, batches: RecordBatches, rows: Rows, form: TextF
     base_timestamp_ms is null where the field holds the delete horizon (F21).
     """
     numbers = row_numbers(batches, rows)
-    out = _Out(write)
+    out = Out(write)
     for number in numbers:
         _put_batch(out, batches.row(number), form)
     out.flush()
     return len(numbers)
 
 
-def _put_batch(out: _Out, batch: Row, form: TextForm) -> None:
+def _put_batch(out: Out, batch: Row, form: TextForm) -> None:
     read = format_at(batch[c.B_LAYOUT])
     cells = form.message_batch if read.is_legacy else form.batch
     out.put(_rendered(cells, batch, read.has_timestamps)[1])
