@@ -35,7 +35,7 @@ class OpenHere(NamedTuple):
 
     `newest_marker_ms` is the time of the last marker that was read, a broker's clock; `newest_ms`
     that of records, producers' clocks; both -1 where there is none. `unread`: part of the log
-    cannot be read. `overflowed`: so many are open that none is told.
+    cannot be read. `overflowed`: so many are open that none is named.
     """
 
     transactions: tuple[OpenTransaction, ...]
@@ -68,7 +68,7 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
         }
     return OpenHere(
         tuple(
-            told(states, one)._replace(marker_offset=aborted.get((one, first)))
+            open_transaction_of(states, one)._replace(marker_offset=aborted.get((one, first)))
             for one, first in states.open.items()
         ),
         stable,
@@ -79,8 +79,8 @@ def open_transactions(target: Target, limit: int, until_ms: int | None = None) -
     )
 
 
-def told(states: ProducerStates, producer_id: int) -> OpenTransaction:
-    """Tell of the open transaction of a producer."""
+def open_transaction_of(states: ProducerStates, producer_id: int) -> OpenTransaction:
+    """Return the open transaction of a producer."""
     producer = states.producers[producer_id]
     is_counted = producer.joined_from != OFFSET_MAX
     return OpenTransaction(

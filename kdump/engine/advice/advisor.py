@@ -45,7 +45,7 @@ class Advisor:
             self._served.close()
             self._served = None
 
-    def told(self, finding: Finding) -> Finding:
+    def advised(self, finding: Finding) -> Finding:
         """Return a finding with the way past it; one that stops no consumer as it is."""
         if finding.next_offset is None and not finding.entry.stops_consumers:
             return finding
@@ -112,4 +112,4 @@ def advised(
 ) -> tuple[Finding, ...]:
     """Return all findings about a partition with the way past each."""
     with closing(Advisor(target, broker, limit, running=running, settings=settings)) as advisor:
-        return tuple(map(advisor.told, findings))
+        return tuple(map(advisor.advised, findings))

@@ -69,7 +69,7 @@ class EntryReports:
         about["position"], about["size_bytes"] = slot * size, slots * size
         return at_place(code, self.segment.place, path=self.file.path, **about)
 
-    def told(
+    def find_misled(
         self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
     ) -> Finding:
         """Make a finding that says for what a lookup goes wrong."""
@@ -107,7 +107,7 @@ class EntryReports:
         message = f"{count:,} entries do not rise above those before them."
         if count == 1:
             message = "One entry does not rise above those before it."
-        return self.told(code, odd[0], message, self.wrong(targets))
+        return self.find_misled(code, odd[0], message, self.wrong(targets))
 
     def bad(self, entries: list[BadEntry]) -> Iterator[Reported]:
         """Entries that do not hold; one that leads astray comes first and says for what."""
@@ -132,7 +132,7 @@ class EntryReports:
     def _reported(
         self, judged: Judged, number: int, wrong: Wrong | None, slots: int = 1
     ) -> Finding:
-        found = self.told(judged.code, self.file.slot(number), judged.message, wrong, slots)
+        found = self.find_misled(judged.code, self.file.slot(number), judged.message, wrong, slots)
         return found if judged.offset is None else found._replace(offset=judged.offset)
 
     def wrong(self, targets: Iterable[int]) -> Wrong | None:

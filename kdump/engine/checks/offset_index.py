@@ -84,11 +84,11 @@ class _Reports(EntryReports):
             return None
         return self.answers.wrong_offset(target, self._start(target))
 
-    def told(
+    def find_misled(
         self, code: str, slot: int, message: str, wrong: Wrong | None, slots: int = 1
     ) -> Finding:
         """Make a finding that names the offset for which a fetch goes wrong."""
-        found = super().told(code, slot, message, wrong, slots)
+        found = super().find_misled(code, slot, message, wrong, slots)
         return found if wrong is None else found._replace(offset=wrong.target)
 
     def zeros(self) -> Finding:
@@ -96,7 +96,7 @@ class _Reports(EntryReports):
         used, count = self.file.used, self.file.entries - self.file.used
         message = f"The last {count:,} entries are zeros, in a segment that is not the newest."
         wrong = self.wrong([self.segment.last_offset])
-        return self.told("offset-index-zeros", used, message, wrong, count)
+        return self.find_misled("offset-index-zeros", used, message, wrong, count)
 
     def near(self, slot: int) -> list[int]:
         """The offsets of the entries around, and those beside them."""
@@ -162,11 +162,11 @@ class Spacing:
             self._densest = spacing if self._densest is None else min(self._densest, spacing)
         elif not index.entries and not segment.active:
             message = f"No entry stands for the {segment.end_position:,} bytes of the log."
-            told = at_place("offset-index-empty", segment.place, path=index.path, message=message)
-            self._empty.append((segment.end_position, told))
+            empty = at_place("offset-index-empty", segment.place, path=index.path, message=message)
+            self._empty.append((segment.end_position, empty))
 
     def end(self) -> Iterator[Finding]:
         """Name the empty ones whose logs have room for several entries."""
         densest = self._densest
         if densest is not None:
-            yield from (told for size, told in self._empty if size >= _EMPTY_FACTOR * densest)
+            yield from (empty for size, empty in self._empty if size >= _EMPTY_FACTOR * densest)

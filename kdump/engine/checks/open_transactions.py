@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.open_transactions import told
+from kdump.broker.open_transactions import open_transaction_of
 from kdump.broker.transaction_text import transaction_words
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
@@ -59,7 +59,7 @@ def open_transactions(
             by_file = _by_file(partition, first)
             age = by_file if by_file.hangs else age
         message = f"{transaction_words(producer_id, producer, first)}; {age.words}."
-        is_left, words = partition.judged(told(states, producer_id), live)
+        is_left, words = partition.judged(open_transaction_of(states, producer_id), live)
         message += words
         # The marker may have been in what broke off.
         hangs = (age.hangs or (is_left and tail is None)) and not retired

@@ -50,7 +50,7 @@ class Item(NamedTuple):
         return self.cluster_id if is_copy else self.path
 
 
-class Told(NamedTuple):
+class ClusterRead(NamedTuple):
     """What came of an item: findings, rows, and what its `cluster-summary` says."""
 
     findings: tuple[Finding, ...]
@@ -78,15 +78,15 @@ def cluster(
     for error in take_up(plan(paths, options), items, progress):
         unfinished += 1
         yield error
-    told: dict[object, list[Told]] = {}
+    read: dict[object, list[ClusterRead]] = {}
     step = partial(read_item, options=options)
     for item, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             unfinished += 1
             yield result
         else:
-            told.setdefault(item.key, []).append(result)
-    for copies in told.values():
+            read.setdefault(item.key, []).append(result)
+    for copies in read.values():
         best = max(copies, key=lambda one: one.reach)
         yield from best.findings
         yield from best.rows
@@ -154,7 +154,7 @@ def _log_item(path: str, directory: str) -> Item:
     return Item(path, (directory,), owner_of(directory)[1], _LOG, size_bytes)
 
 
-def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> Told:
+def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterRead:
     """Replay one metadata log; or say what a data directory without one tells."""
     pace(item.size_bytes)
     if item.source == _DIRECTORY:
@@ -187,25 +187,25 @@ def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> Told:
             state = newest.state
     changes.extend(map(state.as_it_is, folds.changes()))
     rows = _rows(state, changes, options, item)
-    return Told(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
+    return ClusterRead(tuple(_findings(replay)), tuple(rows), _summary(item, state, replay))
 
 
-def _bootstrap(item: Item, options: ClusterOptions) -> Told:
+def _bootstrap(item: Item, options: ClusterOptions) -> ClusterRead:
     """Read what format left for the first start, where there was none."""
     state = ClusterState()
     path = os.path.join(item.directories[0], names.BOOTSTRAP_CHECKPOINT)
     if places.lexists(path):
         replay_snapshot(path, state, options.decompress_limit)
     rows = _rows(state, [], options, item)
-    return Told((), tuple(rows), _summary(item, state, None))
+    return ClusterRead((), tuple(rows), _summary(item, state, None))
 
 
-def _without_log(item: Item, options: ClusterOptions) -> Told:
-    told = () if options.wants_changes or options.view else directory_rows(item.directories)
-    rows = tuple(row for row in told if row.row in options.kinds() and _is_of_topic(row, options))
+def _without_log(item: Item, options: ClusterOptions) -> ClusterRead:
+    read = () if options.wants_changes or options.view else directory_rows(item.directories)
+    rows = tuple(row for row in read if row.row in options.kinds() and _is_of_topic(row, options))
     text = told_by(meta_of(item.path))
     summary = _summary(item, ClusterState(), None)
-    return Told((), rows, summary | {"source": _DIRECTORY, "complete": False, "text": text})
+    return ClusterRead((), rows, summary | {"source": _DIRECTORY, "complete": False, "text": text})
 
 
 def _is_of_topic(row: Row, options: ClusterOptions) -> bool:

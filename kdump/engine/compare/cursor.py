@@ -62,14 +62,14 @@ START, END, HOLE, INSIDE = "start", "end", "hole", "inside"
 class Cursor:
     """How far one replica was read.
 
-    `holes` are those between the batch before and the one at hand; `told` says that what lies in
-    them was accounted for.
+    `holes` are those between the batch before and the one at hand; `reported` says that what lies
+    in them was accounted for.
     """
 
     def __init__(self, replica: Replica) -> None:
         self.replica = replica
         self.holes: list[UnusableRange] = []
-        self.told = False
+        self.reported = False
         self.done = False
         self.last_offset = replica.start - 1
         self._items: Iterator[Block | UnusableRange] = replica.blocks()
@@ -118,7 +118,7 @@ class Cursor:
         batches, row = self.at_hand
         self._row = row + count
         self.last_offset = batches.last_offset(self._row - 1)
-        self.holes, self.told = [], False
+        self.holes, self.reported = [], False
         if self._row == batches.count:
             self._batches = None
 

@@ -179,7 +179,7 @@ class Stream:
         self.entries = entries
         self.offset: int | None = None
         self.unopened: list[Unopened] = []
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
         self._pieces = self._all()
         self._piece: Piece | None = next(self._pieces, None)
         self._row = -1
@@ -249,7 +249,7 @@ class Stream:
         """Give the holes in which an offset may lie."""
         for entry in self.entries:
             if offset < entry.first:
-                self.told.update(map(id, entry.holes))
+                self.reported.update(map(id, entry.holes))
                 return entry.holes
         return tuple(self.cursor.holes)
 
@@ -257,7 +257,7 @@ class Stream:
         """Yield the holes between the batches in which no other replica has anything."""
         for entry in self.entries[1:]:
             for hole in entry.holes:
-                if id(hole) not in self.told and not hole.finding.entry.ends_log:
+                if id(hole) not in self.reported and not hole.finding.entry.ends_log:
                     yield entry, hole
 
 

@@ -77,7 +77,7 @@ class Report:
         cursor = absence.cursor
         kind, reason = _kind_of(absence)
         if absence.why in (HOLE, END) and cursor.holes:
-            cursor.told = True
+            cursor.reported = True
         if hole is None and cursor.holes and absence.why in (HOLE, END):
             hole = cursor.holes[0]
         sides = [(present[0], entry, None), (cursor, None, hole)]
@@ -107,9 +107,9 @@ class Report:
         others = [other for other in self.cursors if other is not cursor]
         hole = cursor.holes[0]
         codes = {each.finding.code: each.finding.entry for each in cursor.holes}
-        told, cursor.told = cursor.told, True
+        reported, cursor.reported = cursor.reported, True
         if all(entry.ends_log for entry in codes.values()):
-            if "torn-tail" in codes and not told:
+            if "torn-tail" in codes and not reported:
                 # Inside a log nothing cuts it off any more.
                 kind = kinds.TORN_TAIL if cursor.done else kinds.DAMAGED
                 self.hole(kind, first, first - 1, cursor, hole)
@@ -130,7 +130,7 @@ class Report:
             return
         self._waiting = waiting
         self.left_alone()
-        if not told:
+        if not reported:
             self._waiting = [(first, first - 1, cursor, hole)]
         if not any(other.holes for other in others):
             self.left_alone()
@@ -173,6 +173,6 @@ def _kind_of(absence: Absence) -> tuple[str, str | None]:
         claims["leader epoch"] = replica.written_epochs[-1][1]
     above = {what: offset for what, offset in claims.items() if offset > replica.end}
     if above:
-        told = " and ".join(f"{what} is {offset}" for what, offset in above.items())
-        return kinds.TRUNCATED, f"its {told}"
+        text = " and ".join(f"{what} is {offset}" for what, offset in above.items())
+        return kinds.TRUNCATED, f"its {text}"
     return kinds.BEHIND, None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kdump.broker.open_transactions import OpenTransaction
     from kdump.engine.coordinators.partitions import Item
 
-    Told = Finding | KdumpError
+    Reported = Finding | KdumpError
 
 
 class StateReplayed(NamedTuple):
@@ -34,7 +34,7 @@ class StateReplayed(NamedTuple):
     transactions: tuple[Transaction, ...]
     newest_ms: int
     lost: bool
-    told: tuple[Told, ...]
+    reported: tuple[Reported, ...]
 
 
 def replay_state(
@@ -49,14 +49,14 @@ def replay_state(
     """Replay one partition to its end, or up to a time."""
     log = TransactionsLog(at_ms, only)
     records = Records(item, pace, decompress_limit, log.lost)
-    told = records.into(log.take)
+    reported = records.into(log.take)
     transactions = log.transactions(wanted)
     if at_ms is not None:
-        told += compacted_behind(item, log)
+        reported += compacted_behind(item, log)
     if log.unknown:
-        told.append(unexplained(item, log.unknown))
-    lost = bool(records.lost or log.unknown) or any(isinstance(one, KdumpError) for one in told)
-    return StateReplayed(tuple(transactions), log.newest_ms, lost, tuple(told))
+        reported.append(unexplained(item, log.unknown))
+    lost = bool(records.lost or log.unknown) or any(isinstance(one, KdumpError) for one in reported)
+    return StateReplayed(tuple(transactions), log.newest_ms, lost, tuple(reported))
 
 
 def by_producer(transactions: Iterable[Transaction]) -> dict[int, Transaction]:

@@ -103,7 +103,7 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
             try:
                 with Source(file.path) as source:
                     for item in _log(source, file, filters, options, aborted):
-                        yield advisor.told(item) if isinstance(item, Finding) else item
+                        yield advisor.advised(item) if isinstance(item, Finding) else item
             except PathError as error:
                 yield unread(error, place_of(file))
             except StoreError as error:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from kdump.engine.work.pipeline import Driver
     from kdump.findings.rows import Row
 
-    Told = Row | Finding | KdumpError
+    Reported = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]
-    Step = partial[tuple[Told, ...]]
+    Step = partial[tuple[Reported, ...]]
 
 
 class Item(NamedTuple):
@@ -54,7 +54,7 @@ def find_offset(
     *,
     driver: Driver | None = None,
     progress: Progress | None = None,
-) -> Iterator[Told]:
+) -> Iterator[Reported]:
     """Yield an `offset-lookup` row for each partition, findings, and errors.
 
     They come in the order of the paths, whichever driver does the work; without one, each as soon
@@ -70,7 +70,7 @@ def find_time(
     *,
     driver: Driver | None = None,
     progress: Progress | None = None,
-) -> Iterator[Told]:
+) -> Iterator[Reported]:
     """Yield a `time-lookup` row for each partition, findings, and errors, as `find_offset` does.
 
     `target_ms` is epoch milliseconds or one of the protocol's negative numbers.
@@ -102,12 +102,12 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
 
 def look_up(
     item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
-) -> tuple[Told, ...]:
+) -> tuple[Reported, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
     return tuple(_answers(item, ask, target, options))
 
 
-def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Told]:
+def _answers(item: Item, ask: Ask, target: int, options: FindOptions) -> Iterator[Reported]:
     try:
         log = item.log or LocalLog.open(item.path)
         partition = Target(item.topic, item.partition, item.path, log, (), whole=True)
@@ -124,7 +124,7 @@ def _run(
     asked: tuple[Ask, int],
     driver: Driver | None,
     progress: Progress | None,
-) -> Iterator[Told]:
+) -> Iterator[Reported]:
     """Answer while the plan goes on, or plan everything first and hand it to a driver."""
     given = options.server_properties
     settings = topic_settings(given, paths, from_disk=options.topic_configs)
@@ -150,7 +150,7 @@ def _run(
 
 def _run_on(
     driver: Driver, planned: list[Item | KdumpError], step: Step, progress: Progress | None
-) -> Iterator[Told]:
+) -> Iterator[Reported]:
     """Yield what comes of a plan in its order, errors of the plan in their places."""
     from kdump.engine.work.pace import Progress
     from kdump.engine.work.pipeline import take_up

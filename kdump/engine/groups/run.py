@@ -38,21 +38,21 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
     from kdump.replay.group_state import Commit, Group
 
-    Told = Finding | KdumpError
+    Reported = Finding | KdumpError
 
 
 class Replayed(NamedTuple):
     """What came of one partition of `__consumer_offsets`."""
 
     read: GroupsRead
-    told: tuple[Told, ...]
+    reported: tuple[Reported, ...]
 
 
 class Shared(NamedTuple):
     """What came of one partition of `__share_group_state`."""
 
     partitions: dict[tuple[str, str, int], SharePartition]
-    told: tuple[Told, ...]
+    reported: tuple[Reported, ...]
 
 
 def groups(
@@ -108,7 +108,7 @@ def _rows(
             if isinstance(result, KdumpError):
                 yield result
                 continue
-            yield from result.told
+            yield from result.reported
             found += [(group, item.partition) for group in result.read.groups]
             commits += result.read.commits
             told_names |= result.read.topic_names
@@ -167,7 +167,7 @@ def _shared(
         if isinstance(result, KdumpError):
             yield result
         else:
-            yield from result.told
+            yield from result.reported
             shared.update(result.partitions)
 
 
@@ -192,23 +192,23 @@ def replay(item: Item, pace: Pace, *, options: GroupOptions) -> Replayed:
     """Replay one partition of `__consumer_offsets`."""
     log = OffsetsLog(options.at_ms, options.only)
     records = Records(item, pace, options.decompress_limit, log.lost)
-    told = records.into(log.take)
+    reported = records.into(log.take)
     read = read_groups(log, options.wants_group)
     if options.at_ms is not None:
-        told += compacted_behind(item, log)
+        reported += compacted_behind(item, log)
     if read.unreadable:
-        told.append(unexplained(item, read.unreadable))
-    return Replayed(read, tuple(told))
+        reported.append(unexplained(item, read.unreadable))
+    return Replayed(read, tuple(reported))
 
 
 def replay_shared(item: Item, pace: Pace, *, options: GroupOptions) -> Shared:
     """Replay one partition of `__share_group_state`."""
     log = ShareLog(options.at_ms)
     records = Records(item, pace, options.decompress_limit, lambda: None)
-    told = records.into(log.take)
+    reported = records.into(log.take)
     if log.unknown:
-        told.append(unexplained(item, log.unknown))
+        reported.append(unexplained(item, log.unknown))
     return Shared(
         {key: one for key, one in log.partitions.items() if options.wants_group(key[0])},
-        tuple(told),
+        tuple(reported),
     )

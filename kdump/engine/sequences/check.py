@@ -72,7 +72,7 @@ class Followed(NamedTuple):
     """What came of one partition: rows, findings and errors met on the way, sums."""
 
     rows: tuple[Row, ...] = ()
-    told: tuple[Finding | KdumpError, ...] = ()
+    reported: tuple[Finding | KdumpError, ...] = ()
     sums: SequenceSums = SequenceSums()
 
 

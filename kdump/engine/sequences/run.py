@@ -68,9 +68,9 @@ def sequences(
             unfinished += 1
             yield result
             continue
-        unfinished += sum(isinstance(told, KdumpError) for told in result.told)
+        unfinished += sum(isinstance(reported, KdumpError) for reported in result.reported)
         sums = sums.plus(result.sums)
-        yield from result.told
+        yield from result.reported
         yield from result.rows
     yield Row("sequence-summary", {**sums._asdict(), "paths_unfinished": unfinished})
 
@@ -100,6 +100,6 @@ def follow_item(
         log = LocalLog.open(item.path)
     except PathError as error:
         place = Place(item.topic, item.partition, None, item.path)
-        return Followed(told=(unread(error, place),))
+        return Followed(reported=(unread(error, place),))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     return follow(target, settings, segment=item.segment, explained=options.explained, pace=pace)

@@ -85,9 +85,9 @@ def transactions(
     if targets and not items and not logs:
         yield NothingToDo(f"no partition of {TOPIC}, and no other, is among what was given")
         return
-    told = yield from _read_logs(logs, work)
+    reported = yield from _read_logs(logs, work)
     states = yield from _read_states(items, Marks(targets), options, work)
-    yield from _rows(told, states, options)
+    yield from _rows(reported, states, options)
 
 
 def _log_items(targets: list[Target], options: TransactionOptions) -> list[Item]:
@@ -142,7 +142,7 @@ def _read_states(
                 continue
             if result.lost:
                 missing = missing or unread_of(item)
-            yield from result.told
+            yield from result.reported
             newest_ms = max(newest_ms, result.newest_ms)
             found += [(one, item.partition) for one in result.transactions]
     found.sort(key=lambda pair: pair[0].transactional_id)

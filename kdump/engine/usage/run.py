@@ -119,9 +119,9 @@ class _Merged:
             shrink(list(self.tables.values()), self._most)
             self._held = sum(map(len, self.tables.values()))
         self.sums.add(parts)
-        told = tuple(item for part in parts for item in part.told)
-        if told:
-            self._findings[split.number] = told
+        reported = tuple(item for part in parts for item in part.reported)
+        if reported:
+            self._findings[split.number] = reported
 
     def findings(self) -> Iterator[Finding | KdumpError]:
         """Yield what was met, in the order of the plan."""

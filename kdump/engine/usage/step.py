@@ -68,7 +68,7 @@ class LongKey(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What came of one split: totals, and findings and errors in `told`.
+    """What came of one split: totals, and findings and errors in `reported`.
 
     `sums` are the numbers of all groups together, also of those that were dropped; `bytes_lost`
     those that findings name and that were not counted; `control_records` those that were left out.
@@ -76,7 +76,7 @@ class Counted(NamedTuple):
 
     totals: Packed
     sums: tuple[int, ...]
-    told: tuple[Finding | KdumpError, ...]
+    reported: tuple[Finding | KdumpError, ...]
     seam: SplitEdges | None
     bytes_lost: int
     control_records: int
@@ -86,7 +86,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
     """Count what lies in a split by the groups asked for, of which at most so many are held."""
     reader = SplitReader(split, options.of_dump)
     counter = _Counter(options, most)
-    told: list[Finding | KdumpError] = []
+    reported: list[Finding | KdumpError] = []
     lost = _Lost(options)
     going = Going(split.size_bytes, pace, split.start)
     for item in reader.items():
@@ -97,10 +97,10 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
             elif not (options.wants_records or item.batches.flags & _BROKEN):
                 counter.batches(item)
         elif isinstance(item, Finding):
-            told.append(item)
+            reported.append(item)
             lost.take(item)
         elif isinstance(item, KdumpError):
-            told.append(item)
+            reported.append(item)
         elif isinstance(item, RecordRow):
             counter.message(item)
         elif isinstance(item, BatchRow) and item.crc_valid and not options.wants_records:
@@ -109,7 +109,7 @@ def count_split(split: Split, pace: Pace, *, options: UsageOptions, most: int) -
     return Counted(
         counter.totals.pack(),
         counter.totals.sum(),
-        tuple(told),
+        tuple(reported),
         reader.seam,
         lost.size_bytes,
         counter.control_records,
