@@ -56,7 +56,8 @@ class Engine(NamedTuple):
         from kdump.spark.session import spark_session
 
         with spark_session(self.master, self.remote, self.archive) as session:
-            yield SparkDriver(session, self.jobs, decodes=decodes)
+            what = click.get_current_context().command_path
+            yield SparkDriver(session, self.jobs, decodes=decodes, what=what)
 
     def check(self) -> None:
         """Refuse options that have no meaning in process, or exclude each other."""

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from kdump.errors import KdumpError, PathError, UsageError
 from kdump.findings.rows import BatchChunk, BatchRow, DecodedChunk, RecordChunk, RecordRow, Row
 from kdump.findings.schema import SAID
-from kdump.output.arrow_columns import WORDS, RecordColumns, dictionary
+from kdump.output.arrow_columns import WORDS, RecordColumns, as_kafka, dictionary
 from kdump.output.arrow_rows import GatheredBatches, GatheredRecords, GatheredRows
 from kdump.output.arrow_schema import (
+    AS_KAFKA,
+    AS_KAFKA_TYPES,
     BATCH_TYPES,
     DECODED_TYPES,
     RECORD_TYPES,
@@ -197,6 +199,9 @@ class ArrowSink(Sink):
 
         self._open()
         arrays = gathered.arrays()
+        for name in self._schema.names:
+            if name in AS_KAFKA and AS_KAFKA[name] in arrays:
+                arrays[name] = as_kafka(name, arrays[AS_KAFKA[name]])
         columns = [
             _of_type(arrays[field.name], field.type)
             if field.name in arrays
@@ -209,17 +214,28 @@ class ArrowSink(Sink):
         if self._writer is not None:
             return
         types = {name: kind for name, kind in self._types.items() if name not in self._left_out}
+        if self._form == "parquet" and self._types is self._record_types:
+            types |= AS_KAFKA_TYPES
         self._schema = schema_of(types)
         if self._form == "parquet":
             from pyarrow.parquet import ParquetWriter
 
-            plain = ("offset", "timestamp_ms", "key", "value", "headers", "control", *_SAID)
+            plain = (
+                "offset",
+                "timestamp_ms",
+                "timestamp",
+                "key",
+                "value",
+                "headers",
+                "control",
+                *_SAID,
+            )
             self._writer = ParquetWriter(
                 self._file,
                 self._schema,
                 compression="zstd",
                 use_dictionary=[name for name in types if name not in plain],
-                write_statistics=[name for name in types if name not in plain[2:]],
+                write_statistics=[name for name in types if name not in plain[3:]],
             )
         else:
             from pyarrow import ipc

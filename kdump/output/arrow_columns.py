@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Array = Any  # PyArrow has no types of its own
 
+_MOST_MS = ((1 << 63) - 1) // 1000  # what Spark, which counts microseconds, can hold
 MAX_INT32 = 0x7FFFFFFF  # what an Arrow column of bytes can hold
 # At the numbers since 0.8; then what 0.7 had no name for.
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", *(f"unknown-{n}" for n in (5, 6, 7, 3)))
@@ -371,3 +372,19 @@ def only_where(condition: Array, values: Array) -> Array:
     import pyarrow.compute as pc
 
     return pc.if_else(condition, values, pa.scalar(None, values.type))
+
+
+def as_kafka(name: str, column: Array) -> Array:
+    """Make a column of AS_KAFKA of ours: a time, null where Spark could not hold it, or a number.
+
+    The number is that of Kafka's TimestampType, -1 for none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name == "timestampType":
+        return column.indices.fill_null(-1)
+    fits = pc.and_(pc.less_equal(column, _MOST_MS), pc.greater_equal(column, -_MOST_MS))
+    if pc.all(fits, min_count=0).as_py() is False:
+        column = pc.if_else(fits, column, pa.scalar(None, pa.int64()))
+    return column.view(pa.timestamp("ms", tz="UTC"))

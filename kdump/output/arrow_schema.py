@@ -16,6 +16,10 @@ RECORD_TYPES = types_of((*RECORD, *PRE08))
 #: Where keys and values of internal topics are said and not given as bytes.
 DECODED_TYPES = RECORD_TYPES | types_of(SAID)
 BATCH_TYPES = types_of(BATCH)
+#: What Parquet and Spark's table have of records as Spark's Kafka source names it: each is made of
+#: one of our columns, so that a query written for a topic runs on a dump.
+AS_KAFKA = {"timestamp": "timestamp_ms", "timestampType": "timestamp_type"}
+AS_KAFKA_TYPES = {"timestamp": "milliseconds", "timestampType": "int32"}
 
 #: Members of entry rows that are text; `property` and checkpoint rows have some. All else is int64.
 _OF_ALL = ("topic", "partition", "segment")
@@ -33,6 +37,8 @@ def arrow_type(word: str) -> Any:
         return pa.list_(pa.field("element", pa.struct(pair), nullable=False))
     if word == "bool":
         return pa.bool_()
+    if word == "milliseconds":
+        return pa.timestamp("ms", tz="UTC")
     return getattr(pa, word)()
 
 

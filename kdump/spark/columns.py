@@ -9,17 +9,15 @@ from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow
 from kdump.output.arrow import ArrowSink
-from kdump.output.arrow_schema import schema_of
+from kdump.output.arrow_columns import as_kafka
+from kdump.output.arrow_schema import AS_KAFKA, schema_of
 from kdump.output.jsonl import json_text
-from kdump.spark.schema import MADE_OF
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import Item
 
 #: Rows of a batch that are made one by one.
 _ROWS_A_BATCH = 8192
-# What Spark's microseconds can hold.
-_MOST_MS = ((1 << 63) - 1) // 1000
 
 Arrow = Any  # PyArrow has no types of its own
 
@@ -67,7 +65,7 @@ def of_items(
 
     `headers`: rows are batch headers, not records. `decode`: those of internal topics are said.
     """
-    wanted = frozenset(MADE_OF.get(name, name) for name in schema.names)
+    wanted = frozenset(AS_KAFKA.get(name, name) for name in schema.names)
     sink = _Batches(wanted, decode=decode)
     for item in items:
         if isinstance(item, KdumpError):
@@ -90,23 +88,11 @@ def _as_spark(batch: Arrow, schema: Arrow, path: str) -> Arrow:
         if field.name == "path":
             column = pa.repeat(pa.scalar(path), batch.num_rows)
         else:
-            column = batch.column(MADE_OF.get(field.name, field.name))
-            if field.name == "timestamp":
-                column = _timestamps(column)
-            elif field.name == "timestampType":
-                column = column.indices.fill_null(-1)  # as Kafka's TimestampType numbers them
+            column = batch.column(AS_KAFKA.get(field.name, field.name))
+            if field.name in AS_KAFKA:
+                column = as_kafka(field.name, column)
         made.append(column if column.type == field.type else column.cast(field.type))
     return pa.RecordBatch.from_arrays(made, schema=schema)
-
-
-def _timestamps(milliseconds: Arrow) -> Arrow:
-    """Make timestamps; null where a number is none that Spark could hold."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    fits = pc.and_(pc.less_equal(milliseconds, _MOST_MS), pc.greater_equal(milliseconds, -_MOST_MS))
-    kept = pc.if_else(fits, milliseconds, pa.scalar(None, pa.int64()))
-    return pc.multiply(kept, 1000).cast(pa.timestamp("us", tz="UTC"))
 
 
 def of_rows(rows: Iterable[dict[str, object]], schema: Arrow) -> Iterator[Arrow]:

@@ -50,15 +50,24 @@ class SparkDriver:
     """Runs the items of a plan on a session that is there, in at most so many tasks.
 
     They are grouped into tasks by their bytes of log: `decodes` says that records are decoded.
+    `what` is what Spark's own pages call the job, with its tasks and bytes.
     """
 
     #: No memory is shared by executors, to keep a rate together.
     bytes_per_second: int | None = None
 
-    def __init__(self, session: Session, jobs: int | None = None, *, decodes: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        jobs: int | None = None,
+        *,
+        decodes: bool = False,
+        what: str = "kdump",
+    ) -> None:
         self.jobs = jobs
         self.packed_bytes = packed_bytes(session)
         self._session = session
+        self._what = what
         self._task_bytes, self._item_bytes = (
             (TASK_BYTES, 0) if decodes else (PARTITION_TASK_BYTES, PARTITION_BYTES)
         )
@@ -85,7 +94,7 @@ class SparkDriver:
         # Findings name paths as they were given, so that is how executors open them.
         absolute = all(os.path.isabs(path) or places.is_uri(path) for path in paths)
         do = partial(_do_tasks, step, None if absolute else os.getcwd())
-        job = Job(self._session, len(rows), sum(sizes), progress)
+        job = Job(self._session, self._what, len(rows), sum(sizes), progress)
         try:
             came = job.collect(partial(_frame, self._session, rows, do))
         except KdumpError:

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from kdump.engine.work.pace import Progress
+from kdump.output.amounts import counted, size_text
 from kdump.spark.session import Session
 
 _TICK_SECONDS = 0.2
@@ -16,18 +17,19 @@ _FAREWELL_SECONDS = 10.0
 
 
 class Job:
-    """Runs one DataFrame. `planned_bytes` is what all tasks read together.
+    """Runs one DataFrame. `planned_bytes` is what all tasks read together, `what` who asks.
 
     What the tasks have done is only known by their number, so progress is that share of the bytes
     and of the items. A classic session is asked for it; a Connect server reports every few seconds.
     """
 
     def __init__(
-        self, session: Session, tasks: int, planned_bytes: int, progress: Progress
+        self, session: Session, what: str, tasks: int, planned_bytes: int, progress: Progress
     ) -> None:
         self._session = session
-        self._context = getattr(session, "_sc", None)  # a Connect session has none
+        self._context = _context_of(session)
         self._tasks = tasks
+        self._description = f"{what}: {counted(tasks, 'task')}, {size_text(planned_bytes)}"
         self._planned_bytes = planned_bytes
         self._progress = progress
         self._before = progress.slots[0]
@@ -62,7 +64,7 @@ class Job:
             if self._context is None:
                 self._session.addTag(self._tag)  # of this thread, as the group is
             else:
-                self._context.setJobGroup(self._tag, "kdump", interruptOnCancel=True)
+                self._context.setJobGroup(self._tag, self._description, interruptOnCancel=True)
             self._rows = frame().collect()
         except BaseException as error:
             self._error = error
@@ -115,3 +117,11 @@ class Job:
         progress.items_done = max(progress.items_done, items_done)
         progress.at = [f"{done} of {self._tasks} tasks on Spark"]
         progress.tick()
+
+
+def _context_of(session: Session) -> Any:
+    """Return the context of a classic session; a Connect session has none, and says so."""
+    try:
+        return session.sparkContext
+    except Exception:  # which one, PySpark does not promise
+        return None

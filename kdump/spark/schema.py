@@ -6,6 +6,8 @@ topic reads a directory. What Spark's source does not have follows, under the na
 
 from __future__ import annotations
 
+from typing import Any
+
 from kdump.findings.schema import BATCH, PRE08, RECORD, SAID, types_of
 
 #: Types of rows -> types of Spark's SQL.
@@ -118,9 +120,6 @@ VIEWS = {
 #: What `records` has beside where internal topics are decoded.
 SAID_COLUMNS = "".join(f", {field.name} {_sql(field.type)}" for field in SAID)
 
-#: Columns that are made of a column of our rows.
-MADE_OF = {"timestamp": "timestamp_ms", "timestampType": "timestamp_type"}
-
 
 def ddl_of(view: str, *, decode: bool = False) -> str:
     """Return the columns of a view in Spark's DDL."""
@@ -134,3 +133,24 @@ def columns_of(view: str, *, decode: bool = False) -> dict[str, str]:
         name, kind = column.split(" ", 1)
         types[name] = kind
     return types
+
+
+def arrow_schema(schema: Any) -> Any:
+    """Return the Arrow schema that Spark expects of a schema of its own with columns of a view."""
+    import pyarrow as pa
+
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    types = {
+        "string": pa.string(),
+        "binary": pa.binary(),
+        "boolean": pa.bool_(),
+        "tinyint": pa.int8(),
+        "smallint": pa.int16(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "timestamp": pa.timestamp("us", tz="UTC"),
+        "array<string>": pa.list_(pa.string()),
+        "array<int>": pa.list_(pa.int32()),
+        _SQL["headers"]: pa.list_(header),
+    }
+    return pa.schema([(field.name, types[field.dataType.simpleString()]) for field in schema])

@@ -13,17 +13,20 @@ imports it, by way of the top-level module `pyspark_kdump`.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from glob import glob, has_magic
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import SPLIT_BYTES
-from kdump.errors import UsageError
+from kdump.errors import PathError, UsageError
 from kdump.spark import replays
-from kdump.spark.schema import VIEWS, columns_of, ddl_of
+from kdump.spark.schema import VIEWS, arrow_schema, columns_of, ddl_of
 from kdump.spark.views import planned_by, rows_of
+from kdump.storage import places
 from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class KdumpSource(DataSource):
 
     def schema(self) -> str:
         """All columns of the view; `.schema()` of a reader asks for fewer, and pays for fewer."""
+        if _OF_TABLES & self.options.keys():
+            raise UsageError(_NO_TABLES)
         view = self._view()
         return ddl_of(view, decode=self._decodes(view))
 
@@ -65,7 +70,8 @@ class KdumpSource(DataSource):
         view = self._view()
         options = self._asked(view)
         _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
-        return Reader(self._paths(), view, options, schema, self._pack_bytes())
+        compiled = _truth("requireCompiled", self.options.get("requireCompiled", "false"))
+        return Reader(self._paths(), view, options, schema, self._pack_bytes(), compiled)
 
     def _view(self) -> str:
         view = self.options.get("view", "records")
@@ -74,13 +80,14 @@ class KdumpSource(DataSource):
         return str(view)
 
     def _paths(self) -> list[str]:
+        """Return what is to be read; executors may run elsewhere than in this directory."""
         several = self.options.get("paths")
         paths = json.loads(several) if several else []
         one = self.options.get("path")
         paths += [one] if one else []
         if not paths and not self.options.get("serverProperties"):
-            raise UsageError('give a path: .load("/var/lib/kafka")')
-        return [_local(path) for path in paths]
+            raise UsageError('give a path: .load("/var/lib/kafka")' if self.options else _NO_TABLES)
+        return [places.absolute(each) for path in paths for each in _matching(_local(path))]
 
     def _pack_bytes(self) -> int:
         return _number("packBytes", self.options.get("packBytes", str(SPLIT_BYTES)))
@@ -90,6 +97,7 @@ class KdumpSource(DataSource):
 
     def _asked(self, view: str) -> Any:
         of_view = _OPTIONS | (_REPLAY_OPTIONS if view in replays.VIEWS else _DUMP_OPTIONS)
+        _refuse_other_options(self.options, view, of_view)
         asked: dict[str, Any] = {
             member: read(name, self.options[name])
             for name, (member, read) in of_view.items()
@@ -104,34 +112,44 @@ class KdumpSource(DataSource):
 
 
 class Piece(InputPartition):
-    """What one task reads: splits of whole files, or partitions to be verified."""
+    """What one task reads, as it was planned."""
 
-    def __init__(self, splits: tuple[Any, ...]) -> None:
-        self.splits = splits
+    def __init__(self, pieces: tuple[bytes, ...]) -> None:
+        self.pieces = pieces
 
 
 class Reader(DataSourceReader):
     """Plans on the driver, reads on the executors."""
 
     def __init__(
-        self, paths: list[str], view: str, options: Any, schema: StructType, pack_bytes: int
+        self,
+        paths: list[str],
+        view: str,
+        options: Any,
+        schema: StructType,
+        pack_bytes: int,
+        needs_compiled: bool,
     ) -> None:
         self._paths = paths
         self._view = view
         self._options = options
         self._schema = schema
         self._pack_bytes = pack_bytes
+        self._needs_compiled = needs_compiled
 
     def partitions(self) -> list[InputPartition]:
         """Plan: a listing, packed into pieces of a size. A path that cannot be read is an error."""
-        planned = planned_by(self._view, self._paths, self._options, self._pack_bytes)
-        return [Piece(splits) for splits in planned]
+        return [
+            Piece(pieces)
+            for pieces in planned_by(self._view, self._paths, self._options, self._pack_bytes)
+        ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of a piece as Arrow record batches."""
         if not isinstance(partition, Piece):  # Spark makes one up where there is none
             return
-        yield from rows_of(self._view, partition.splits, self._options, _arrow(self._schema))
+        _mind_the_kernel(self._needs_compiled)
+        yield from rows_of(self._view, partition.pieces, self._options, _arrow(self._schema))
 
 
 def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) -> None:
@@ -145,9 +163,54 @@ def _refuse_other_columns(view: str, known: dict[str, str], schema: StructType) 
             )
 
 
-def _arrow(schema: StructType) -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
+def _refuse_other_options(options: Mapping[str, str], view: str, known: _Options) -> None:
+    """Say which option there is not; of one of Spark's Kafka source, what to give here."""
+    names = [*known, *_OF_ALL]
+    lower = {name.lower(): name for name in names}
+    for name in options:
+        if name.lower() in lower:
+            continue
+        if name.lower() in _KAFKAS:
+            hint = _KAFKAS[name.lower()]
+        elif name.lower().startswith("kafka."):
+            hint = "no broker is asked: .load() names data directories"
+        else:
+            near = get_close_matches(name.lower(), lower, 1)
+            hint = f"did you mean {lower[near[0]]}?" if near else f"there are {', '.join(names)}"
+        raise UsageError(f"view {view} has no option {name!r}: {hint}")
 
+
+def _matching(path: str) -> list[str]:
+    """Return the paths of this machine that a pattern matches; a path that is there is none."""
+    if not has_magic(path) or places.is_uri(path) or places.lexists(path):
+        return [path]
+    found = sorted(glob(path))
+    if not found:
+        raise PathError(path, "matches no path")
+    return found
+
+
+def _mind_the_kernel(needed: bool) -> None:
+    """Say in this worker's log, or as an error, that the pure kernel runs here."""
+    from kdump.output.process_tuning import KERNEL
+
+    if KERNEL == "compiled":
+        return
+    import socket
+    import warnings
+
+    text = f"the pure kernel of kdump runs on {socket.gethostname()}, and takes many times as long"
+    if needed:
+        raise UsageError(f"{text}; requireCompiled asks for the compiled one")
+    warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def _arrow(schema: StructType) -> Any:
+    """Return the Arrow schema of Spark's; PySpark has a function for it, which is not public."""
+    try:
+        from pyspark.sql.pandas.types import to_arrow_schema
+    except ImportError:
+        return arrow_schema(schema)
     try:
         return to_arrow_schema(schema, timezone="UTC")
     except TypeError:  # before 4.2 the zone was no question
@@ -181,6 +244,31 @@ def _decode(name: str, text: str) -> bool:
 def _word(name: str, text: str) -> str:
     return text
 
+
+#: What Spark gives where a table of its catalog is made, and to no other.
+_OF_TABLES = frozenset(("owner", "provider"))
+_NO_TABLES = (
+    "a table of Spark's catalog does not keep the options of a source in Python; "
+    "CREATE TEMPORARY VIEW name USING kdump OPTIONS (path '/var/lib/kafka') does"
+)
+#: Options that are no option of the engine.
+_OF_ALL = ("path", "paths", "view", "packBytes", "requireCompiled", "pushdown")
+#: Options of Spark's Kafka source, in lower case -> what to give here.
+_KAFKAS = {
+    "subscribe": "give topic, a name or a pattern",
+    "subscribepattern": "give topic, a pattern as in a shell",
+    "assign": "give topic and partition",
+    "startingoffsets": "give fromOffset, a number",
+    "endingoffsets": "give toOffset, a number, not included",
+    "startingtimestamp": "give fromTimeMs",
+    "startingoffsetsbytimestamp": "give fromTimeMs",
+    "endingtimestamp": "give toTimeMs, not included",
+    "endingoffsetsbytimestamp": "give toTimeMs, not included",
+    "includeheaders": "headers are there without it",
+    "kafka.isolation.level": "give isolation",
+    "minpartitions": "give packBytes, the bytes of log that a task reads",
+    "maxrecordsperpartition": "give packBytes, the bytes of log that a task reads",
+}
 
 _Options = dict[str, tuple[str, Callable[[str, str], object]]]
 

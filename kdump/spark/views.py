@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import os
+import pickle
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump import __version__
-from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
-from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.splits import plan
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.spark import replays
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
+from kdump.spark.driver import MOST_TASKS, PARTITION_BYTES, PARTITION_TASK_BYTES
 from kdump.storage import places
 from kdump.storage.data_directories import spread
 from kdump.storage.targets import Target, resolve
@@ -26,71 +29,118 @@ if TYPE_CHECKING:
 
 Planned = TypeVar("Planned")
 
+#: What a file costs beside its bytes, in bytes of log: it is opened, and named in the plan.
+_FILE_BYTES = 1 << 20
 _INDEX_ROWS = ("offset-index-entry", "time-index-entry")
 
 
 def planned_by(
     view: str, paths: list[str], options: DumpOptions, pack_bytes: int
-) -> Iterator[tuple[Any, ...]]:
-    """Yield what each task reads: partitions one by one, splits packed into pieces of a size.
+) -> list[tuple[bytes, ...]]:
+    """Plan what each task reads: clusters one by one, partitions and splits packed to a size.
 
-    A path that cannot be read is an error.
+    A path that cannot be read is an error. What a task reads is pickled here, and compressed: a
+    plan may name millions of files. There are at most MOST_TASKS tasks; where they would be more,
+    neighbours are put together.
     """
+    pieces: list[tuple[bytes, ...]] = []
+    for piece in _planned(view, paths, options, pack_bytes):
+        pieces.append((zlib.compress(pickle.dumps(piece), 1),))
+        if len(pieces) == 2 * MOST_TASKS:
+            pieces = [one + other for one, other in zip(pieces[::2], pieces[1::2], strict=True)]
+    if len(pieces) > MOST_TASKS:
+        pieces = [sum(pieces[at : at + 2], ()) for at in range(0, len(pieces), 2)]
+    return pieces
+
+
+def planned(pieces: tuple[bytes, ...]) -> Iterator[Any]:
+    """Yield what a task reads, as it was planned."""
+    for piece in pieces:
+        yield from pickle.loads(zlib.decompress(piece))
+
+
+def _planned(
+    view: str, paths: list[str], options: DumpOptions, pack_bytes: int
+) -> Iterator[tuple[Any, ...]]:
     if view in replays.VIEWS:
         for of_cluster in replays.clusters(paths, options):
             yield (of_cluster,)
     elif view == "findings":
-        from kdump.engine.verify.plan import plan as plan_of_verify
-        from kdump.engine.verify.run import settings_for
-
-        asked, named = _verify_options(options), [each for path in paths for each in spread(path)]
-        settings = settings_for(asked, named)
-        for item in _sound(plan_of_verify(named, asked, None)):
-            # Found here, so that no task replays the metadata log.
-            yield (item, settings.of(item.path, item.topic))
+        yield from packed(_verified(paths, options), PARTITION_TASK_BYTES)
     elif view == "index-entries":
-        for target in _sound(resolve(paths, options.selection, options.server_properties)):
-            files = tuple(one for one in target.files if has_entries(os.path.basename(one.path)))
-            if files:
-                yield (target._replace(log=None, files=files),)
+        yield from packed(_indexed(paths, options), PARTITION_TASK_BYTES)
     else:
-        packed: list[Split] = []
-        for split in _sound(plan(paths, options, None)):
-            if packed and sum(one.size_bytes for one in (*packed, split)) > pack_bytes:
-                yield tuple(packed)
-                packed = []
-            packed.append(split)
-        if packed:
-            yield tuple(packed)
+        splits = _sound(plan(paths, options, pack_bytes))
+        sized = ((one, one.size_bytes + _FILE_BYTES * len(one.sizes)) for one in splits)
+        yield from packed(sized, pack_bytes)
+
+
+def packed(items: Iterable[tuple[Planned, int]], pack_bytes: int) -> Iterator[tuple[Planned, ...]]:
+    """Pack items, each with the bytes it counts for, in order into pieces of about a size."""
+    piece: list[Planned] = []
+    total = 0
+    for item, size in items:
+        if piece and total + size > pack_bytes:
+            yield tuple(piece)
+            piece, total = [], 0
+        piece.append(item)
+        total += size
+    if piece:
+        yield tuple(piece)
+
+
+def _verified(
+    paths: list[str], options: DumpOptions
+) -> Iterator[tuple[tuple[Item, Settings], int]]:
+    """Plan the view of findings: partitions, each with the settings of its topic.
+
+    These are found here, so that no task replays the metadata log.
+    """
+    from kdump.engine.verify.plan import plan as plan_of_verify
+    from kdump.engine.verify.run import settings_for
+
+    asked, named = _verify_options(options), [each for path in paths for each in spread(path)]
+    settings = settings_for(asked, named)
+    for item in _sound(plan_of_verify(named, asked, None)):
+        yield (item, settings.of(item.path, item.topic)), item.size_bytes + PARTITION_BYTES
+
+
+def _indexed(paths: list[str], options: DumpOptions) -> Iterator[tuple[Target, int]]:
+    """Plan the view of index entries: the files of each partition that have some."""
+    for target in _sound(resolve(paths, options.selection, options.server_properties)):
+        files = tuple(one for one in target.files if has_entries(os.path.basename(one.path)))
+        if files:
+            yield target._replace(log=None, files=files), PARTITION_BYTES * len(files)
 
 
 def rows_of(
-    view: str, planned: tuple[Any, ...], options: DumpOptions, schema: Arrow
+    view: str, pieces: tuple[bytes, ...], options: DumpOptions, schema: Arrow
 ) -> Iterator[Arrow]:
     """Yield the rows of what was planned as Arrow record batches."""
     if view in replays.VIEWS:
-        for of_cluster in planned:
+        for of_cluster in planned(pieces):
             yield from of_rows(replays.rows_of(view, of_cluster, options), schema)
     elif view == "findings":
         rows = (
             finding_row(found, __version__)
-            for found in _findings_of(planned[0], planned[1], options)
+            for item, of_topic in planned(pieces)
+            for found in _findings_of(item, of_topic, options)
         )
         yield from of_rows(rows, schema)
     elif view == "index-entries":
-        yield from of_rows(_entries_of(planned), schema)
+        yield from of_rows(_entries_of(planned(pieces)), schema)
     else:
-        for split in planned:
+        for split in planned(pieces):
             for file, size in zip(split.target.files, split.sizes, strict=True):
                 alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
-                items = SplitReader(alone, options).items()
+                items = ProvedReader(alone, options).items()
                 yield from of_items(
                     items, schema, file.path, headers=view == "batches", decode=options.decode
                 )
 
 
-def _sound(planned: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
-    for one in planned:
+def _sound(items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:
+    for one in items:
         if isinstance(one, KdumpError):
             raise one
         yield one

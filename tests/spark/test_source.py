@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from datetime import UTC
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from metadata_log import config, log_of, partition, topic
 from kdump import __version__
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
+from kdump.errors import UsageError
 from kdump.findings.finding import Finding
 from kdump.messages.table import message
 from kdump.spark.schema import VIEWS, columns_of
@@ -247,6 +251,11 @@ def test_findings_go_by_the_settings_of_topics(spark: Any, directory: Path, tmp_
         ({"fromOffset": "many"}, "is no whole number"),
         ({"visible": "perhaps"}, "neither true nor false"),
         ({"pushdown": "perhaps"}, "neither true nor false"),
+        ({"form_offset": "3"}, "no option 'form_offset': did you mean fromOffset"),
+        ({"subscribe": "orders"}, "'subscribe': give topic, a name or a pattern"),
+        ({"startingOffsets": "earliest"}, "give fromOffset, a number"),
+        ({"kafka.bootstrap.servers": "a:9092"}, "no broker is asked"),
+        ({"view": "commits", "fromOffset": "3"}, "view commits has no option"),
     ],
 )
 def test_wrong_options(spark: Any, directory: Path, options: dict[str, str], reason: str) -> None:
@@ -262,3 +271,107 @@ def test_options_of_dump(spark: Any, directory: Path) -> None:
 def test_path_that_is_not_there(spark: Any) -> None:
     with pytest.raises(Exception, match="/nowhere/at/all: No such file"):
         spark.read.format("kdump").load("/nowhere/at/all").count()
+
+
+def test_patterns_and_relative_paths(spark: Any, directory: Path, tmp_path: Path) -> None:
+    assert read(spark, directory / "orders-?").count() == 2400
+    assert read(spark, directory / "ot*", directory / "other-0").count() == 1200
+    with pytest.raises(Exception, match=r"/no\*: matches no path"):
+        read(spark, directory / "no*").count()
+    odd = tmp_path / "a[1]"
+    shutil.copytree(directory / "other-0", odd / "other-0")
+    assert read(spark, odd).count() == 1200
+    relative = os.path.relpath(directory)
+    paths = read(spark, Path(relative)).select("path").distinct().collect()
+    assert all(Path(row.path).is_absolute() for row in paths)
+
+
+def test_views_of_sql_and_no_tables(spark: Any, directory: Path) -> None:
+    asked = f"using kdump options (path '{directory}', view 'batches', topic 'orders')"
+    spark.sql(f"create or replace temporary view batches_of_orders {asked}")
+    assert spark.sql("select count(*) n from batches_of_orders").first().n == 240
+    with pytest.raises(Exception, match="CREATE TEMPORARY VIEW name USING kdump"):
+        spark.sql(f"create table orders_on_disk {asked}")
+
+
+@pytest.mark.parametrize("damage", ["none", "flip", "length", "index", "torn"])
+def test_large_logs_are_cut_at_proved_batches(
+    spark: Any, directory: Path, tmp_path: Path, damage: str
+) -> None:
+    root = tmp_path / "data"
+    shutil.copytree(directory / "orders-0", root / "orders-0")
+    log = root / "orders-0" / f"{0:020}.log"
+    data = bytearray(log.read_bytes())
+    at = len(data) // 2
+    if damage == "flip":
+        data[at] ^= 1
+    elif damage == "length":
+        start = at - at % (len(data) // 40)
+        data[start + 8 : start + 12] = b"\x7f\xff\xff\xff"
+    elif damage == "torn":
+        del data[at:]
+    log.write_bytes(data)
+    slots = [(39, 4 * (len(data) // 40)), (79, at + 5 if damage == "index" else 12_000)]
+    log.with_suffix(".index").write_bytes(
+        b"".join(o.to_bytes(4, "big") + p.to_bytes(4, "big") for o, p in slots)
+    )
+    table = read(spark, root, packBytes="5000")
+    assert table.rdd.getNumPartitions() >= 4
+    whole = read(spark, root, packBytes=str(1 << 30))
+    assert whole.rdd.getNumPartitions() == 1
+    rows = [[row.offset for row in one.orderBy("offset").collect()] for one in (table, whole)]
+    assert rows[0] == rows[1]
+    assert rows[0] == sorted(row["offset"] for row in expected(root))
+
+
+def test_the_pure_kernel_is_an_error_where_it_is_asked_for(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kdump.output import process_tuning
+    from kdump.spark.source import KdumpSource, Piece
+
+    options = {"path": str(directory / "orders-0")}
+    schema = pytest.importorskip("pyspark.sql.types").StructType().add("offset", "long")
+    monkeypatch.setattr(process_tuning, "KERNEL", "pure")
+    reader = KdumpSource(options).reader(schema)
+    with pytest.warns(RuntimeWarning, match="the pure kernel of kdump runs on "):
+        assert sum(batch.num_rows for batch in reader.read(reader.partitions()[0])) == 1200
+    reader = KdumpSource(options | {"requireCompiled": "true"}).reader(schema)
+    with pytest.raises(UsageError, match="requireCompiled"):
+        list(reader.read(Piece(())))
+
+
+WITHOUT_KDUMP = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from kdump.spark.register import register
+from kdump.spark.session import spark_session
+with spark_session("local[1]", None) as spark:
+    register(spark)
+    try:
+        print(spark.read.format("kdump").load(sys.argv[2]).count())
+    except Exception as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_registered_source_says_where_kdump_is_missing(directory: Path, has_it: bool) -> None:
+    """Workers find modules by PYTHONPATH; the program that starts them has kdump in any case."""
+    root = Path(__file__).parents[2]
+    environment = os.environ | {"PYTHONPATH": str(root) if has_it else "", "PYTHONSAFEPATH": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_KDUMP, str(root), str(directory)],
+        env=environment,
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if has_it:
+        assert done.stdout.split() == ["3600"], done.stderr
+    elif find_spec("kdump") is not None and not has_it and "3600" in done.stdout:
+        pytest.skip("kdump is installed for this Python, so nothing can be missing")
+    else:
+        assert "has no kdump" in done.stdout
+        assert "set PYSPARK_PYTHON to a Python that has it" in done.stdout

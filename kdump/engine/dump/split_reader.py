@@ -83,10 +83,61 @@ class SplitReader:
             return  # whoever reads the whole log says it, once
 
 
+class ProvedReader(SplitReader):
+    """Reads a piece for one whom rows cannot be taken back from: it is proved before it is read.
+
+    A piece is read where the log is sound from its first byte to where the piece starts. The one in
+    which soundness ends, or behind which no batch starts where the next piece does, is read to the
+    log's end; those behind it then have nothing. So all pieces together are the uncut log, at the
+    price of checksums from its start on.
+    """
+
+    def _piece(self) -> Iterator[Item | Finding]:
+        split = self._split
+        file, options = split.target.files[0], self._options
+        try:
+            with Source(file.path) as source:
+                if options.from_time_ms is not None:
+                    from kdump.engine.reading.seek import ends_before
+
+                    if ends_before(source, file, options.from_time_ms):
+                        return
+                reader = PieceReader(source, file, options, options.filters)
+                if source.size != split.sizes[0]:  # it is another log than was planned
+                    if split.start == 0:
+                        yield from reader.items()
+                    return
+                reach = range_of(source, split)
+                if reach is None:
+                    return
+                before = reader.last_offset_at(reach[0])
+                if before is None:
+                    return
+                if reader.last_offset_at(reach[1], reach[0], before) is None:
+                    yield from reader.items(reach[0])
+                else:
+                    yield from reader.piece(*reach)
+        except PathError:
+            return
+
+
 class PieceReader(SegmentReader):
     """Reads sound batches of one log from a position to another; `seam` says how that went."""
 
     seam = SplitEdges(sound=False)
+
+    def last_offset_at(self, end: int, start: int = 0, before: int | None = None) -> int | None:
+        """Return the last offset before a position up to which the log is sound, from `start` on.
+
+        None where it is not, or where no batch ends there. `before` is the last offset at `start`.
+        """
+        last = self._offsets.last if before is None else before
+        if end <= start:
+            return last
+        log = SplitPass(self._source, limit=self._limit, next_base=self._next_base)
+        for _ in log.items(start, end, last):
+            pass
+        return log.edges.last if log.edges.sound and log.edges.stop == end else None
 
     def piece(self, start: int, end: int) -> Iterator[Item | Finding]:
         """Yield what is asked for of the batches in [start, end)."""
