@@ -179,6 +179,15 @@ def read_pattern(text: str) -> re.Pattern[bytes]:
         raise ValueError(f"is no regular expression: {error}") from None
 
 
+def read_kind(text: str) -> str:
+    """Read what a file holds, in the words of `kdump/storage/recognize.py`."""
+    from kdump.storage.recognize import KINDS
+
+    if text not in KINDS:
+        raise ValueError(f"is no kind of file: give one of {', '.join(KINDS)}")
+    return text
+
+
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:
     """Say whose rules stand in for those of a version that is newer than any known here."""
     if version is not None and versions.is_newer_than_known(version) and not ctx.resilient_parsing:
@@ -233,6 +242,7 @@ RATE = Read("rate", read_rate)
 SLICE = Read("n/t", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
+KIND = Read("kind", read_kind)
 FROM_0, FROM_1 = Count(min=0), Count(min=1)
 FILE_PATH = FilePath()
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
@@ -294,6 +304,21 @@ _PATH_OPTIONS = (
         "--server-properties",
         type=FILE_PATH,
         help="Take settings from a broker's own file, and data directories without PATHS.",
+    ),
+    _PATHS(
+        "--as",
+        "as_kind",
+        type=KIND,
+        help="What the files named hold, as log or index, where neither names nor bytes say.",
+    ),
+    _PATHS("--base-offset", type=FROM_0, help="Their base offset, in place of what they say."),
+    _PATHS("--topic-name", metavar="NAME", help="Their topic."),
+    _PATHS("--partition-number", type=FROM_0, help="Their partition."),
+    _PATHS(
+        "--unpack-limit",
+        type=SIZE,
+        default="1TiB",
+        help="Unpack no more than this from archives and compressed files.",
     ),
     _ENGINE(
         "-j",
@@ -403,18 +428,21 @@ def shared_options(
     def decorate(command: Command) -> Command:
         @wraps(command)
         def called(*, paths: tuple[str, ...], **asked: Any) -> object:
+            from kdump.cli.inputs import Named, opened
             from kdump.cli.run_context import Engine, Writing, tell_directories, wrong_usage
             from kdump.output.amounts import show_times_at
             from kdump.storage.targets import Selection
 
             asked["selection"] = Selection.taken(asked)
             engine, writing = Engine.taken(asked), Writing.taken(asked, forms)
+            named = Named.taken(asked)
             show_times_at(asked.pop("utc_offset"))
             if last is not None:
                 paths, asked["target"] = _split(paths, *last)
             with wrong_usage():
                 if not paths and asked["server_properties"] is None:
                     raise UsageError(missing)
+                paths = opened(paths, named, on_spark=engine.is_spark)
                 if not writing.quiet:
                     tell_directories(paths)
                 engine.check()

@@ -15,7 +15,7 @@ from kdump.cli.options import (
     version_option,
 )
 from kdump.errors import UsageError
-from kdump.stores.uris import is_uri
+from kdump.stores.uris import is_uri, is_view
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -99,6 +99,8 @@ def reindex(
                 "--undo and --out exclude each other: nothing is put aside under --out"
             )
         for path in (*paths, options.out or ""):
+            if is_view(path):
+                raise UsageError(f"{path}: nothing is written into an archive; unpack it first")
             if is_uri(path):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if options.out is not None:

@@ -15,7 +15,7 @@ from kdump.cli.options import (
     version_option,
 )
 from kdump.errors import UsageError
-from kdump.stores.uris import is_uri
+from kdump.stores.uris import is_uri, is_view
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -106,7 +106,7 @@ def salvage(
         if topic_id is not None and not is_topic_id(topic_id):
             raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")
         for path in (*paths, out or ""):
-            if is_uri(path):
+            if is_uri(path) and not (path in paths and is_view(path)):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
     if topic_map is not None:
         asked["names"] = read_topic_map(topic_map)

@@ -10,6 +10,7 @@ from kdump.stores import uris
 from kdump.stores.arrow_store import SCHEMES, ArrowStore
 from kdump.stores.fsspec_store import FsspecStore
 from kdump.stores.listed import Listed
+from kdump.stores.view_store import SCHEME, ViewStore
 
 _BY_LIBHDFS = ("hdfs", "viewfs")
 _LIBHDFS = "libhdfs needs JAVA_HOME, HADOOP_HOME and CLASSPATH to be set, webhdfs:// does not"
@@ -30,11 +31,13 @@ def store_of(uri: str) -> tuple[Listed, str]:
 def is_any_open() -> bool:
     """Whether this process has a store open, and so threads that a fork would lose."""
     pid = os.getpid()
-    return any(process == pid for process, _ in _open)
+    return any(process == pid and not root.startswith(SCHEME) for process, root in _open)
 
 
-def _new(root: str) -> ArrowStore | FsspecStore:
+def _new(root: str) -> ArrowStore | FsspecStore | ViewStore:
     scheme = uris.scheme_of(root)
+    if scheme == SCHEME:
+        return ViewStore(root)
     try:
         return ArrowStore(root) if scheme in SCHEMES else FsspecStore(root)
     except StoreError as error:

@@ -18,11 +18,19 @@ def is_uri(path: str) -> bool:
     return "://" in path and _URI.match(path) is not None
 
 
+def is_view(path: str) -> bool:
+    """Whether a path names a file of an archive, or one of this machine under another name."""
+    return path.startswith("archive://")
+
+
 def split(uri: str) -> tuple[str, str]:
     """Take a URI apart into the store's root and the path in it, which has no slash around it."""
     scheme, _, rest = uri.partition("://")
     scheme = scheme.lower()
     scheme = _SAME.get(scheme, scheme)
+    if is_view(uri):  # its root ends where the name of its file does
+        root, _, path = rest.partition("!")
+        return f"archive://{root}!", posixpath.normpath("/" + path).strip("/")
     if scheme in _HTTP:
         place, _, path = rest.partition("/")
         return f"{scheme}://{place}", path.strip("/")

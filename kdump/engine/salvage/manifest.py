@@ -13,6 +13,7 @@ from kdump import __version__
 from kdump.engine.salvage.build import file_sum, write_beside
 from kdump.errors import KdumpError, PathError
 from kdump.findings.rows import Row
+from kdump.storage import places
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def sources_of(items: Iterable[Item]) -> list[dict[str, object]]:
                 found[path] = {
                     "path": path,
                     "size_bytes": size,
-                    "mtime_ms": int(os.stat(path).st_mtime * 1000),
+                    "mtime_ms": places.stat(path).st_mtime_ns // 1_000_000,
                     "sha256": digest,
                 }
     return list(found.values())

@@ -23,7 +23,7 @@ from kdump.engine.work.pipeline import take_up
 from kdump.errors import KdumpError, PathError, Refused
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
-from kdump.storage import names
+from kdump.storage import names, places
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -229,6 +229,6 @@ def _meta_properties(items: list[Item]) -> bytes | None:
     for item in items:
         for copy in item.copies:
             path = os.path.join(os.path.dirname(copy.directory), names.META_PROPERTIES)
-            if os.path.isfile(path):
+            if places.isfile(path):
                 found.add(whole(path, 1 << 20))
     return found.pop() if len(found) == 1 else None

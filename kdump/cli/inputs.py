@@ -1,0 +1,218 @@
+"""Take what was named on the command line for what it is: archives, odd names, standard input.
+
+A path that is a partition, a data directory or a file of a known name goes through as it is. All
+else becomes a view (`kdump/stores/view_store.py`), which every command reads as it reads a store.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from kdump.errors import PathError, UsageError
+from kdump.storage import names
+from kdump.storage.names import Kind
+from kdump.stores.uris import is_uri, is_view
+from kdump.stores.view_store import STDIN, file_of, root_of, stat_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kdump.stores.unpacking import Unpacked, Unpacker
+    from kdump.stores.view_store import Member
+
+_NO_TOPIC = "input"
+_SHOWN_SECONDS = 0.3
+
+
+class Named(NamedTuple):
+    """What the user says of a file that does not say it itself."""
+
+    word: str | None = None
+    base_offset: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    unpack_limit: int = 1 << 40
+
+    @classmethod
+    def taken(cls, asked: dict[str, Any]) -> Named:
+        """Take it out of all that is asked for."""
+        return cls(
+            asked.pop("as_kind"),
+            asked.pop("base_offset"),
+            asked.pop("topic_name"),
+            asked.pop("partition_number"),
+            asked.pop("unpack_limit"),
+        )
+
+    @property
+    def is_given(self) -> bool:
+        """Whether anything is said, so that no name of a file is to be believed."""
+        return any(one is not None for one in self[:4])
+
+
+def opened(paths: Iterable[str], named: Named, *, on_spark: bool = False) -> tuple[str, ...]:
+    """Return the paths to read, with views in the place of what is no file of a known name."""
+    inputs = _Inputs(named)
+    found = [inputs.opened(path) for path in paths]
+    for path in found if on_spark else ():
+        if is_view(path):
+            raise UsageError(f"{path}: Spark reads no archives: unpack it where executors see it")
+    return tuple(dict.fromkeys(found))
+
+
+class _Inputs:
+    """The paths of one run; all that is unpacked for them counts against one limit."""
+
+    def __init__(self, named: Named) -> None:
+        self._named = named
+
+    @cached_property
+    def _unpacker(self) -> Unpacker:
+        from kdump.stores.unpacking import Unpacker
+
+        return Unpacker(_directory(), self._named.unpack_limit, _progress())
+
+    def opened(self, path: str) -> str:
+        """Return what to read in the place of a path, or the path."""
+        if path == "-":
+            return self._of_stdin()
+        if is_view(path):
+            return self._again(path)
+        if is_uri(path):
+            return path
+        if os.path.isdir(path):
+            return self._tiered(path) or path
+        is_known = _is_known(path) and not self._named.is_given
+        if is_known or not os.path.isfile(path):
+            return path  # who reads it says what is wrong with it
+        return self._view_of(path)
+
+    def _view_of(self, path: str) -> str:
+        """Make a view of an archive, or of a file under the name that it should have."""
+        unpacked = None if _is_known(path) else self._unpacker.view_of(path)
+        if unpacked is not None:
+            return self._unpacked(path, unpacked)
+        with open(path, "rb") as file:
+            member = stat_of(file)._replace(file=os.path.abspath(path))
+        return self._aliased(path, member)
+
+    def _unpacked(self, path: str, unpacked: Unpacked) -> str:
+        for note in unpacked.notes:
+            _tell(f"{path}: {note}")
+        if not unpacked.members:
+            raise PathError(path, "has no files in it")
+        inside, member = next(iter(unpacked.members.items()))
+        is_single = len(unpacked.members) == 1
+        if is_single and (self._named.is_given or not _is_known(inside)):
+            return self._aliased(path, member)
+        return self._published(path, unpacked.members, inside if is_single else "")
+
+    def _published(self, path: str, members: dict[str, Member], inside: str) -> str:
+        root = root_of(path)
+        self._unpacker.publish(root, members)
+        return f"{root}/{inside}"
+
+    def _again(self, uri: str) -> str:
+        """Open the archive of a path in it that kdump has printed."""
+        path = file_of(uri)
+        root = self.opened(path).partition("!")[0]
+        return uri if root == uri.partition("!")[0] else path
+
+    def _of_stdin(self) -> str:
+        """Copy standard input to a file, as what is read of it is read more than once."""
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError(
+                "standard input is a terminal: give it a file, as in kdump dump - < FILE"
+            )
+        member = self._unpacker.spool(sys.stdin.buffer, STDIN)
+        unpacked = self._unpacker.view_of(member.file)
+        if unpacked is not None:
+            return self._unpacked(STDIN, unpacked)
+        return self._aliased(STDIN, member, "log")
+
+    def _aliased(self, path: str, member: Member, default: str | None = None) -> str:
+        """Make a view of one file under the name that a broker would give it."""
+        from kdump.storage.recognize import file_name, recognized
+
+        named = self._named
+        found = recognized(member.file)
+        word = named.word or found.word or default
+        if word is None:
+            raise PathError(
+                path,
+                "neither its name nor its bytes say what it holds: give --as log, --as index, …",
+            )
+        base, topic, partition = named.base_offset, named.topic, named.partition
+        if base is None:
+            of_name = names.parse(os.path.basename(path)).base_offset
+            base = (found.base_offset or 0) if of_name is None else of_name
+        above = os.path.basename(os.path.dirname(os.path.abspath(path)))
+        if topic is None and (place := names.parse_directory(above)) is not None:
+            topic, partition = place.topic, place.partition if partition is None else partition
+        if topic is None and partition is not None:
+            raise UsageError(f"{path}: --partition-number goes with --topic-name")
+        directory = _NO_TOPIC if topic is None else names.directory_name(topic, partition or 0)
+        inside = f"{directory}/{file_name(word, base)}"
+        return self._published(path, {inside: member}, inside)
+
+    def _tiered(self, path: str) -> str | None:
+        from kdump.storage.tiered import tiered_members
+
+        found = tiered_members(path)
+        if found is None:
+            return None
+        for older in found[1]:
+            _tell(f"{older}: is older than another copy of its segment, which is read")
+        return self._published(path, found[0], "")
+
+
+def _is_known(path: str) -> bool:
+    """Whether a name says what its file holds."""
+    kind = names.parse(os.path.basename(path)).kind
+    return kind not in (Kind.UNKNOWN, Kind.OTHER_CHECKPOINT)
+
+
+@cache
+def _directory() -> str:
+    """Make the directory for what is unpacked; it goes when this process ends, also by a signal."""
+    import atexit
+    import shutil
+    import tempfile
+
+    directory, process = tempfile.mkdtemp(prefix="kdump-"), os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == process:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
+    return directory
+
+
+def _progress() -> Callable[[int], None]:
+    """Return what shows, where a person waits at a terminal, how much was unpacked."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        return lambda total: None
+    from time import monotonic
+
+    from kdump.output.amounts import size_text
+
+    shown = [monotonic()]
+
+    def show(total: int) -> None:
+        if monotonic() - shown[0] > _SHOWN_SECONDS:
+            shown[0] = monotonic()
+            click.echo(f"\r\x1b[Kkdump: unpacked {size_text(total)} \r", err=True, nl=False)
+
+    return show
+
+
+def _tell(text: str) -> None:
+    from kdump.output.escape import visible
+
+    click.echo(visible(f"kdump: {text}"), err=True)

@@ -1,0 +1,77 @@
+"""Segments in tiered storage, as partitions: LocalTieredStorage's names, and Aiven's.
+
+Both store a segment's files as they were, under its base offset and the segment's id, in a
+directory that is named for topic, partition and topic id.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from kdump.storage import names
+from kdump.storage.names import Kind
+from kdump.stores.view_store import Member
+
+_ID = "[A-Za-z0-9_-]{22}"
+_TOPIC, _PARTITION = r"(?P<topic>[A-Za-z0-9._-]+)", r"(?P<partition>\d+)"
+_FILE = re.compile(
+    rf"(?P<base>\d{{20}})-{_ID}\."
+    rf"(?P<what>log|index|timeindex|txnindex|snapshot|{names.LEADER_EPOCH_CHECKPOINT})\Z"
+)
+_PLACES = (
+    re.compile(rf"{_TOPIC}-{_PARTITION}-{_ID}\Z"),
+    re.compile(rf"{_ID}-{_PARTITION}-{_TOPIC}\Z"),
+    re.compile(rf"{_TOPIC}-{_ID}/{_PARTITION}\Z"),
+)
+#: What a directory of such directories has in it; most others are not looked into for that.
+_PERHAPS = re.compile(rf"-{_ID}\Z|\A{_ID}-\d")
+
+
+def tiered_members(path: str) -> tuple[dict[str, Member], list[str]] | None:
+    """Return the files under a directory by the paths that brokers give them; None for another one.
+
+    Of two copies of a segment the newer is taken; the older ones are named beside.
+    """
+    root = os.path.abspath(path)
+    if _place(root) is None and not any(map(_PERHAPS.search, _folders(root))):
+        return None
+    members: dict[str, Member] = {}
+    older: list[str] = []
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        place = _place(folder)
+        for name in sorted(files):
+            found = _FILE.match(name) if place is not None else None
+            if found is None and not members and names.parse(name).kind is not Kind.UNKNOWN:
+                return None  # a data directory, or a partition
+            if found is None:
+                continue
+            at = os.path.join(folder, name)
+            status = os.stat(at)
+            member = Member(at, 0, status.st_size, status.st_mtime_ns)
+            inside = f"{place}/{found['base']}.{found['what']}"
+            if found["what"] == names.LEADER_EPOCH_CHECKPOINT:
+                inside = f"{place}/{found['what']}"  # the last segment's has them all
+            elif (before := members.get(inside)) is not None:
+                older.append(min((before, member), key=lambda one: one.mtime_ns).file)
+                member = max((before, member), key=lambda one: one.mtime_ns)
+            members[inside] = member
+    return (members, older) if members else None
+
+
+def _folders(root: str) -> list[str]:
+    try:
+        with os.scandir(root) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
+    except OSError:
+        return []
+
+
+def _place(folder: str) -> str | None:
+    above, name = os.path.split(folder)
+    for pattern in _PLACES:
+        found = pattern.match(name) or pattern.match(f"{os.path.basename(above)}/{name}")
+        if found is not None:
+            return names.directory_name(found["topic"], int(found["partition"]))
+    return None

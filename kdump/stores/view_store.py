@@ -1,0 +1,137 @@
+"""Ranges of files of this machine as a store: members of archives, files under other names.
+
+A view is a table of paths inside it; each is a range of a file. So a member of a tar is read where
+it lies, and nothing is ever extracted under a name that an archive chose. Views are known by their
+root, `archive:///mnt/backup.tar!`; a table of them goes to worker processes by a file that the
+environment names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+from collections.abc import Sequence
+from typing import IO, Any, NamedTuple
+
+from kdump.errors import StoreError
+from kdump.stores.store import Status
+
+SCHEME = "archive"
+STDIN = "standard input"  # what has no path
+#: Names the file from which worker processes learn of views.
+TABLE = "KDUMP_ARCHIVES"
+
+
+class Member(NamedTuple):
+    """A range of a file that is a file of a view."""
+
+    file: str
+    start: int
+    size: int
+    mtime_ns: int = 0
+
+
+_views: dict[str, dict[str, Member]] = {}
+
+
+def root_of(path: str) -> str:
+    """Name the view of an archive by a URI, so that no other mark can be taken for its end."""
+    if path == STDIN:
+        return f"{SCHEME}://stdin!"
+    return f"{SCHEME}://{os.path.abspath(path).replace('%', '%25').replace('!', '%21')}!"
+
+
+def file_of(uri: str) -> str:
+    """Return the archive that a URI of one of its members names."""
+    root = uri.partition("://")[2].partition("!")[0]
+    return root.replace("%21", "!").replace("%25", "%")
+
+
+def stat_of(file: IO[bytes]) -> Member:
+    """Say how large a file is and when it changed."""
+    status = os.fstat(file.fileno())
+    return Member("", 0, status.st_size, status.st_mtime_ns)
+
+
+def add_view(root: str, members: dict[str, Member]) -> None:
+    """Make a view known to this process."""
+    _views[root] = members
+
+
+def known_views() -> bytes:
+    """Return all views that this process knows, for `TABLE` to name a file of."""
+    return pickle.dumps(_views)
+
+
+def _view(root: str) -> dict[str, Member]:
+    if root not in _views and TABLE in os.environ:
+        with open(os.environ[TABLE], "rb") as file:
+            _views.update(pickle.load(file))
+    if root not in _views:
+        raise StoreError(root, "is known to the process alone that opened it")
+    return _views[root]
+
+
+class ViewStore:
+    """One view."""
+
+    files: Any = None
+
+    def __init__(self, root: str) -> None:
+        self._members = _view(root)
+        self._directories: dict[str, dict[str, Status]] = {"": {}}
+        for path, member in self._members.items():
+            self._enter(path, Status(False, True, member.size, member.mtime_ns))
+
+    def _enter(self, path: str, status: Status) -> None:
+        above, _, name = path.rpartition("/")
+        if above not in self._directories:
+            self._directories[above] = {}
+            self._enter(above, Status(True, False, 0, 0))
+        self._directories[above][name] = status
+
+    def at(self, path: str) -> str:
+        """Return a path as it is."""
+        return path
+
+    def status(self, path: str) -> Status | None:
+        """Say what lies at a path; None for nothing."""
+        if path in self._directories:
+            return Status(True, False, 0, 0)
+        above, _, name = path.rpartition("/")
+        return self._directories.get(above, {}).get(name)
+
+    def entries(self, path: str) -> Sequence[tuple[str, Status]]:
+        """List a directory."""
+        if path not in self._directories:
+            number = errno.ENOENT if self.status(path) is None else errno.ENOTDIR
+            raise OSError(number, os.strerror(number))
+        return list(self._directories[path].items())
+
+    def open(self, path: str) -> MemberFile:
+        """Open a file for reading."""
+        member = self._members.get(path)
+        if member is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+        return MemberFile(member)
+
+
+class MemberFile:
+    """An open member."""
+
+    def __init__(self, member: Member) -> None:
+        self._start = member.start
+        self._descriptor = os.open(member.file, os.O_RDONLY | os.O_CLOEXEC)
+        self.size = member.size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Read a range."""
+        size = min(size, self.size - position)
+        return os.pread(self._descriptor, size, self._start + position)
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)

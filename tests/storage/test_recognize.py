@@ -1,0 +1,49 @@
+"""What bytes say of a file, against what its name says, on the directories of real brokers."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from kdump.storage import names
+from kdump.storage.names import Kind
+from kdump.storage.recognize import KINDS, file_name, recognized
+
+SAMPLES = Path(__file__).parents[2] / "sample-data"
+#: What the bytes of another kind look like: a snapshot of metadata is a log.
+ALIKE = {Kind.METADATA_SNAPSHOT: Kind.LOG}
+
+
+def test_files_of_brokers_are_recognized_as_what_their_names_say() -> None:
+    seen: dict[Kind, int] = {}
+    for path in sorted((SAMPLES / "clean").rglob("*")):
+        name = names.parse(path.name)
+        if not path.is_file() or name.kind not in KINDS.values() or name.suffix:
+            continue
+        found = recognized(str(path))
+        kind = ALIKE.get(name.kind, name.kind)
+        if found.word is None:  # it holds nothing that would say so
+            data = path.read_bytes()
+            assert len(data) < 12 or not any(data[: len(data) // 2]) or b"\n0\n" in data, path
+            continue
+        assert KINDS[found.word] is kind, path
+        seen[kind] = seen.get(kind, 0) + 1
+        if kind is Kind.LOG and name.kind is Kind.LOG:
+            assert found.base_offset is not None
+            assert found.base_offset >= (name.base_offset or 0)
+    assert {Kind.LOG, Kind.PRE08_LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX} <= seen.keys()
+    assert {Kind.TRANSACTION_INDEX, Kind.PRODUCER_SNAPSHOT, Kind.LEADER_EPOCHS} <= seen.keys()
+    assert {Kind.OFFSET_CHECKPOINT, Kind.META_PROPERTIES, Kind.PARTITION_METADATA} <= seen.keys()
+
+
+@pytest.mark.parametrize("size", [1, 34, 240, 5000])
+def test_noise_and_zeros_are_nothing(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "x"
+    for data in (random.Random(size).randbytes(size), bytes(size)):
+        path.write_bytes(data)
+        assert recognized(str(path)).word is None
+
+
+@pytest.mark.parametrize("word", KINDS)
+def test_names_that_are_given_say_the_kind(word: str) -> None:
+    assert names.parse(file_name(word, 42)).kind is KINDS[word]
