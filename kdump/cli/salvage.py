@@ -45,6 +45,10 @@ _BROKER = under("For which broker")
     metavar="newest-epoch|longest|PATH",
     help="Which copy leads, and wins where others have other records in the same epoch.",
 )
+@_TAKEN(
+    "--carve",
+    help="Files in PATHS are raw images, as of a disk: look for batches at any byte of them.",
+)
 @_TAKEN("--from-offset", type=INT64, help="First offset taken.")
 @_TAKEN("--to-offset", type=INT64, help="First offset not taken any more.")
 @_TAKEN("--topic-map", metavar="FILE", type=FILE_PATH, help="New names of topics: lines OLD,NEW.")

@@ -66,9 +66,7 @@ class _AllBelieved(Believed):
 
 
 class _Anywhere(AfterDamage):
-    def __init__(
-        self, source: Source, sums: Sums, torn: list[RecordBatches], largest: int
-    ) -> None:
+    def __init__(self, source: Source, sums: Sums, torn: list[RecordBatches], largest: int) -> None:
         super().__init__(source, sums, _AllBelieved())
         self._torn = torn
         self.largest = largest
@@ -102,8 +100,10 @@ def _is_likely(header: RecordBatches, source: Source) -> bool:
         return False
     read = header.format(0)
     if not read.is_legacy:
+        is_empty = header.size_bytes(0) == read.header_size
         return (
-            -1 <= header.producer_id(0) < _PRODUCER_ID_MAX
+            (header.records_count(0) > 0) != is_empty
+            and -1 <= header.producer_id(0) < _PRODUCER_ID_MAX
             and header.producer_epoch(0) >= -1
             and header.base_sequence(0) >= -1
             and header.leader_epoch(0) >= -1

@@ -33,6 +33,7 @@ class SalvageOptions(NamedTuple):
     topic_id: str | None = None
     topic_configs: bool = True
     out: str | None = None
+    carve: bool = False
     decompress_limit: int = DEFAULT_LIMIT
 
 

@@ -1,0 +1,270 @@
+"""Join extents of images that are of one log.
+
+What joins them is named, and each says so by itself: bytes of one batch in both; the same batches;
+a place right behind, in one block of a file system or behind the torn batch; sequence numbers of
+producers that go on where offsets do; or, where batches have no producer, offsets that meet in no
+other pair. Where two would do as well as each other neither is joined: what is not known is left
+apart.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
+from kdump.kernels import columns as c
+from kdump.record.batch import last_sequence
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kdump.engine.salvage.carving import Carved
+    from kdump.kernels.columns import BatchHeader
+
+_BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
+_SMALLEST_BLOCK = 1024
+_JOINED_BYTES = 4 << 20  # a larger batch is not looked for in two pieces
+_WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
+_EXPANDS = 1000  # no codec makes more of a byte that is worth having here
+_NEAR_BYTES = 64 << 10
+_SAMPLES = 1 << 18
+
+BYTES, SAME, NEIGHBOURS, SEQUENCES, OFFSETS = (
+    "bytes-of-a-batch",
+    "same-batches",
+    "neighbours",
+    "sequences",
+    "offsets",
+)
+
+
+class Group:
+    """Extents of one log, and what joins them."""
+
+    def __init__(self, extents: list[Extent], joined_by: set[str]) -> None:
+        self.extents = sorted(extents, key=lambda one: (one.first, one.last, one.position))
+        self.joined_by = sorted(joined_by)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it begins, of all images."""
+        return min((one.path, one.position) for one in self.extents)
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last batch."""
+        return max(one.last for one in self.extents) + 1
+
+    def layers(self) -> list[list[Extent]]:
+        """Lay the extents out as copies of the log, each of one image, in which offsets rise."""
+        found: list[list[Extent]] = []
+        for extent in self.extents:
+            for layer in found:
+                if layer[-1].last < extent.first and layer[-1].path == extent.path:
+                    layer.append(extent)
+                    break
+            else:
+                found.append([extent])
+        return found
+
+
+class Joins:
+    """The extents of all images, and which of them are of one log."""
+
+    def __init__(self, images: Sequence[Carved]) -> None:
+        self.extents = [extent for image in images for extent in image.extents]
+        self.in_two_pieces = 0
+        self._parents = list(range(len(self.extents)))
+        self._why: list[tuple[int, str]] = []
+        self._starts: dict[int, list[int]] = defaultdict(list)
+        for number, extent in enumerate(self.extents):
+            self._starts[extent.first].append(number)
+        for image in images:
+            self._piece_together(image)
+        self.known = self._same_batches()
+        self._neighbours()
+        self._go_on()
+
+    def groups(self) -> list[Group]:
+        """Return what belongs together, by where it begins."""
+        members: dict[int, list[Extent]] = defaultdict(list)
+        why: dict[int, set[str]] = defaultdict(set)
+        for number, extent in enumerate(self.extents):
+            members[self._root(number)].append(extent)
+        for number, reason in self._why:
+            why[self._root(number)].add(reason)
+        groups = [Group(extents, why[root]) for root, extents in members.items()]
+        return sorted(groups, key=lambda group: group.place)
+
+    def _root(self, number: int) -> int:
+        parents = self._parents
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    def _join(self, one: int, other: int, why: str) -> None:
+        first, second = sorted((self._root(one), self._root(other)))
+        if first != second:
+            self._parents[second] = first
+            self._why.append((first, why))
+
+    def _piece_together(self, image: Carved) -> None:
+        """Find the rest of torn batches right before extents that go on where they end."""
+        owners = {id(one.torn): number for number, one in enumerate(self.extents) if one.torn}
+        with Source(image.path) as source:
+            for torn in image.torn:
+                if torn.size_bytes > _JOINED_BYTES:
+                    continue
+                for number in self._starts.get(torn.last_offset + 1, ()):
+                    if self.extents[number].path != image.path:
+                        continue
+                    found = _in_two_pieces(source, torn, self.extents[number])
+                    if found is None:
+                        continue
+                    self.in_two_pieces += 1
+                    self._parents.append(len(self.extents))
+                    self.extents.append(found)
+                    for beside in (number, owners.get(id(torn))):
+                        if beside is not None:
+                            self._join(beside, len(self.extents) - 1, BYTES)
+                    break
+
+    def _same_batches(self) -> dict[int, int]:
+        """Join extents that have the same batch: another copy of the log, or a part of one.
+
+        Returns extents by what tells batches of theirs from others.
+        """
+        found: dict[int, int] = {}
+        kept = 1  # one in so many
+        for number, extent in enumerate(self.extents):
+            for sample in extent.sample:
+                if sample % kept:
+                    continue
+                other = found.setdefault(sample, number)
+                if other != number:
+                    self._join(other, number, SAME)
+            while len(found) > _SAMPLES:
+                kept *= 2
+                found = {sample: at for sample, at in found.items() if not sample % kept}
+        return found
+
+    def _neighbours(self) -> None:
+        """Join extents between which there is only damage."""
+        order = [number for number, one in enumerate(self.extents) if len(one.pieces) == 1]
+        order.sort(key=lambda number: (self.extents[number].path, self.extents[number].position))
+        for number, other in pairwise(order):
+            if _are_neighbours(self.extents[number], self.extents[other]):
+                self._join(number, other, NEIGHBOURS)
+
+    def _go_on(self) -> None:
+        """Join extents that go on where others end, where only one of each does."""
+        onward: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        back: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, extent in enumerate(self.extents):
+            for after in {extent.last + 1, _end_with_torn(extent)}:
+                for other in self._starts.get(after, ()):
+                    strength = _strength(extent, self.extents[other])
+                    if strength and self._root(other) != self._root(number):
+                        onward[self._root(number)].append((strength, other))
+                        back[self._root(other)].append((strength, number))
+        found: list[tuple[int, int, int]] = []
+        for one, links in onward.items():
+            strength, to = self._best(links)
+            if to is not None and self._best(back[to])[1] == one:
+                found.append((one, to, strength))
+        for first, second, strength in found:
+            self._join(first, second, SEQUENCES if strength > 1 else OFFSETS)
+
+    def _best(self, links: list[tuple[int, int]]) -> tuple[int, int | None]:
+        """Return where the strongest links lead, None where that is not one log alone."""
+        top = max(strength for strength, _ in links)
+        roots = {self._root(number) for strength, number in links if strength == top}
+        return top, roots.pop() if len(roots) == 1 else None
+
+
+def _end_with_torn(extent: Extent) -> int:
+    """Where an extent ends with the torn batch behind it, if it has one that goes on."""
+    end, torn = extent.last + 1, extent.torn
+    if torn is None:
+        return end
+    if torn.flags & c.WRAPPER:
+        goes_on = end <= torn.last_offset < end + _WRAPPED
+    else:
+        goes_on = torn.base_offset == end
+    return torn.last_offset + 1 if goes_on else end
+
+
+def _strength(extent: Extent, behind: Extent) -> int:
+    """How well an extent goes on where another ends, by what else than offsets says so; 0: not."""
+    if behind.layout < extent.layout or behind.epochs[0] < extent.epochs[1]:
+        return 0
+    tails = dict(extent.tails)
+    torn = extent.torn
+    if torn is not None and torn.base_sequence >= 0 and behind.first == torn.last_offset + 1:
+        more = torn.last_offset - torn.base_offset
+        tails[torn.producer_id] = torn.producer_epoch, last_sequence(torn.base_sequence, more)
+    shared = tails.keys() & behind.heads.keys()
+    for producer in shared:
+        (epoch, last), (then, first) = tails[producer], behind.heads[producer]
+        goes_on = first == last_sequence(last, 1) if then == epoch else then > epoch and not first
+        if not goes_on:
+            return 0
+    if shared:
+        return 2
+    return int(not (tails or behind.heads))
+
+
+def _are_neighbours(extent: Extent, behind: Extent) -> bool:
+    """Whether only damage lies between two: in one block, or from a torn batch on.
+
+    A file begins where a block does, so what does not begin there has more of its file before it.
+    """
+    gap = behind.position - extent.end
+    if extent.path != behind.path or gap > _NEAR_BYTES or not behind.position % SECTOR:
+        return False
+    ends = _end_with_torn(extent)
+    steps = behind.first - extent.last
+    if (
+        not 0 <= behind.first - ends <= gap
+        or behind.layout < extent.layout
+        or behind.epochs[0] < extent.epochs[1]
+    ):
+        return False
+    shared = extent.tails.keys() & behind.heads.keys()
+    for producer in shared:
+        (epoch, last), (then, first) = extent.tails[producer], behind.heads[producer]
+        if then < epoch or (then == epoch and not 0 < first - last <= steps):
+            return False
+    in_one_block = extent.end // _SMALLEST_BLOCK == behind.position // _SMALLEST_BLOCK
+    return in_one_block or ends > extent.last + 1 or bool(shared)
+
+
+def _in_two_pieces(source: Source, torn: BatchHeader, behind: Extent) -> Extent | None:
+    """Find out whether a torn batch ends right before an extent, and where its first piece ends.
+
+    A file system cuts files where blocks begin, on either side of the cut; the checksum decides.
+    """
+    position, size = torn.position, torn.size_bytes
+    apart = behind.position - position - size
+    block = next((each for each in _BLOCKS if not apart % each), None)
+    if block is None or not apart or behind.position < size:
+        return None
+    head = source.read(position, size)
+    tail = source.read(behind.position - size, size)
+    if len(head) < size or len(tail) < size:
+        return None
+    for cut in range(block - position % block, size, block):
+        data = head[:cut] + tail[cut:]
+        rows, _, _ = kernels.walk(data, 0, size, 0, -1, True, 1)
+        if rows.count and not rows.flags & c.WRONG:
+            rest = Piece(behind.position - size + cut, behind.position)
+            return Extent(
+                source.path, [Piece(position, position + cut), rest],
+                first_of(data, 0, rows, 0, size * _EXPANDS), torn.last_offset, 1, torn.layout,
+                (torn.leader_epoch, torn.leader_epoch),
+            )  # fmt: skip
+    return None
