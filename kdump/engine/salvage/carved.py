@@ -77,6 +77,12 @@ class CarvedCopy(Copy):
         if torn is not None and torn.last_offset >= self.end:
             self.tail = torn.last_offset
 
+    def counted(self) -> None:
+        """Take note that there is no further batch: a hole before the last is like any other."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._count(held)
+
     def pieces(self, batch: Batch) -> list[Piece]:
         """Say where in the image a batch lies."""
         return self.replica.pieces(batch.position, batch.size_bytes)

@@ -1,10 +1,10 @@
 """Join extents of images that are of one log.
 
 What joins them is named, and each says so by itself: bytes of one batch in both; the same batches;
-a place right behind, in one block of a file system or behind the torn batch; sequence numbers of
-producers that go on where offsets do; or, where batches have no producer, offsets that meet in no
-other pair. Where two would do as well as each other neither is joined: what is not known is left
-apart.
+a place right behind, in one block of a file system or where a torn batch ends; sequence numbers of
+producers that go on where offsets do; or, where batches have no producer, offsets of whole segments
+that meet in no other pair. Where two would do as well as each other neither is joined: what is not
+known is left apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ _SMALLEST_BLOCK = 1024
 _JOINED_BYTES = 4 << 20  # a larger batch is not looked for in two pieces
 _WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
 _EXPANDS = 1000  # no codec makes more of a byte that is worth having here
-_NEAR_BYTES = 64 << 10
 _SAMPLES = 1 << 18
 
 BYTES, SAME, NEIGHBOURS, SEQUENCES, OFFSETS = (
@@ -215,32 +214,27 @@ def _strength(extent: Extent, behind: Extent) -> int:
             return 0
     if shared:
         return 2
-    return int(not (tails or behind.heads))
+    # Without producers only a whole segment with the next: pieces of files are too many.
+    is_next = torn is None and not behind.position % SECTOR and behind.layout == extent.layout
+    return int(is_next and not (tails or behind.heads))
 
 
 def _are_neighbours(extent: Extent, behind: Extent) -> bool:
-    """Whether only damage lies between two: in one block, or from a torn batch on.
+    """Whether only damage lies between two: the torn batch, or bytes of the same block.
 
     A file begins where a block does, so what does not begin there has more of its file before it.
     """
-    gap = behind.position - extent.end
-    if extent.path != behind.path or gap > _NEAR_BYTES or not behind.position % SECTOR:
-        return False
-    ends = _end_with_torn(extent)
-    steps = behind.first - extent.last
+    torn, at = extent.torn, behind.position
     if (
-        not 0 <= behind.first - ends <= gap
+        extent.path != behind.path
+        or behind.first < _end_with_torn(extent)
         or behind.layout < extent.layout
         or behind.epochs[0] < extent.epochs[1]
     ):
         return False
-    shared = extent.tails.keys() & behind.heads.keys()
-    for producer in shared:
-        (epoch, last), (then, first) = extent.tails[producer], behind.heads[producer]
-        if then < epoch or (then == epoch and not 0 < first - last <= steps):
-            return False
-    in_one_block = extent.end // _SMALLEST_BLOCK == behind.position // _SMALLEST_BLOCK
-    return in_one_block or ends > extent.last + 1 or bool(shared)
+    if torn is not None and behind.first == _end_with_torn(extent):
+        return at == torn.position + torn.size_bytes
+    return extent.end // _SMALLEST_BLOCK == at // _SMALLEST_BLOCK and at % SECTOR > 0
 
 
 def _in_two_pieces(source: Source, torn: BatchHeader, behind: Extent) -> Extent | None:
