@@ -1,8 +1,9 @@
 """Copies of partitions that were carved out of images, and how each came to its name.
 
 A name is given only by what says so: the user; batches that a named copy has too; a checkpoint in
-an image, whose offset is the end of one log alone and of no other partition. All else is a
-partition of its own, `carved-1` and so on, by where it begins.
+an image, whose offset is the end of one log alone and of no other partition; records of internal
+topics, by what they say. All else is a partition of its own, `carved-1` and so on, by where it
+begins.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.salvage.carved_joins import Joins
+from kdump.engine.salvage.carved_records import internal_topic
 from kdump.engine.salvage.carving import Extent, Piece, carve
 from kdump.engine.salvage.copies import Copy, Found
 from kdump.errors import PathError
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     Name = tuple[str, int]
 
-BY_USER, BY_COPY, BY_CHECKPOINT = "topic-map", "copy", "checkpoint"
+BY_USER, BY_COPY, BY_CHECKPOINT, BY_RECORDS = "topic-map", "copy", "checkpoint", "records"
 
 
 @dataclass(frozen=True)
@@ -207,6 +209,8 @@ class Carving:
                 (topic, partition), named_by = of_copies[group], BY_COPY
             elif group in of_checkpoints:
                 (topic, partition), named_by = of_checkpoints[group], BY_CHECKPOINT
+            elif internal := internal_topic(group.extents[0], self._options.decompress_limit):
+                (topic, partition), named_by = internal, BY_RECORDS
             else:
                 (topic, partition), named_by = (word, 0), None
             if not selection.admits(topic, partition):
