@@ -135,6 +135,8 @@ def _salvaged_note(fields: Fields) -> str:
     for one in fields["carved"]:
         joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
         named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
+        if one["doubtful"]:
+            named += ", perhaps messages of a torn wrapper at wrong offsets"
         notes.append(f"{one['group']}, {named}{joined}")
     notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]
     return "; ".join(notes)

@@ -64,10 +64,12 @@ class _Entry(NamedTuple):
 class AfterDamage:
     """Gaps of one walk, and where it goes on behind them.
 
-    `largest`: no entry that claims more bytes is believed where it is searched for.
+    `largest`: no entry that claims more bytes is believed where it is searched for. `summed`: the
+    search itself takes the sum of no more bytes.
     """
 
     largest = 1 << 31
+    summed = _SUMMED
 
     def __init__(self, source: Source, sums: Sums, believed: Believed) -> None:
         self._source = source

@@ -52,6 +52,7 @@ class CarvedFound(Found):
     group: str
     named_by: str | None
     joined_by: tuple[str, ...]
+    is_doubtful: bool
 
     def files(self) -> list[str]:
         """Return the image."""
@@ -226,6 +227,7 @@ class Carving:
                     word,
                     named_by,
                     tuple(group.joined_by),
+                    group.is_doubtful,
                 )
 
     def _asked(self, word: str, group: Group) -> Name:
@@ -263,7 +265,8 @@ class Carving:
                 said[max(offsets)].add(name)
         ends: dict[int, list[Group]] = defaultdict(list)
         for group in self._groups:
-            ends[group.end].append(group)
+            if not group.is_doubtful:
+                ends[group.end].append(group)
         return {
             groups[0]: next(iter(said[end]))
             for end, groups in ends.items()

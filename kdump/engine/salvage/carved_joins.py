@@ -9,20 +9,24 @@ known is left apart.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
+from kdump.engine.salvage.merge import add_range
 from kdump.kernels import columns as c
 from kdump.record.batch import last_sequence
+from kdump.record.layout import FORMATS
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from kdump.engine.salvage.carving import Carved
+    from kdump.engine.salvage.merge import Ranges
     from kdump.kernels.columns import BatchHeader
 
 _BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
@@ -58,6 +62,11 @@ class Group:
         """The offset behind its last batch."""
         return max(one.last for one in self.extents) + 1
 
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether these may be messages of a torn wrapper, at offsets that are not theirs."""
+        return self.extents[0].is_doubtful
+
     def layers(self) -> list[list[Extent]]:
         """Lay the extents out as copies of the log, each of one image, in which offsets rise."""
         found: list[list[Extent]] = []
@@ -75,15 +84,28 @@ class Joins:
     """The extents of all images, and which of them are of one log."""
 
     def __init__(self, images: Sequence[Carved]) -> None:
-        self.extents = [extent for image in images for extent in image.extents]
-        self.in_two_pieces = 0
+        extents = [extent for image in images for extent in image.extents]
+        starts = _by_first(extents)
+        torn: list[BatchHeader] = []
+        pieced: list[tuple[Extent, list[Extent]]] = []
+        for image in images:
+            for header, found, beside in _piece_together(image, starts):
+                if found is None:
+                    torn.append(header)
+                else:
+                    pieced.append((found, beside))
+        added = [found for found, _ in pieced]
+        self.extents = [*_without_inner(extents, added), *added]
+        _doubt(self.extents, torn)
+        self.in_two_pieces = len(pieced)
         self._parents = list(range(len(self.extents)))
         self._why: list[tuple[int, str]] = []
-        self._starts: dict[int, list[int]] = defaultdict(list)
-        for number, extent in enumerate(self.extents):
-            self._starts[extent.first].append(number)
-        for image in images:
-            self._piece_together(image)
+        self._numbers = {id(extent): number for number, extent in enumerate(self.extents)}
+        self._starts = _by_first([one for one in self.extents if not one.is_doubtful])
+        for found, beside in pieced:
+            for extent in beside:
+                if id(extent) in self._numbers:
+                    self._join(self._numbers[id(extent)], self._numbers[id(found)], BYTES)
         self.known = self._same_batches()
         self._neighbours()
         self._go_on()
@@ -111,27 +133,6 @@ class Joins:
             self._parents[second] = first
             self._why.append((first, why))
 
-    def _piece_together(self, image: Carved) -> None:
-        """Find the rest of torn batches right before extents that go on where they end."""
-        owners = {id(one.torn): number for number, one in enumerate(self.extents) if one.torn}
-        with Source(image.path) as source:
-            for torn in image.torn:
-                if torn.size_bytes > _JOINED_BYTES:
-                    continue
-                for number in self._starts.get(torn.last_offset + 1, ()):
-                    if self.extents[number].path != image.path:
-                        continue
-                    found = _in_two_pieces(source, torn, self.extents[number])
-                    if found is None:
-                        continue
-                    self.in_two_pieces += 1
-                    self._parents.append(len(self.extents))
-                    self.extents.append(found)
-                    for beside in (number, owners.get(id(torn))):
-                        if beside is not None:
-                            self._join(beside, len(self.extents) - 1, BYTES)
-                    break
-
     def _same_batches(self) -> dict[int, int]:
         """Join extents that have the same batch: another copy of the log, or a part of one.
 
@@ -140,7 +141,7 @@ class Joins:
         found: dict[int, int] = {}
         kept = 1  # one in so many
         for number, extent in enumerate(self.extents):
-            for sample in extent.sample:
+            for sample in () if extent.is_doubtful else extent.sample:
                 if sample % kept:
                     continue
                 other = found.setdefault(sample, number)
@@ -153,7 +154,11 @@ class Joins:
 
     def _neighbours(self) -> None:
         """Join extents between which there is only damage."""
-        order = [number for number, one in enumerate(self.extents) if len(one.pieces) == 1]
+        order = [
+            number
+            for number, one in enumerate(self.extents)
+            if len(one.pieces) == 1 and not one.is_doubtful
+        ]
         order.sort(key=lambda number: (self.extents[number].path, self.extents[number].position))
         for number, other in pairwise(order):
             if _are_neighbours(self.extents[number], self.extents[other]):
@@ -164,9 +169,12 @@ class Joins:
         onward: dict[int, list[tuple[int, int]]] = defaultdict(list)
         back: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for number, extent in enumerate(self.extents):
+            if extent.is_doubtful:
+                continue
             for after in {extent.last + 1, _end_with_torn(extent)}:
-                for other in self._starts.get(after, ()):
-                    strength = _strength(extent, self.extents[other])
+                for behind in self._starts.get(after, ()):
+                    strength = _strength(extent, behind)
+                    other = self._numbers[id(behind)]
                     if strength and self._root(other) != self._root(number):
                         onward[self._root(number)].append((strength, other))
                         back[self._root(other)].append((strength, number))
@@ -183,6 +191,75 @@ class Joins:
         top = max(strength for strength, _ in links)
         roots = {self._root(number) for strength, number in links if strength == top}
         return top, roots.pop() if len(roots) == 1 else None
+
+
+def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
+    found: dict[int, list[Extent]] = defaultdict(list)
+    for extent in extents:
+        found[extent.first].append(extent)
+    return found
+
+
+def _piece_together(
+    image: Carved, starts: dict[int, list[Extent]]
+) -> Iterator[tuple[BatchHeader, Extent | None, list[Extent]]]:
+    """Find the rest of torn batches right before extents that go on where they end.
+
+    Yields each header with its batch, if it was found, and the extents that this lies between.
+    """
+    owners = {id(extent.torn): extent for extent in image.extents if extent.torn is not None}
+    with Source(image.path) as source:
+        for torn in image.torn:
+            found, beside = None, []
+            behind = starts.get(torn.last_offset + 1, ())
+            for extent in behind if torn.size_bytes <= _JOINED_BYTES else ():
+                if extent.path == image.path:
+                    found = _in_two_pieces(source, torn, extent)
+                if found is not None:
+                    owner = owners.get(id(torn))
+                    beside = [extent] if owner is None else [owner, extent]
+                    break
+            yield torn, found, beside
+
+
+def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Extent]:
+    """Leave out messages of wrappers in two pieces, left as they were by the compression."""
+    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for extent in pieced:
+        places[extent.path] += [(piece.position, piece.end - 1) for piece in extent.pieces]
+    used = {path: _merged(ranges) for path, ranges in places.items()}
+    return (one for one in extents if not _holds(used.get(one.path, []), one.position))
+
+
+def _doubt(extents: list[Extent], torn: list[BatchHeader]) -> None:
+    """Take note of messages that may be those of a torn wrapper whose pieces are not known.
+
+    A message of magic 1 has no offset of its own there, one of magic 0 one of the wrapper's.
+    """
+    starts = {extent.position for extent in extents}
+    offsets: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for header in torn:
+        if header.flags & c.WRAPPER and header.position + header.size_bytes not in starts:
+            read = FORMATS[header.layout]
+            most = header.size_bytes // read.smallest_size
+            low = 0 if read.relative_offsets else header.last_offset - most
+            offsets[header.layout].append((low, low + most))
+    believed = {layout: _merged(ranges) for layout, ranges in offsets.items()}
+    for one in extents:
+        is_cut = one.is_plain and one.position % SECTOR > 0
+        one.is_doubtful = is_cut and _holds(believed.get(one.layout, []), one.first)
+
+
+def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+    found: Ranges = []
+    for first, last in sorted(ranges):
+        add_range(found, first, last)
+    return found
+
+
+def _holds(ranges: Ranges, number: int) -> bool:
+    at = bisect_right(ranges, number, key=lambda each: each[0])
+    return at > 0 and number <= ranges[at - 1][1]
 
 
 def _end_with_torn(extent: Extent) -> int:

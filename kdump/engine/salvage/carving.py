@@ -64,6 +64,8 @@ class Extent:
     heads: dict[int, Sequence] = field(default_factory=dict)
     tails: dict[int, Sequence] = field(default_factory=dict)
     torn: BatchHeader | None = None
+    is_plain: bool = False  # begins with a message that is no wrapper
+    is_doubtful: bool = False  # may be messages of a torn wrapper
     is_snapshot: bool = False  # of the metadata of a cluster, which is written like a log
     sample: list[int] = field(default_factory=list)
 
@@ -229,6 +231,7 @@ class _Extents:
             batches.layout(row),
             (_epoch(batches, row),) * 2,
         )
+        extent.is_plain = batches.is_legacy(row) and not batches.is_wrapper(row)
         extent.is_snapshot = _is_snapshot(run, row)
         for each in range(row, min(row + _PRODUCERS, stop)):
             _note(extent.heads, batches, each, is_end=False)

@@ -85,6 +85,8 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
         for one in row["carved"]:
             why = ", ".join(one["joined_by"]) or "nothing"
             yield f"  {one['group']}: named by {one['named_by'] or 'nothing'}, joined by {why}"
+            if one["doubtful"]:
+                yield "    DOUBTFUL: perhaps messages of a torn wrapper, at wrong offsets"
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:

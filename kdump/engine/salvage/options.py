@@ -20,7 +20,7 @@ class SalvageOptions(NamedTuple):
     """What is asked for; the names are those of the command line.
 
     `prefer` is one of the words above or a path; None: as `newest-epoch`, and what no epoch decides
-    stays undecided. `names` are the new names of topics by their old ones, and the names of partitions
+    stays undecided. `names` are the new names of topics by their old ones, and names of partitions
     of what was carved. `carve`: files are images.
     """
 

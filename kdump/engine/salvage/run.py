@@ -258,14 +258,15 @@ def _row(
 
 def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
     """Say which groups of carved batches are in a partition, and what says so."""
-    found = {
-        copy.found.group: (copy.found.named_by, list(copy.found.joined_by))
-        for copy in copies
-        if isinstance(copy.found, CarvedFound)
-    }
+    found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
     return [
-        {"group": group, "named_by": named_by, "joined_by": joined_by}
-        for group, (named_by, joined_by) in sorted(found.items(), key=lambda each: int(each[0][7:]))
+        {
+            "group": group,
+            "named_by": one.named_by,
+            "joined_by": list(one.joined_by),
+            "doubtful": one.is_doubtful,
+        }
+        for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))
     ]
 
 
