@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, first_offset
@@ -25,9 +25,9 @@ from kdump.storage.targets import Target, resolve
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.engine.salvage.carved import Carving
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
+    from kdump.storage.targets import Selection
 
 _UNSOUND = c.WRONG
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
@@ -66,6 +66,15 @@ class Found:
 Groups = dict[tuple[str | None, int | None], dict[str, Found]]
 
 
+class Nameless(Protocol):
+    """Copies that do not say of which partition they are; `has_others`: paths of copies that do."""
+
+    has_others: bool
+
+    def named(self, copies: Groups, selection: Selection) -> Iterator[Found]:
+        """Yield them with names, by what the copies at hand tell."""
+
+
 class Item(NamedTuple):
     """One partition and its copies, in the order in which they were named."""
 
@@ -77,7 +86,7 @@ class Item(NamedTuple):
 
 
 def plan(
-    paths: Iterable[str], options: SalvageOptions, carved: Carving | None = None
+    paths: Iterable[str], options: SalvageOptions, carved: Nameless | None = None
 ) -> Iterator[Item | KdumpError]:
     """Yield errors, then the partitions that have a copy under the paths, by topic and number.
 
