@@ -19,7 +19,6 @@ from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
 from kdump.engine.salvage.merge import add_range
 from kdump.kernels import columns as c
 from kdump.record.batch import last_sequence
-from kdump.record.layout import FORMATS
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
@@ -232,22 +231,24 @@ def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Exte
 
 
 def _doubt(extents: list[Extent], torn: list[BatchHeader]) -> None:
-    """Take note of messages that may be those of a torn wrapper whose pieces are not known.
+    """Take note of messages that may lie in a wrapper which is not whole, where there are any.
 
-    A message of magic 1 has no offset of its own there, one of magic 0 one of the wrapper's.
+    A file begins where a sector does; messages that begin elsewhere have bytes before them that are
+    no message, unless these are a torn one's that ends there.
     """
-    starts = {extent.position for extent in extents}
-    offsets: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for header in torn:
-        if header.flags & c.WRAPPER and header.position + header.size_bytes not in starts:
-            read = FORMATS[header.layout]
-            most = header.size_bytes // read.smallest_size
-            low = 0 if read.relative_offsets else header.last_offset - most
-            offsets[header.layout].append((low, low + most))
-    believed = {layout: _merged(ranges) for layout, ranges in offsets.items()}
+    if not any(one.has_wrappers for one in extents) and not any(
+        header.flags & c.WRAPPER for header in torn
+    ):
+        return
+    torn_ends = {
+        (one.path, one.torn.position + one.torn.size_bytes, _end_with_torn(one))
+        for one in extents
+        if one.torn is not None
+    }
     for one in extents:
-        is_cut = one.is_plain and one.position % SECTOR > 0
-        one.is_doubtful = is_cut and _holds(believed.get(one.layout, []), one.first)
+        follows = (one.path, one.position, one.first) in torn_ends
+        if one.is_plain and one.position % SECTOR and not follows:
+            one.is_doubtful = True
 
 
 def _merged(ranges: list[tuple[int, int]]) -> Ranges:

@@ -65,6 +65,7 @@ class Extent:
     tails: dict[int, Sequence] = field(default_factory=dict)
     torn: BatchHeader | None = None
     is_plain: bool = False  # begins with a message that is no wrapper
+    has_wrappers: bool = False
     is_doubtful: bool = False  # may be messages of a torn wrapper
     is_snapshot: bool = False  # of the metadata of a cluster, which is written like a log
     sample: list[int] = field(default_factory=list)
@@ -209,6 +210,7 @@ class _Extents:
         end = stop - 1
         extent.batches += stop - start
         extent.last = batches.last_offset(end)
+        extent.has_wrappers |= bool(batches.flags & c.WRAPPER)
         extent.pieces[-1] = extent.pieces[-1]._replace(end=batches.end_position(end))
         extent.epochs = extent.epochs[0], _epoch(batches, end)
         for row in range(max(start, stop - _PRODUCERS), stop):
@@ -239,7 +241,8 @@ class _Extents:
 
     def _close(self) -> None:
         extent, self._open = self._open, None
-        if extent is not None and not self._is_inside_wrapper(extent):
+        if extent is not None:
+            extent.is_doubtful = self._is_inside_wrapper(extent)
             self._done.append(extent)
 
     def _is_inside_wrapper(self, extent: Extent) -> bool:

@@ -7,6 +7,8 @@ GiB each of noise and text.
 
 import os
 import random
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,12 +34,23 @@ _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 MIB = 1 << 20
 
 
-class Topics(NamedTuple):
+@dataclass
+class Topics:
     """A data directory, its logs with where their batches lie, and how many records each has."""
 
     folder: Path
     logs: list[tuple[bytes, list[tuple[int, int]]]]
+    names: list[str]  # of the partitions of the logs
     ends: dict[str, int]
+
+    @cached_property
+    def owners(self) -> dict[bytes, set[str]]:
+        """Partitions by their batches, as far as checksums cover these."""
+        found: dict[bytes, set[str]] = {}
+        for name, (log, places) in zip(self.names, self.logs, strict=True):
+            for at, size in places:
+                found.setdefault(_covered(log[at : at + size]), set()).add(name)
+        return found
 
     @property
     def batches(self) -> set[bytes]:
@@ -48,7 +61,7 @@ class Topics(NamedTuple):
 def topics(tmp_path_factory: pytest.TempPathFactory) -> Topics:
     """Let the broker's append code write topics."""
     folder = tmp_path_factory.mktemp("topics")
-    found, ends = Topics(folder, [], {}), {}
+    found, ends = Topics(folder, [], [], {}), {}
     for seed in range(_TOPICS):
         path = folder / "d" / f"topic{seed}-{seed % 3}"
         path.parent.mkdir(exist_ok=True)
@@ -56,6 +69,7 @@ def topics(tmp_path_factory: pytest.TempPathFactory) -> Topics:
         for log in path.glob("*.log"):
             places = [(one.position, one.size) for one in entries if one.file == log.name]
             found.logs.append((log.read_bytes(), places))
+            found.names.append(path.name)
         ends[path.name] = entries[-1].last + 1
     lines = [f"{name.replace('-', ' ')} {end}" for name, end in ends.items()]
     text = "\n".join(["0", str(len(lines)), *lines]) + "\n"
@@ -71,6 +85,7 @@ class Found(NamedTuple):
     joins: Joins
     batches: set[bytes]
     sure: set[bytes]
+    of: dict[int, set[bytes]]  # by the extent
 
 
 def carved(image: Path) -> Found:
@@ -78,24 +93,29 @@ def carved(image: Path) -> Found:
     found = carve(str(image), lambda _: None, DEFAULT_LIMIT)
     joins = Joins([found])
     data = image.read_bytes()
-    batches: set[bytes] = set()
-    sure: set[bytes] = set()
+    of: dict[int, set[bytes]] = {}
     with Source(image) as source:
         for extent in joins.extents:
+            here = of[id(extent)] = set()
             if len(extent.pieces) > 1:
-                sure.add(b"".join(data[one.position : one.end] for one in extent.pieces))
+                here.add(b"".join(data[one.position : one.end] for one in extent.pieces))
                 continue
             for run in RawImage(source).walk(extent.position, extent.end):
                 rows = run.batches  # type: ignore[union-attr]
-                batches |= {
+                here.update(
                     data[rows.position(row) : rows.end_position(row)] for row in range(rows.count)
-                }
-    return Found(found, joins, batches | sure, sure)
+                )
+    sure = [of[id(extent)] for extent in joins.extents if not extent.is_doubtful]
+    return Found(found, joins, set().union(*of.values()), set().union(*sure), of)
 
 
 def covered(batches: set[bytes]) -> set[bytes]:
     """What checksums, or the frame, say of batches: offset and epoch are not under them."""
-    return {batch[8:12] + batch[16:] for batch in batches}
+    return set(map(_covered, batches))
+
+
+def _covered(batch: bytes) -> bytes:
+    return batch[8:12] + batch[16:]
 
 
 def holds_all(image: Path, topics: Topics) -> None:
@@ -103,6 +123,12 @@ def holds_all(image: Path, topics: Topics) -> None:
     found = carved(image)
     assert covered(imaging.intact(image.read_bytes(), topics.logs)) <= covered(found.batches)
     assert covered(found.sure) <= covered(topics.batches)
+    for group in found.joins.groups():
+        if group.is_doubtful:
+            continue
+        inside = [found.of[id(extent)] for extent in group.extents]
+        owners = [topics.owners[each] for batches in inside for each in covered(batches)]
+        assert set.intersection(*owners), group.joined_by
 
 
 def names_hold(image: Path, topics: Topics, least: int) -> None:
@@ -148,7 +174,7 @@ def test_batches_in_two_pieces_are_found(topics: Topics, tmp_path: Path) -> None
     logs = sorted(topics.folder.rglob("*.log"), key=lambda path: path.stat().st_size)[:12]
     imaging.ext4_written(image, ((path, f"{path.parent.name}.{path.name}") for path in logs))
     holds_all(image, topics)
-    found, joins, batches, _ = carved(image)
+    found, joins, batches, *_ = carved(image)
     assert joins.in_two_pieces > 5
     rows = [row.fields for row in items_of(image, carve=True) if isinstance(row, Row)]
     assert rows[0]["in_two_pieces"] == joins.in_two_pieces
@@ -166,11 +192,16 @@ def test_what_damage_leaves_is_found(topics: Topics, tmp_path: Path, seed: int) 
     start = min(data.find(log[:512]) for log, _ in topics.logs if log)
     end = start + 2 * sum(len(log) for log, _ in topics.logs)
     for _ in range(rng.randrange(1, 60)):
-        at = rng.randrange(start, min(end, len(data))) // 512 * 512
-        size = 512 * rng.choice((1, 2, 8, 8, 16, 64))
-        donor = rng.choice(topics.logs)[0]
-        new = rng.choice((bytes(size), rng.randbytes(size), donor[:size].ljust(size, b"\0")))
-        data[at : at + size] = new
+        at = rng.randrange(start, min(end, len(data)))
+        size = rng.choice((1, 2, 8, 8, 16, 64))
+        if rng.random() < 0.7:
+            at, size = at // 512 * 512, size * 512
+            data[at : at + size] = rng.choice((bytes(size), rng.randbytes(size)))
+        else:  # a file has whole blocks
+            at, size = at // 4096 * 4096, size * 4096
+            donor = rng.choice(topics.logs)[0][:size]
+            size = -(-len(donor) // 4096) * 4096
+            data[at : at + size] = donor.ljust(size, b"\0")
     for _ in range(rng.randrange(10)):
         at = rng.randrange(start, min(end, len(data)))
         data[at] ^= 1 << rng.randrange(8)
