@@ -165,7 +165,7 @@ class SalvageReport(Report):
             return reached
         if self._unnamed:
             self.messages.line(
-                f"Nothing says of which partition {_some(self._unnamed)} is. If you know, add "
+                f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
                 f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION"
             )
         if self._options.out is None:
