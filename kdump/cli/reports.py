@@ -147,6 +147,7 @@ class SalvageReport(Report):
         self._is_check = is_check
         self._partitions: list[str] = []
         self._conflicts = 0
+        self._unnamed: list[str] = []
 
     def takes(self, item: Result) -> bool:
         """Take note of the partitions, and of what is not decided."""
@@ -154,12 +155,19 @@ class SalvageReport(Report):
             self._partitions.append(f"{item.fields['topic']}-{item.fields['partition']}")
             conflicts: Any = item.fields["conflicts"]
             self._conflicts += sum(one["chosen"] is None for one in conflicts)
+            carved: Any = item.fields["carved"]
+            self._unnamed += [one["group"] for one in carved if one["named_by"] is None]
         return True
 
     def status(self, reached: int) -> int:
         """Say what comes next."""
         if self._is_check or self.quiet or not self._partitions or not is_terminal(sys.stderr):
             return reached
+        if self._unnamed:
+            self.messages.line(
+                f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
+                f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION"
+            )
         if self._options.out is None:
             from kdump.findings.commands import shell_text
 
@@ -173,6 +181,12 @@ class SalvageReport(Report):
 
 
 _STEPS_SHOWN = 20
+_GROUPS_SHOWN = 5
+
+
+def _some(groups: list[str]) -> str:
+    more = len(groups) - _GROUPS_SHOWN
+    return ", ".join(groups[:_GROUPS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _steps(out: str, partitions: list[str]) -> list[str]:

@@ -45,9 +45,18 @@ _BROKER = under("For which broker")
     metavar="newest-epoch|longest|PATH",
     help="Which copy leads, and wins where others have other records in the same epoch.",
 )
+@_TAKEN(
+    "--carve",
+    help="Files in PATHS are raw images, as of a disk: look for batches at any byte of them.",
+)
 @_TAKEN("--from-offset", type=INT64, help="First offset taken.")
 @_TAKEN("--to-offset", type=INT64, help="First offset not taken any more.")
-@_TAKEN("--topic-map", metavar="FILE", type=FILE_PATH, help="New names of topics: lines OLD,NEW.")
+@_TAKEN(
+    "--topic-map",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="New names of topics: lines OLD,NEW. Of what was carved: carved-1,TOPIC-PARTITION.",
+)
 @_TAKEN("--keep-offsets", help="Keep offsets as they are and gaps as gaps, as --out always does.")
 @_TAKEN("--topic-id", metavar="ID", help="The id of the topic. Default: that of the copies.")
 @topic_configs_option(_BROKER)
@@ -76,6 +85,9 @@ def salvage(
     Where copies have other records at the same offset of one epoch, that is a conflict: it is
     named, and --out is refused until --prefer says which copy counts.
 
+    With --carve files are raw images: batches are looked for at any byte, and count by their
+    checksum alone. What does not say of which partition it is stands apart, as carved-1 and so on.
+
     --out builds beside DIR and renames, so that a run that is killed leaves nothing that looks
     whole; DIR must be empty or not there, and no broker may work where it lies (status 5). The
     manifest is written beside it. The status is 3 when anything was lost.
@@ -85,6 +97,7 @@ def salvage(
         kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
         kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
+        kdump salvage --carve /rescue/sdb1.img /mnt/broker2
         kdump salvage --check /data/new.manifest.json /data/new
     """
     from kdump.cli.reports import SalvageReport

@@ -222,4 +222,29 @@ static inline ptrdiff_t kd_find(
     return -1;
 }
 
+/* The first place from `at` on, before `stop`, where an entry of a log may start by a few of its
+   bytes: a magic of `newest` at the most, a size that is not negative, and, where messages have
+   their attributes, no bits that these do not have. 17 bytes behind `stop` may be read. */
+static inline ptrdiff_t kd_candidate(
+    const uint8_t *data, ptrdiff_t at, ptrdiff_t stop, uint8_t newest
+) {
+#ifdef KD_TEXT_SSE2
+    __m128i most = _mm_set1_epi8((char)newest), one = _mm_set1_epi8(1), low = _mm_set1_epi8(0x0F);
+    for (; at + 15 < stop; at += 16) { /* in noise a second branch costs more than what it saves */
+        __m128i magic = _mm_loadu_si128((const __m128i *)(data + at + 16));
+        __m128i next = _mm_loadu_si128((const __m128i *)(data + at + 17));
+        __m128i size = _mm_loadu_si128((const __m128i *)(data + at + 8));
+        __m128i known = _mm_cmpeq_epi8(_mm_min_epu8(magic, most), magic);
+        __m128i message = _mm_cmpeq_epi8(_mm_min_epu8(magic, one), magic);
+        __m128i meant = _mm_cmpeq_epi8(_mm_min_epu8(next, low), next);
+        __m128i out = _mm_or_si128(size, _mm_andnot_si128(meant, message)); /* by its top bits */
+        unsigned bits = (unsigned)_mm_movemask_epi8(_mm_andnot_si128(out, known));
+        if (bits) return at + (ptrdiff_t)kd_lowest_bit(bits);
+    }
+#endif
+    for (; at < stop; at++)
+        if (data[at + 16] <= newest && data[at + 8] < 0x80) return at;
+    return stop;
+}
+
 #endif

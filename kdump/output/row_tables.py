@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     Fields = dict[str, Any]
 
 _BAR_CELLS = 10
+_RANGES_SHOWN = 3
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
@@ -112,6 +113,11 @@ def _ranges(ranges: Any) -> str:
     return ", ".join(parts)
 
 
+def _ranges_in_short(ranges: Any) -> str:
+    more = len(ranges) - _RANGES_SHOWN
+    return _ranges(ranges[:_RANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+
+
 def _salvaged_note(fields: Fields) -> str:
     notes = []
     if fields["lost"]:
@@ -120,7 +126,18 @@ def _salvaged_note(fields: Fields) -> str:
         between = " and ".join(one["paths"])
         taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"
         notes.append(f"conflict: {span_text(one['from'], one['to'])} of {between}, {taken}")
-    notes += [f"from {one['path']}: {_ranges(one['offsets'])}" for one in fields["from"]]
+    notes += [
+        f"from {one['path']}: {_ranges(one['offsets'])}"
+        if "bytes" not in one
+        else f"from {one['path']}, bytes {_ranges_in_short(one['bytes'])}"
+        for one in fields["from"]
+    ]
+    for one in fields["carved"]:
+        joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
+        named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
+        if one["doubtful"]:
+            named += ", perhaps messages of a torn wrapper at wrong offsets"
+        notes.append(f"{one['group']}, {named}{joined}")
     notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]
     return "; ".join(notes)
 
@@ -131,6 +148,15 @@ _SALVAGED = (
     amount("records", lambda row: number_text(row["records_count"])),
     amount("batches", lambda row: number_text(row["batches"]), 1),
     folded("what of it", _salvaged_note, 24),
+)
+_CARVED = (
+    folded("image", lambda row: str(row["path"]), 24),
+    amount("size", lambda row: size_text(row["size_bytes"])),
+    amount("batches", lambda row: number_text(row["batches"])),
+    amount("their size", lambda row: size_text(row["batches_bytes"])),
+    amount("extents", lambda row: number_text(row["extents"])),
+    amount("in two pieces", lambda row: number_text(row["in_two_pieces"])),
+    amount("torn", lambda row: number_text(row["torn"])),
 )
 _SALVAGE_CHECK = (
     Column("outcome", lambda row: str(row["outcome"])),
@@ -262,6 +288,7 @@ _COLUMNS = {
     "offset-lookup": _OFFSET_LOOKUP,
     "time-lookup": _TIME_LOOKUP,
     "reindex": _REINDEX,
+    "carved": _CARVED,
     "salvaged": _SALVAGED,
     "salvage-check": _SALVAGE_CHECK,
     "sequence-gap": _SEQUENCES,

@@ -26,6 +26,7 @@ TYPE_NAMES = {
     6: "KRAFT_VOTERS",
 }
 ABORT, COMMIT = 0, 1
+SNAPSHOT_HEADER = 3
 _MALFORMED: dict[str, object] = {"malformed": "value"}
 
 

@@ -62,12 +62,19 @@ class _Entry(NamedTuple):
 
 
 class AfterDamage:
-    """Gaps of one walk, and where it goes on behind them."""
+    """Gaps of one walk, and where it goes on behind them.
+
+    `largest`: no entry that claims more bytes is believed where it is searched for. `summed`: the
+    search itself takes the sum of no more bytes.
+    """
+
+    largest = 1 << 31
+    summed = _SUMMED
 
     def __init__(self, source: Source, sums: Sums, believed: Believed) -> None:
         self._source = source
         self._sums = sums
-        self._believed = believed
+        self.believed = believed
         self._gaps = 0
         # Positions where headers were seen to lead on, with the offset there; and where not.
         self._leading: dict[int, int] = {}
@@ -75,6 +82,7 @@ class AfterDamage:
         # From where on no entry lies between which offsets; how often that was found out.
         self._none: tuple[int, int, int] | None = None
         self._in_vain = 0
+        self._room = bytearray()  # of a window
 
     def entry(self, rows: RecordBatches, row: int, window: Window, limit: int) -> tuple[Gap, int]:
         """Measure the gap that starts with a broken entry; return it and where to go on.
@@ -93,8 +101,8 @@ class AfterDamage:
         claimed = position + size
         behind = self._leads_on(claimed, limit, rows, row + 1, window)
         if behind < 0:
-            return self._searched(position, limit, reason, header, known, window)
-        bounds = self._believed.bounds()
+            return self.searched(position, limit, reason, header, known, window)
+        bounds = self.believed.bounds()
         entry, low = _entry(header, 0), bounds.low
         if not flags & _DOUBTFUL and low < entry.first <= entry.last:
             low = entry.last
@@ -104,7 +112,7 @@ class AfterDamage:
             found = self._find(position + 1, limit, between, window, (claimed, behind))
             if found >= 0:
                 claimed = found
-        self._believed.gap()
+        self.believed.gap()
         size = claimed - position
         return Gap(position, size, reason, header, known, claimed >= limit), claimed
 
@@ -112,9 +120,9 @@ class AfterDamage:
         """Measure the gap that starts where no entry can; return it and where to go on."""
         if reason == "length-too-small" and self._source.only_zeros(position, limit):
             return Gap(position, limit - position, "zeros", None, b"", True), limit
-        return self._searched(position, limit, reason, None, b"", window)
+        return self.searched(position, limit, reason, None, b"", window)
 
-    def _searched(
+    def searched(
         self,
         position: int,
         limit: int,
@@ -123,8 +131,8 @@ class AfterDamage:
         known: bytes,
         window: Window,
     ) -> tuple[Gap, int]:
-        found = self._find(position + 1, limit, self._believed.bounds(), window)
-        self._believed.gap()
+        found = self._find(position + 1, limit, self.believed.bounds(), window)
+        self.believed.gap()
         end = limit if found < 0 else found
         return Gap(position, end - position, reason, header, known, found < 0), end
 
@@ -138,7 +146,7 @@ class AfterDamage:
         if known is not None:
             return known
         links: dict[int, int] = {}
-        bounds = self._believed.bounds()
+        bounds = self.believed.bounds()
         last = bounds.low
         while len(links) < _LINKS:
             if position >= limit:
@@ -224,14 +232,13 @@ class AfterDamage:
             at = start - window.base
             behind = limit - window.base - window.end
             if 0 <= at < window.end:
-                found, stop, right = kernels.resync(
-                    window.data, at, window.end + min(behind, 0), max(behind, 0), low, high, _SUMMED
-                )
+                end, more = window.end + min(behind, 0), min(max(behind, 0), self.largest)
+                found, stop, right = kernels.resync(window.data, at, end, more, low, high, _SUMMED)
                 if found >= 0:
                     position = window.base + found
                     if claimed is not None and position >= claimed[0]:
                         break
-                    if right or self._is_right(position, window.base + stop, window):
+                    if right or self.is_right(position, window.base + stop, window):
                         offsets = _offsets_of(window, found)
                         if claimed is not None and window.base + stop <= claimed[0]:
                             if offsets[1] < claimed[1] and bounds.admit(*offsets):
@@ -250,18 +257,19 @@ class AfterDamage:
                 break
             if (behind <= 0 and at >= 0) or limit - start < LOG_OVERHEAD + SMALLEST_MESSAGE:
                 break
-            data = bytearray(min(size, limit - start))
-            filled = self._source.read_into(data, start, len(data))
+            if len(self._room) != size:
+                self._room = bytearray(size)
+            filled = self._source.read_into(self._room, start, min(size, limit - start))
             if self._source.shrank:
                 break
-            window = Window(data, start, filled)
+            window = Window(self._room, start, filled)
             size = min(4 * size, _WINDOW)
         if wide >= 0:
             self._in_vain += 1
             self._none = (wide, lowest, bounds.high)
         return wide
 
-    def _is_right(self, position: int, end: int, window: Window) -> bool:
+    def is_right(self, position: int, end: int, window: Window) -> bool:
         """Look at the checksum of an entry whose header is at hand."""
         at = position - window.base
         read = format_of(window.data[at + 16])

@@ -65,8 +65,8 @@ class FileRecords:
         `last_offset` is that of the entry before (-1: none).
         """
         limit = self.source.size if end is None else min(end, self.source.size)
-        believed = Believed(self._base_offset(), self.next_base, last_offset, whole=position == 0)
-        behind = AfterDamage(self.source, self._sums, believed)
+        behind = self._after_damage(last_offset, whole=position == 0)
+        believed = behind.believed
         damaged = False
         buffer = bytearray(min(BLOCK_BYTES, max(limit - position, 1)))
         most = BATCHES_A_RUN
@@ -143,6 +143,10 @@ class FileRecords:
                 buffer = bytearray(needed)
             elif len(buffer) > BLOCK_BYTES:
                 buffer = bytearray(BLOCK_BYTES)
+
+    def _after_damage(self, last_offset: int, *, whole: bool) -> AfterDamage:
+        believed = Believed(self._base_offset(), self.next_base, last_offset, whole=whole)
+        return AfterDamage(self.source, self._sums, believed)
 
     def _base_offset(self) -> int | None:
         name = names.parse(os.path.basename(self.source.path))

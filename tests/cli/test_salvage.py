@@ -106,3 +106,30 @@ def test_a_terminal_is_told_what_to_do_next(copies: list[Path], tmp_path: Path) 
     text = written.decode().replace("\r", "")
     assert f"  cp -a {out}/orders-0 $LOG_DIR/\n" in text
     assert "  rm -f $LOG_DIR/.kafka_cleanshutdown\n" in text
+
+
+def test_an_image_is_carved(tmp_path: Path) -> None:
+    image, names = tmp_path / "disk.img", tmp_path / "names"
+    image.write_bytes(bytes(4096) + b"".join(batch.data() for batch in LOG))
+    result = run("--carve", image)
+    assert result.exit_code == 0
+    carved, row = rows_of(result)
+    assert (carved["row"], carved["batches"], carved["torn"]) == ("carved", len(LOG), 0)
+    assert (row["topic"], row["records_count"]) == ("carved-1", 30)
+    names.write_text("carved-1,orders-7\n")
+    row = rows_of(run("--carve", "--topic-map", names, image))[1]
+    assert (row["topic"], row["partition"], row["carved"][0]["named_by"]) == (
+        "orders",
+        7,
+        "topic-map",
+    )
+    names.write_text("carved-1,orders\n")
+    result = run("--carve", "--topic-map", names, image)
+    assert result.exit_code == 1
+    assert "carved-1,TOPIC-PARTITION" in result.stderr
+    result = run("--carve", tmp_path / "not-there.img", image)
+    assert result.exit_code == 1
+    assert len(rows_of(result)) == 2
+    status, written = on_terminal("salvage", "--carve", str(image))
+    assert status == 0
+    assert b"No partition is known for carved-1." in written

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, first_offset
@@ -26,12 +27,14 @@ if TYPE_CHECKING:
 
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
+    from kdump.storage.targets import Selection
 
 _UNSOUND = c.WRONG
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
 
 
-class Found(NamedTuple):
+@dataclass(frozen=True)
+class Found:
     """Where a copy lies: a partition directory, or one log in it."""
 
     path: str
@@ -50,6 +53,27 @@ class Found(NamedTuple):
             return [self.path]
         return [str(segment.log) for segment in LocalLog.open(self.path).logs]
 
+    def planned_bytes(self) -> int:
+        """Return how many bytes the logs have, for a plan."""
+        return sum(map(places.planned_size, self.files()))
+
+    def opened(self, pace: Pace, limit: int) -> Copy:
+        """Open it for reading."""
+        return Copy(self, pace, limit)
+
+
+#: Copies of partitions, each by where it lies.
+Groups = dict[tuple[str | None, int | None], dict[str, Found]]
+
+
+class Nameless(Protocol):
+    """Copies that do not say of which partition they are; `has_others`: paths of copies that do."""
+
+    has_others: bool
+
+    def named(self, copies: Groups, selection: Selection) -> Iterator[Found]:
+        """Yield them with names, by what the copies at hand tell."""
+
 
 class Item(NamedTuple):
     """One partition and its copies, in the order in which they were named."""
@@ -61,15 +85,19 @@ class Item(NamedTuple):
     size_bytes: int
 
 
-def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | KdumpError]:
+def plan(
+    paths: Iterable[str], options: SalvageOptions, carved: Nameless | None = None
+) -> Iterator[Item | KdumpError]:
     """Yield errors, then the partitions that have a copy under the paths, by topic and number.
 
-    What no name tells the partition of is taken for the one that the others are of. The metadata
-    log of a cluster is left out, which is nothing without its snapshots.
+    What was `carved` out of images is a copy too. What no name tells the partition of is taken for
+    the one that the others are of. The metadata log of a cluster is left out, which is nothing
+    without its snapshots.
     """
     selection = options.selection._replace(retired=True)
-    groups: dict[tuple[str | None, int | None], dict[str, Found]] = {}
-    for target in resolve(paths, selection, options.server_properties, listed=False):
+    groups: Groups = {}
+    targets = resolve(paths, selection, options.server_properties, listed=False)
+    for target in targets if carved is None or carved.has_others else ():
         if isinstance(target, KdumpError):
             yield target
             continue
@@ -79,6 +107,9 @@ def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | Kdump
         for one in found:
             group = groups.setdefault((one.topic, one.partition), {})
             group.setdefault(places.real(one.path), one)
+    if carved is not None:
+        for number, copy in enumerate(carved.named(groups, selection)):
+            groups.setdefault((copy.topic, copy.partition), {})[f"{number} {copy.path}"] = copy
     metadata = groups.pop((names.CLUSTER_METADATA_TOPIC, 0), None)
     if metadata is not None and not groups:
         reason = "is the metadata log of a cluster, which its other controllers have"
@@ -92,7 +123,7 @@ def plan(paths: Iterable[str], options: SalvageOptions) -> Iterator[Item | Kdump
             yield PathError(one.path, reason)
     for (topic, partition), group in sorted(groups.items(), key=lambda item: str(item[0])):
         copies = tuple(group.values())
-        size = sum(places.planned_size(file) for one in copies for file in one.files())
+        size = sum(one.planned_bytes() for one in copies)
         yield Item(copies[0].path, topic, partition, copies, size)
 
 
@@ -154,20 +185,11 @@ class Copy:
         self.path = found.path
         self.limit = limit
         self.rank = 0
-        self.topic_id = None if found.is_file else read_topic_id(found.path)
-        log = LocalLog.open(found.directory)
-        if found.is_file:
-            base = names.parse(os.path.basename(found.path)).base_offset or 0
-            log = LocalLog(found.directory, [])
-            log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
-        if any(segment.is_pre08 for segment in log.segments):
-            raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
-        self._directory = None if found.is_file else LOG_DIRS.around(found.path)
-        self._log, self._pace = log, pace
+        self._pace = pace
+        self.topic_id, self.bases = self._opened()
         self.replica = self._replica()
         self.written_epochs = self.replica.written_epochs
         self.start = self.replica.segments[0].base_offset if self.replica.segments else None
-        self.bases = {segment.base_offset for segment in log.segments}
         self.missing: list[int] = []  # base offsets of segments whose log is not in this copy
         self._epochs = EpochSpans()
         self.spans = self._epochs.spans
@@ -179,6 +201,21 @@ class Copy:
         self._holes = 0
         self._held: Batch | None = None
         self._is_shared = False
+
+    def _opened(self) -> tuple[str | None, set[int]]:
+        """Find its files; return the topic's id and the base offsets."""
+        found = self.found
+        log = LocalLog.open(found.directory)
+        if found.is_file:
+            base = names.parse(os.path.basename(found.path)).base_offset or 0
+            log = LocalLog(found.directory, [])
+            log.segments = log.logs = [LogSegment(base, {Kind.LOG: found.path})]
+        if any(segment.is_pre08 for segment in log.segments):
+            raise PathError(found.path, "is of 0.7 or before, where offsets are byte positions")
+        self._directory = None if found.is_file else LOG_DIRS.around(found.path)
+        self._log = log
+        topic_id = None if found.is_file else read_topic_id(found.path)
+        return topic_id, {segment.base_offset for segment in log.segments}
 
     def _replica(self) -> Replica:
         found = self.found

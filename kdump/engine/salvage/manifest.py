@@ -81,6 +81,13 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
         )
         for one in row["from"]:
             yield f"  from {one['path']}: {ranges_text(one['offsets'])}"
+            if "bytes" in one:
+                yield f"    at bytes {ranges_text(one['bytes'])}"
+        for one in row["carved"]:
+            why = ", ".join(one["joined_by"]) or "nothing"
+            yield f"  {one['group']}: named by {one['named_by'] or 'nothing'}, joined by {why}"
+            if one["doubtful"]:
+                yield "    DOUBTFUL: perhaps messages of a torn wrapper, at wrong offsets"
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:

@@ -20,7 +20,8 @@ class SalvageOptions(NamedTuple):
     """What is asked for; the names are those of the command line.
 
     `prefer` is one of the words above or a path; None: as `newest-epoch`, and what no epoch decides
-    stays undecided. `names` are the new names of topics by their old ones.
+    stays undecided. `names` are the new names of topics by their old ones, and names of partitions
+    of what was carved. `carve`: files are images.
     """
 
     selection: Selection = Selection()
@@ -33,6 +34,7 @@ class SalvageOptions(NamedTuple):
     topic_id: str | None = None
     topic_configs: bool = True
     out: str | None = None
+    carve: bool = False
     decompress_limit: int = DEFAULT_LIMIT
 
 

@@ -15,6 +15,7 @@ from kdump.broker.index_builder import Rules
 from kdump.broker.versions import text_of
 from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory, pieces
+from kdump.engine.salvage.carved import CarvedCopy, CarvedFound, Carving
 from kdump.engine.salvage.copies import Copy, Item, plan
 from kdump.engine.salvage.history import settle, survey
 from kdump.engine.salvage.merge import Merge, add_range
@@ -24,6 +25,7 @@ from kdump.errors import KdumpError, PathError, Refused
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import names, places
+from kdump.storage.places import planned_size
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
@@ -46,8 +48,16 @@ def salvage(
     paths = list(paths)
     progress = progress or Progress()
     items: list[Item] = []
-    yield from take_up(plan(paths, options), items, progress)
-    progress.planned_bytes *= _READINGS
+    carved = None
+    if options.carve:
+        images = [path for path in paths if not os.path.isdir(path)]
+        paths = [path for path in paths if path not in images]
+        pace = Pace(progress.slots, 0, None, progress.tick)
+        carved = Carving(options, pace, has_others=bool(paths or options.server_properties))
+        yield from _carve(images, carved, progress)
+    before = progress.done_bytes
+    yield from take_up(plan(paths, options, carved), items, progress)
+    progress.planned_bytes = before + progress.planned_bytes * _READINGS
     settings = topic_settings(options.server_properties, paths, from_disk=options.topic_configs)
     _refuse_names(items, options)
     built = None
@@ -86,6 +96,19 @@ def salvage(
         built.finish()
 
 
+def _carve(images: list[str], carved: Carving, progress: Progress) -> Iterator[Row | KdumpError]:
+    """Read images, and say of each what was found in it."""
+    progress.planned_items = len(images)
+    progress.planned_bytes = sum(map(planned_size, images))
+    for path in images:
+        progress.at = [path]
+        try:
+            carved.carve(path)
+        except PathError as error:
+            yield error
+    yield from carved.join()
+
+
 def _conflicts(row: Row) -> list[dict[str, object]]:
     return row.fields["conflicts"]  # type: ignore[return-value]
 
@@ -116,7 +139,7 @@ def _partition(
     progress: Progress,
 ) -> Row:
     pace = Pace(progress.slots, 0, None, progress.tick)
-    copies = [Copy(found, pace, options.decompress_limit) for found in item.copies]
+    copies = [found.opened(pace, options.decompress_limit) for found in item.copies]
     try:
         topic_id = _topic_id(item, copies, options)
         survey(copies)
@@ -177,6 +200,7 @@ class _Sums:
         self.last: int | None = None
         self.sum = hashlib.sha256()
         self.sources: dict[str, Ranges] = {}
+        self.bytes: dict[str, Ranges] = {}  # of images
 
     def take(self, taken: Taken) -> None:
         """Take note of the next batch."""
@@ -190,6 +214,10 @@ class _Sums:
             self.sum.update(piece)
         ranges = self.sources.setdefault(taken.batch.copy.path, [])
         add_range(ranges, contents.first, contents.last)
+        copy = taken.batch.copy
+        if isinstance(copy, CarvedCopy):
+            for start, end in copy.pieces(taken.batch):
+                add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
 
 
 def _row(
@@ -209,7 +237,12 @@ def _row(
             "batches": found.batches,
             "first_offset": found.first,
             "last_offset": found.last,
-            "from": [{"path": path, "offsets": ranges} for path, ranges in found.sources.items()],
+            "from": [
+                {"path": path, "offsets": ranges}
+                | ({"bytes": found.bytes[path]} if path in found.bytes else {})
+                for path, ranges in found.sources.items()
+            ],
+            "carved": _groups_of(copies),
             "lost": lost,
             "conflicts": [
                 {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
@@ -223,11 +256,27 @@ def _row(
     )
 
 
+def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
+    """Say which groups of carved batches are in a partition, and what says so."""
+    found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
+    return [
+        {
+            "group": group,
+            "named_by": one.named_by,
+            "joined_by": list(one.joined_by),
+            "doubtful": one.is_doubtful,
+        }
+        for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))
+    ]
+
+
 def _meta_properties(items: list[Item]) -> bytes | None:
     """Return the `meta.properties` around the copies where they are all of one data directory's."""
     found = set()
     for item in items:
         for copy in item.copies:
+            if isinstance(copy, CarvedFound):
+                continue
             path = os.path.join(os.path.dirname(copy.directory), names.META_PROPERTIES)
             if places.isfile(path):
                 found.add(whole(path, 1 << 20))

@@ -86,10 +86,10 @@ cdef Py_ssize_t find_entry(
     cdef uint8_t newest = FORMATS_COUNT - 1
     stop[0] = max(position, end - (LARGEST_HEADER + 5 if behind else SMALLEST_ENTRY) + 1)
     while position < stop[0]:
+        position = kd_candidate(data, position, stop[0], newest)
+        if position >= stop[0]:
+            break
         p = data + position
-        if likely(p[16] > newest):
-            position += 1
-            continue
         if be32(p + 8) == 0:
             position = first_not_zero(data, position + 12, end) - 11
             continue

@@ -11,12 +11,13 @@ import os
 import random
 import shutil
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import damage
 import pytest
 from directories import findings
-from oracle import PROFILES, Oracle, OracleError, oracle
+from oracle import Oracle, oracle
+from salvaging import Entry, made
 
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.run import salvage
@@ -32,52 +33,6 @@ NAME = "orders-0"
 COPIES = 3
 #: Damage of header fields that no checksum covers may look like another log; not these.
 UNCOVERED = {0: range(8), 1: range(8), 2: (*range(8), *range(12, 16))}
-
-
-class Entry(NamedTuple):
-    """One batch of the log that all copies once were."""
-
-    file: str
-    position: int
-    size: int
-    first: int
-    last: int
-    magic: int
-    data: bytes
-
-    @property
-    def end(self) -> int:
-        return self.position + self.size
-
-
-def made(asked: Oracle, seed: int, path: Path) -> list[Entry]:
-    """Write a log, and say which batches it has."""
-    rng = random.Random(f"log {seed}")
-    profile = rng.choice([name for name in PROFILES if name != "metadata"])
-    options = {"batches": rng.randrange(6, 120), "segmentBytes": rng.choice((20_000, 100_000))}
-    try:
-        asked.make(profile, seed, path, **options)
-    except OracleError:  # a batch that is larger than the segment
-        shutil.rmtree(path, ignore_errors=True)
-        asked.make(profile, seed, path, **options | {"segmentBytes": 1 << 20})
-    found = []
-    for log in sorted(path.glob("*.log")):
-        answer = asked.ask("batches", dir=path, segment=int(log.stem))
-        data = log.read_bytes()
-        for one in answer["batches"]:
-            at, length = one["position"], one["sizeInBytes"]
-            found.append(
-                Entry(
-                    log.name,
-                    at,
-                    length,
-                    one["baseOffset"],
-                    one["lastOffset"],
-                    one["magic"],
-                    data[at : at + length],
-                )
-            )
-    return found
 
 
 class Copy:

@@ -1,0 +1,274 @@
+"""Copies of partitions that were carved out of images, and how each came to its name.
+
+A name is given only by what says so: the user; batches that a named copy has too; a checkpoint in
+an image, whose offset is the end of one log alone and of no other partition; records of internal
+topics, by what they say. All else is a partition of its own, `carved-1` and so on, by where it
+begins.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.compare.replica import Block, Replica, UnusableRange
+from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.salvage.carved_joins import Joins
+from kdump.engine.salvage.carved_records import internal_topic
+from kdump.engine.salvage.carving import Extent, Piece, carve
+from kdump.engine.salvage.copies import Copy, Found
+from kdump.errors import PathError
+from kdump.findings.rows import Place, Row
+from kdump.record.frames import Gap
+from kdump.storage import names
+from kdump.storage.local_log import LogSegment
+from kdump.storage.raw_image import RawImage
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.salvage.carved_joins import Group
+    from kdump.engine.salvage.carving import Carved
+    from kdump.engine.salvage.copies import Batch, Groups
+    from kdump.engine.salvage.options import SalvageOptions
+    from kdump.engine.work.pace import Pace
+    from kdump.storage.targets import Selection
+
+    Name = tuple[str, int]
+
+BY_USER, BY_COPY, BY_CHECKPOINT, BY_RECORDS = "topic-map", "copy", "checkpoint", "records"
+
+
+@dataclass(frozen=True)
+class CarvedFound(Found):
+    """Extents of an image that are one copy of a partition."""
+
+    extents: tuple[Extent, ...]
+    group: str
+    named_by: str | None
+    joined_by: tuple[str, ...]
+    is_doubtful: bool
+
+    def files(self) -> list[str]:
+        """Return the image."""
+        return [self.path]
+
+    def planned_bytes(self) -> int:
+        """Return how many bytes its batches have."""
+        return sum(one.size_bytes for one in self.extents)
+
+    def opened(self, pace: Pace, limit: int) -> Copy:
+        """Open it for reading."""
+        return CarvedCopy(self, pace, limit)
+
+
+class CarvedCopy(Copy):
+    """A copy whose batches lie here and there in an image."""
+
+    found: CarvedFound
+    replica: _Pieces
+
+    def batches(self) -> Iterator[Batch]:
+        """Read the batches; behind the last a torn one says how far the log went on at least."""
+        yield from super().batches()
+        torn = self.found.extents[-1].torn
+        if torn is not None and torn.last_offset >= self.end:
+            self.tail = torn.last_offset
+
+    def counted(self) -> None:
+        """Take note that there is no further batch: a hole before the last is like any other."""
+        held, self._held = self._held, None
+        if held is not None:
+            self._count(held)
+
+    def pieces(self, batch: Batch) -> list[Piece]:
+        """Say where in the image a batch lies."""
+        return self.replica.pieces(batch.position, batch.size_bytes)
+
+    def _opened(self) -> tuple[str | None, set[int]]:
+        return None, set()
+
+    def _replica(self) -> _Pieces:
+        return _Pieces(self.found, self._pace, self.limit)
+
+    def _joins(self, last: int, segment: int | None) -> bool:
+        return segment == last + 1
+
+
+class _Pieces(Replica):
+    """The batches of a carved copy, read like a replica that has no files beside its log.
+
+    A batch in two pieces has a position behind the end of the image.
+    """
+
+    def __init__(self, found: CarvedFound, pace: Pace, limit: int) -> None:
+        self.path = found.path
+        self.segments = [LogSegment(found.extents[0].first)]
+        self.written_epochs = []
+        self.high_watermark = None
+        self.claims = {}
+        self.cleaned_to = 0
+        self._found = found
+        self._carve_pace = pace
+        self._limit = limit
+        with Source(found.path) as source:
+            self._end = source.size
+        self._split = [extent for extent in found.extents if len(extent.pieces) > 1]
+        sizes = (extent.size_bytes for extent in self._split)
+        self._starts = list(accumulate(sizes, initial=self._end))
+        self._source: Source | None = None
+
+    def blocks(self) -> Iterator[Block | UnusableRange]:
+        """Read the extents in the order of their offsets."""
+        found = self._found
+        with BackgroundSource(self.path, self._carve_pace) as source:
+            image = RawImage(source, limit=self._limit)
+            for extent in found.extents:
+                place = Place(found.topic, found.partition, extent.first, self.path)
+                if len(extent.pieces) > 1:
+                    at = self._starts[self._split.index(extent)]
+                    data = self.read(self.path, at, extent.size_bytes)
+                    yield Block(place, kernels.walk(data, 0, len(data), at, -1, True, 1)[0])
+                    continue
+                for item in image.walk(extent.position, extent.end, extent.first - 1):
+                    if not isinstance(item, Gap):
+                        yield Block(place, item.batches)
+
+    def pieces(self, position: int, size: int) -> list[Piece]:
+        """Say where in the image some bytes of one batch lie."""
+        if position < self._end:
+            return [Piece(position, position + size)]
+        number = bisect_right(self._starts, position) - 1
+        position -= self._starts[number]
+        found = []
+        for piece in self._split[number].pieces:
+            length = piece.end - piece.position
+            start, end = max(position, 0), min(position + size, length)
+            if start < end:
+                found.append(Piece(piece.position + start, piece.position + end))
+            position -= length
+        return found
+
+    def read(self, path: str, position: int, size: int) -> bytes:
+        """Read bytes of one batch."""
+        parts = self.pieces(position, size)
+        return b"".join(
+            Replica.read(self, path, one.position, one.end - one.position) for one in parts
+        )
+
+
+class Carving:
+    """What is carved out of some images, and the copies that come of it."""
+
+    def __init__(self, options: SalvageOptions, pace: Pace, *, has_others: bool) -> None:
+        self.has_others = has_others
+        self._options = options
+        self._pace = pace
+        self._images: list[Carved] = []
+
+    def carve(self, path: str) -> None:
+        """Read an image."""
+        self._images.append(carve(path, self._pace, self._options.decompress_limit))
+
+    def join(self) -> Iterator[Row]:
+        """Join what was found; yield a row for each image."""
+        joins = Joins(self._images)
+        self._known = joins.known
+        self._extents = joins.extents
+        self._groups = [one for one in joins.groups() if not one.extents[0].is_snapshot]
+        for image in self._images:
+            here = [extent for extent in joins.extents if extent.path == image.path]
+            apart = sum(len(extent.pieces) > 1 for extent in here)
+            yield Row(
+                "carved",
+                {
+                    "path": image.path,
+                    "size_bytes": image.size_bytes,
+                    "batches": sum(extent.batches for extent in here),
+                    "batches_bytes": sum(extent.size_bytes for extent in here),
+                    "extents": len(here),
+                    "in_two_pieces": apart,
+                    "torn": len(image.torn) - apart,
+                },
+            )
+
+    def named(self, copies: Groups, selection: Selection) -> Iterator[CarvedFound]:
+        """Yield copies of partitions, in each of which offsets rise; `copies` are those at hand."""
+        by_extent = {id(extent): group for group in self._groups for extent in group.extents}
+        of_copies = self._known_from(copies, by_extent)
+        of_checkpoints = self._said()
+        for number, group in enumerate(self._groups, 1):
+            word = f"carved-{number}"
+            if word in self._options.names:
+                (topic, partition), named_by = self._asked(word, group), BY_USER
+            elif group in of_copies:
+                (topic, partition), named_by = of_copies[group], BY_COPY
+            elif group in of_checkpoints:
+                (topic, partition), named_by = of_checkpoints[group], BY_CHECKPOINT
+            elif internal := internal_topic(group.extents[0], self._options.decompress_limit):
+                (topic, partition), named_by = internal, BY_RECORDS
+            else:
+                (topic, partition), named_by = (word, 0), None
+            if not selection.admits(topic, partition):
+                continue
+            for layer in group.layers():
+                path = layer[0].path
+                yield CarvedFound(
+                    path,
+                    path,
+                    topic,
+                    partition,
+                    tuple(layer),
+                    word,
+                    named_by,
+                    tuple(group.joined_by),
+                    group.is_doubtful,
+                )
+
+    def _asked(self, word: str, group: Group) -> Name:
+        asked = names.parse_directory(self._options.names[word])
+        if asked is None or asked.retirement is not None:
+            raise PathError(
+                group.place[0],
+                f"{word} is one partition: its line in --topic-map is {word},TOPIC-PARTITION",
+            )
+        return asked.topic, asked.partition
+
+    def _known_from(self, copies: Groups, by_extent: dict[int, Group]) -> dict[Group, Name]:
+        """Find groups that have batches of copies whose partition is known; of one alone."""
+        votes: dict[Group, Counter[Name]] = defaultdict(Counter)
+        for (topic, partition), group in copies.items():
+            if topic is None or partition is None:
+                continue
+            for found in group.values():
+                copy = found.opened(self._pace, self._options.decompress_limit)
+                try:
+                    for batch in copy.batches():
+                        told = (batch.last, batch.crc, batch.size_bytes, batch.layout)
+                        number = self._known.get(hash(told))
+                        if number is not None and id(self._extents[number]) in by_extent:
+                            votes[by_extent[id(self._extents[number])]][topic, partition] += 1
+                finally:
+                    copy.close()
+        return {group: next(iter(each)) for group, each in votes.items() if len(each) == 1}
+
+    def _said(self) -> dict[Group, Name]:
+        """Find groups that end where checkpoints say of one partition alone that it did."""
+        said: dict[int, set[Name]] = defaultdict(set)
+        for image in self._images:
+            for name, offsets in image.said.items():
+                said[max(offsets)].add(name)
+        ends: dict[int, list[Group]] = defaultdict(list)
+        for group in self._groups:
+            if not group.is_doubtful:
+                ends[group.end].append(group)
+        return {
+            groups[0]: next(iter(said[end]))
+            for end, groups in ends.items()
+            if len(groups) == 1 and len(said.get(end, ())) == 1
+        }

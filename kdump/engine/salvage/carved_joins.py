@@ -1,0 +1,342 @@
+"""Join extents of images that are of one log.
+
+What joins them is named, and each says so by itself: bytes of one batch in both; the same batches;
+a place right behind, in one block of a file system or where a torn batch ends; sequence numbers of
+producers that go on where offsets do; or, where batches have no producer, offsets of whole segments
+that meet in no other pair. Where two would do as well as each other neither is joined: what is not
+known is left apart.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
+from kdump.engine.salvage.merge import add_range
+from kdump.kernels import columns as c
+from kdump.record.batch import last_sequence
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kdump.engine.salvage.carving import Carved
+    from kdump.engine.salvage.merge import Ranges
+    from kdump.kernels.columns import BatchHeader
+
+_BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
+_SMALLEST_BLOCK = 1024
+_JOINED_BYTES = 4 << 20  # a larger batch is not looked for in two pieces
+_WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
+_EXPANDS = 1000  # no codec makes more of a byte that is worth having here
+_SAMPLES = 1 << 18
+
+BYTES, SAME, NEIGHBOURS, SEQUENCES, OFFSETS = (
+    "bytes-of-a-batch",
+    "same-batches",
+    "neighbours",
+    "sequences",
+    "offsets",
+)
+
+
+class Group:
+    """Extents of one log, and what joins them."""
+
+    def __init__(self, extents: list[Extent], joined_by: set[str]) -> None:
+        self.extents = sorted(extents, key=lambda one: (one.first, one.last, one.position))
+        self.joined_by = sorted(joined_by)
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where it begins, of all images."""
+        return min((one.path, one.position) for one in self.extents)
+
+    @property
+    def end(self) -> int:
+        """The offset behind its last batch."""
+        return max(one.last for one in self.extents) + 1
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether these may be messages of a torn wrapper, at offsets that are not theirs."""
+        return self.extents[0].is_doubtful
+
+    def layers(self) -> list[list[Extent]]:
+        """Lay the extents out as copies of the log, each of one image, in which offsets rise."""
+        found: list[list[Extent]] = []
+        for extent in self.extents:
+            for layer in found:
+                if layer[-1].last < extent.first and layer[-1].path == extent.path:
+                    layer.append(extent)
+                    break
+            else:
+                found.append([extent])
+        return found
+
+
+class Joins:
+    """The extents of all images, and which of them are of one log."""
+
+    def __init__(self, images: Sequence[Carved]) -> None:
+        extents = [extent for image in images for extent in image.extents]
+        starts = _by_first(extents)
+        torn: list[BatchHeader] = []
+        pieced: list[tuple[Extent, list[Extent]]] = []
+        for image in images:
+            for header, found, beside in _piece_together(image, starts):
+                if found is None:
+                    torn.append(header)
+                else:
+                    pieced.append((found, beside))
+        added = [found for found, _ in pieced]
+        self.extents = [*_without_inner(extents, added), *added]
+        _doubt(self.extents, torn)
+        self.in_two_pieces = len(pieced)
+        self._parents = list(range(len(self.extents)))
+        self._why: list[tuple[int, str]] = []
+        self._numbers = {id(extent): number for number, extent in enumerate(self.extents)}
+        self._starts = _by_first([one for one in self.extents if not one.is_doubtful])
+        for found, beside in pieced:
+            for extent in beside:
+                if id(extent) in self._numbers:
+                    self._join(self._numbers[id(extent)], self._numbers[id(found)], BYTES)
+        self.known = self._same_batches()
+        self._neighbours()
+        self._go_on()
+
+    def groups(self) -> list[Group]:
+        """Return what belongs together, by where it begins."""
+        members: dict[int, list[Extent]] = defaultdict(list)
+        why: dict[int, set[str]] = defaultdict(set)
+        for number, extent in enumerate(self.extents):
+            members[self._root(number)].append(extent)
+        for number, reason in self._why:
+            why[self._root(number)].add(reason)
+        groups = [Group(extents, why[root]) for root, extents in members.items()]
+        return sorted(groups, key=lambda group: group.place)
+
+    def _root(self, number: int) -> int:
+        parents = self._parents
+        while parents[number] != number:
+            parents[number] = number = parents[parents[number]]
+        return number
+
+    def _join(self, one: int, other: int, why: str) -> None:
+        first, second = sorted((self._root(one), self._root(other)))
+        if first != second:
+            self._parents[second] = first
+            self._why.append((first, why))
+
+    def _same_batches(self) -> dict[int, int]:
+        """Join extents that have the same batch: another copy of the log, or a part of one.
+
+        Returns extents by what tells batches of theirs from others.
+        """
+        found: dict[int, int] = {}
+        kept = 1  # one in so many
+        for number, extent in enumerate(self.extents):
+            for sample in () if extent.is_doubtful else extent.sample:
+                if sample % kept:
+                    continue
+                other = found.setdefault(sample, number)
+                if other != number:
+                    self._join(other, number, SAME)
+            while len(found) > _SAMPLES:
+                kept *= 2
+                found = {sample: at for sample, at in found.items() if not sample % kept}
+        return found
+
+    def _neighbours(self) -> None:
+        """Join extents between which there is only damage."""
+        order = [
+            number
+            for number, one in enumerate(self.extents)
+            if len(one.pieces) == 1 and not one.is_doubtful
+        ]
+        order.sort(key=lambda number: (self.extents[number].path, self.extents[number].position))
+        for number, other in pairwise(order):
+            if _are_neighbours(self.extents[number], self.extents[other]):
+                self._join(number, other, NEIGHBOURS)
+
+    def _go_on(self) -> None:
+        """Join extents that go on where others end, where only one of each does."""
+        onward: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        back: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for number, extent in enumerate(self.extents):
+            if extent.is_doubtful:
+                continue
+            for after in {extent.last + 1, _end_with_torn(extent)}:
+                for behind in self._starts.get(after, ()):
+                    strength = _strength(extent, behind)
+                    other = self._numbers[id(behind)]
+                    if strength and self._root(other) != self._root(number):
+                        onward[self._root(number)].append((strength, other))
+                        back[self._root(other)].append((strength, number))
+        found: list[tuple[int, int, int]] = []
+        for one, links in onward.items():
+            strength, to = self._best(links)
+            if to is not None and self._best(back[to])[1] == one:
+                found.append((one, to, strength))
+        for first, second, strength in found:
+            self._join(first, second, SEQUENCES if strength > 1 else OFFSETS)
+
+    def _best(self, links: list[tuple[int, int]]) -> tuple[int, int | None]:
+        """Return where the strongest links lead, None where that is not one log alone."""
+        top = max(strength for strength, _ in links)
+        roots = {self._root(number) for strength, number in links if strength == top}
+        return top, roots.pop() if len(roots) == 1 else None
+
+
+def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
+    found: dict[int, list[Extent]] = defaultdict(list)
+    for extent in extents:
+        found[extent.first].append(extent)
+    return found
+
+
+def _piece_together(
+    image: Carved, starts: dict[int, list[Extent]]
+) -> Iterator[tuple[BatchHeader, Extent | None, list[Extent]]]:
+    """Find the rest of torn batches right before extents that go on where they end.
+
+    Yields each header with its batch, if it was found, and the extents that this lies between.
+    """
+    owners = {id(extent.torn): extent for extent in image.extents if extent.torn is not None}
+    with Source(image.path) as source:
+        for torn in image.torn:
+            found, beside = None, []
+            behind = starts.get(torn.last_offset + 1, ())
+            for extent in behind if torn.size_bytes <= _JOINED_BYTES else ():
+                if extent.path == image.path:
+                    found = _in_two_pieces(source, torn, extent)
+                if found is not None:
+                    owner = owners.get(id(torn))
+                    beside = [extent] if owner is None else [owner, extent]
+                    break
+            yield torn, found, beside
+
+
+def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Extent]:
+    """Leave out messages of wrappers in two pieces, left as they were by the compression."""
+    places: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for extent in pieced:
+        places[extent.path] += [(piece.position, piece.end - 1) for piece in extent.pieces]
+    used = {path: _merged(ranges) for path, ranges in places.items()}
+    return (one for one in extents if not _holds(used.get(one.path, []), one.position))
+
+
+def _doubt(extents: list[Extent], torn: list[BatchHeader]) -> None:
+    """Take note of messages that may lie in a wrapper which is not whole, where there are any.
+
+    A file begins where a sector does; messages that begin elsewhere have bytes before them that are
+    no message, unless these are a torn one's that ends there.
+    """
+    if not any(one.has_wrappers for one in extents) and not any(
+        header.flags & c.WRAPPER for header in torn
+    ):
+        return
+    torn_ends = {
+        (one.path, one.torn.position + one.torn.size_bytes, _end_with_torn(one))
+        for one in extents
+        if one.torn is not None
+    }
+    for one in extents:
+        follows = (one.path, one.position, one.first) in torn_ends
+        if one.is_plain and one.position % SECTOR and not follows:
+            one.is_doubtful = True
+
+
+def _merged(ranges: list[tuple[int, int]]) -> Ranges:
+    found: Ranges = []
+    for first, last in sorted(ranges):
+        add_range(found, first, last)
+    return found
+
+
+def _holds(ranges: Ranges, number: int) -> bool:
+    at = bisect_right(ranges, number, key=lambda each: each[0])
+    return at > 0 and number <= ranges[at - 1][1]
+
+
+def _end_with_torn(extent: Extent) -> int:
+    """Where an extent ends with the torn batch behind it, if it has one that goes on."""
+    end, torn = extent.last + 1, extent.torn
+    if torn is None:
+        return end
+    if torn.flags & c.WRAPPER:
+        goes_on = end <= torn.last_offset < end + _WRAPPED
+    else:
+        goes_on = torn.base_offset == end
+    return torn.last_offset + 1 if goes_on else end
+
+
+def _strength(extent: Extent, behind: Extent) -> int:
+    """How well an extent goes on where another ends, by what else than offsets says so; 0: not."""
+    if behind.layout < extent.layout or behind.epochs[0] < extent.epochs[1]:
+        return 0
+    tails = dict(extent.tails)
+    torn = extent.torn
+    if torn is not None and torn.base_sequence >= 0 and behind.first == torn.last_offset + 1:
+        more = torn.last_offset - torn.base_offset
+        tails[torn.producer_id] = torn.producer_epoch, last_sequence(torn.base_sequence, more)
+    shared = tails.keys() & behind.heads.keys()
+    for producer in shared:
+        (epoch, last), (then, first) = tails[producer], behind.heads[producer]
+        goes_on = first == last_sequence(last, 1) if then == epoch else then > epoch and not first
+        if not goes_on:
+            return 0
+    if shared:
+        return 2
+    # Without producers only a whole segment with the next: pieces of files are too many.
+    is_next = torn is None and not behind.position % SECTOR and behind.layout == extent.layout
+    return int(is_next and not (tails or behind.heads))
+
+
+def _are_neighbours(extent: Extent, behind: Extent) -> bool:
+    """Whether only damage lies between two: the torn batch, or bytes of the same block.
+
+    A file begins where a block does, so what does not begin there has more of its file before it.
+    """
+    torn, at = extent.torn, behind.position
+    if (
+        extent.path != behind.path
+        or behind.first < _end_with_torn(extent)
+        or behind.layout < extent.layout
+        or behind.epochs[0] < extent.epochs[1]
+    ):
+        return False
+    if torn is not None and behind.first == _end_with_torn(extent):
+        return at == torn.position + torn.size_bytes
+    return extent.end // _SMALLEST_BLOCK == at // _SMALLEST_BLOCK and at % SECTOR > 0
+
+
+def _in_two_pieces(source: Source, torn: BatchHeader, behind: Extent) -> Extent | None:
+    """Find out whether a torn batch ends right before an extent, and where its first piece ends.
+
+    A file system cuts files where blocks begin, on either side of the cut; the checksum decides.
+    """
+    position, size = torn.position, torn.size_bytes
+    apart = behind.position - position - size
+    block = next((each for each in _BLOCKS if not apart % each), None)
+    if block is None or not apart or behind.position < size:
+        return None
+    head = source.read(position, size)
+    tail = source.read(behind.position - size, size)
+    if len(head) < size or len(tail) < size:
+        return None
+    for cut in range(block - position % block, size, block):
+        data = head[:cut] + tail[cut:]
+        rows, _, _ = kernels.walk(data, 0, size, 0, -1, True, 1)
+        if rows.count and not rows.flags & c.WRONG:
+            rest = Piece(behind.position - size + cut, behind.position)
+            return Extent(
+                source.path, [Piece(position, position + cut), rest],
+                first_of(data, 0, rows, 0, size * _EXPANDS), torn.last_offset, 1, torn.layout,
+                (torn.leader_epoch, torn.leader_epoch),
+            )  # fmt: skip
+    return None

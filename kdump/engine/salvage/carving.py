@@ -1,0 +1,321 @@
+"""Carve an image: find the batches in it, and the small texts that name partitions.
+
+What is kept of the batches are extents: stretches of an image in which one batch follows the other
+and all are of one log, as far as the bytes can tell. A file begins where a sector does; so where an
+offset is passed over just there, another file may begin.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.reading.background_source import BackgroundSource
+from kdump.kernels import columns as c
+from kdump.record.batch import last_sequence, read_batch
+from kdump.record.control import SNAPSHOT_HEADER, control_type
+from kdump.record.frames import Run
+from kdump.storage import checkpoints
+from kdump.storage.names import DirectoryName
+from kdump.storage.raw_image import RawImage
+from kdump.storage.source import Source
+
+if TYPE_CHECKING:
+    from kdump.engine.work.pace import Pace
+    from kdump.kernels.columns import BatchHeader, RecordBatches
+
+SECTOR = 512
+_PRODUCERS = 32  # batches at either end whose producers are kept
+_TORN_KEPT = 100_000
+_TEXTS_KEPT = 100_000
+_UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING
+_SAMPLED = 63  # of the checksum's bits: one batch in so many says which extents have the same
+_SAMPLED_FIRST = 16  # and so many of each extent
+_SAMPLES_KEPT = 4096  # of an extent, about
+_CHECKPOINT = re.compile(rb"0\r?\n[1-9][0-9]{0,5}\r?\n")
+
+Sequence = tuple[int, int]  # a producer's epoch and a sequence number of its
+
+
+class Piece(NamedTuple):
+    """A stretch of an image, its end excluded."""
+
+    position: int
+    end: int
+
+
+@dataclass(slots=True, eq=False)
+class Extent:
+    """Batches one behind the other, of one log; of a batch in two pieces only that one.
+
+    `heads` and `tails`: of producers met at its start and end the first and last sequence numbers.
+    `torn`: the header right behind it, of a batch whose checksum is wrong. `sample`: what tells
+    some of its batches from others.
+    """
+
+    path: str
+    pieces: list[Piece]
+    first: int
+    last: int
+    batches: int
+    layout: int
+    epochs: tuple[int, int]  # of the first and of the last batch
+    heads: dict[int, Sequence] = field(default_factory=dict)
+    tails: dict[int, Sequence] = field(default_factory=dict)
+    torn: BatchHeader | None = None
+    is_plain: bool = False  # begins with a message that is no wrapper
+    has_wrappers: bool = False
+    is_doubtful: bool = False  # may be messages of a torn wrapper
+    is_snapshot: bool = False  # of the metadata of a cluster, which is written like a log
+    sample: list[int] = field(default_factory=list)
+
+    @property
+    def position(self) -> int:
+        """Where it begins."""
+        return self.pieces[0].position
+
+    @property
+    def end(self) -> int:
+        """Where its last piece ends."""
+        return self.pieces[-1].end
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes its batches have."""
+        return sum(piece.end - piece.position for piece in self.pieces)
+
+
+class Carved(NamedTuple):
+    """What was found in one image.
+
+    `torn` are headers of batches whose checksum is wrong; `said` are offsets of partitions, from
+    checkpoints.
+    """
+
+    path: str
+    size_bytes: int
+    extents: list[Extent]
+    torn: list[BatchHeader]
+    said: dict[tuple[str, int], set[int]]
+
+
+def carve(path: str, pace: Pace, limit: int) -> Carved:
+    """Read an image once from front to back."""
+    source = _TextsSeen(path, pace)
+    with source:
+        image = RawImage(source, limit=limit)
+        found = _Extents(path, limit)
+        torn: list[BatchHeader] = []
+        for item in image.walk():
+            if isinstance(item, Run):
+                found.take(item)
+            for header in (one.header(0) for one in image.torn):
+                found.tear(header)
+                if len(torn) < _TORN_KEPT:
+                    torn.append(header)
+            image.torn.clear()
+        return Carved(path, source.size, found.all(), torn, source.said())
+
+
+class _TextsSeen(BackgroundSource):
+    """An image that takes note of where checkpoints begin while it is read."""
+
+    def __init__(self, path: str, pace: Pace) -> None:
+        self._texts: dict[int, None] = {}
+        super().__init__(path, pace)
+
+    def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
+        done = super().read_into(buffer, position, size)
+        first = -position % SECTOR
+        with memoryview(buffer) as view:
+            starts = bytes(view[first:done:SECTOR])
+            at = starts.find(b"0")
+            while at >= 0 and len(self._texts) < _TEXTS_KEPT:
+                place = first + at * SECTOR
+                if _CHECKPOINT.match(view, place, min(place + 16, done)):
+                    self._texts[position + place] = None
+                at = starts.find(b"0", at + 1)
+        return done
+
+    def said(self) -> dict[tuple[str, int], set[int]]:
+        """Read the checkpoints of offsets that were met, whole or not."""
+        found: dict[tuple[str, int], set[int]] = {}
+        for position in self._texts:
+            text, size = b"", 1 << 12
+            while len(text) < size <= checkpoints.SIZE_LIMIT and b"\0" not in text:
+                size *= 4
+                text = Source.read(self, position, size)
+            read = checkpoints.parse_offsets(text.partition(b"\0")[0])
+            for topic, partition, offset in read.entries[: read.declared or 0]:
+                if DirectoryName(topic, partition).legal:
+                    found.setdefault((topic, partition), set()).add(offset)
+        return found
+
+
+class _Extents:
+    """Puts runs of batches together to extents, and cuts them where another file may begin."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path = path
+        self._limit = limit
+        self._done: list[Extent] = []
+        self._open: Extent | None = None
+        self._torn_wrapper: BatchHeader | None = None
+
+    def all(self) -> list[Extent]:
+        """Give what was found."""
+        self._close()
+        return self._done
+
+    def take(self, run: Run) -> None:
+        """Take up a run of batches."""
+        batches = run.batches
+        start = 0
+        for row in self._marks(batches):
+            is_unsound = bool(batches.flags_of(row) & _UNSOUND)
+            if is_unsound or (row and _may_begin(batches, row, batches.last_offset(row - 1))):
+                self._add(run, start, row)
+                self._close()
+                start = row + is_unsound
+        self._add(run, start, batches.count)
+
+    def tear(self, header: BatchHeader) -> None:
+        """Take note of a header whose checksum is wrong."""
+        extent = self._open
+        if extent is not None and extent.end == header.position:
+            extent.torn = header
+        self._close()
+        self._torn_wrapper = header if header.flags & c.WRAPPER else self._torn_wrapper
+
+    def _marks(self, batches: RecordBatches) -> list[int]:
+        if batches.flags & c.WRONG:
+            return list(range(batches.count))
+        positions = batches.positions
+        return [row for row, at in enumerate(positions) if not at % SECTOR]
+
+    def _add(self, run: Run, start: int, stop: int) -> None:
+        """Add rows that are of one log, to the extent that is open if they go on with it."""
+        if start >= stop:
+            return
+        batches, extent = run.batches, self._open
+        if extent is not None and (
+            extent.end != batches.position(start) or _may_begin(batches, start, extent.last)
+        ):
+            self._close()
+            extent = None
+        if extent is None:
+            extent = self._open = self._new(run, start, stop)
+        few = _SAMPLED_FIRST - extent.batches
+        end = stop - 1
+        extent.batches += stop - start
+        extent.last = batches.last_offset(end)
+        extent.has_wrappers |= bool(batches.flags & c.WRAPPER)
+        extent.pieces[-1] = extent.pieces[-1]._replace(end=batches.end_position(end))
+        extent.epochs = extent.epochs[0], _epoch(batches, end)
+        for row in range(max(start, stop - _PRODUCERS), stop):
+            _note(extent.tails, batches, row, is_end=True)
+        if len(extent.sample) < _SAMPLES_KEPT:
+            extent.sample += [
+                identity(batches, row)
+                for row, crc in enumerate(batches.crcs[start:stop], start)
+                if not crc & _SAMPLED or row - start < few
+            ]
+
+    def _new(self, run: Run, row: int, stop: int) -> Extent:
+        batches = run.batches
+        extent = Extent(
+            self._path,
+            [Piece(batches.position(row), batches.position(row))],
+            first_of(run.data, run.base, batches, row, self._limit),
+            batches.last_offset(row),
+            0,
+            batches.layout(row),
+            (_epoch(batches, row),) * 2,
+        )
+        extent.is_plain = batches.is_legacy(row) and not batches.is_wrapper(row)
+        extent.is_snapshot = _is_snapshot(run, row)
+        for each in range(row, min(row + _PRODUCERS, stop)):
+            _note(extent.heads, batches, each, is_end=False)
+        return extent
+
+    def _close(self) -> None:
+        extent, self._open = self._open, None
+        if extent is not None:
+            extent.is_doubtful = self._is_inside_wrapper(extent)
+            self._done.append(extent)
+
+    def _is_inside_wrapper(self, extent: Extent) -> bool:
+        """Whether it may be messages of a torn wrapper that its compression left as they were."""
+        torn = self._torn_wrapper
+        return (
+            torn is not None
+            and torn.position < extent.position
+            and extent.end <= torn.position + torn.size_bytes
+            and extent.last <= torn.last_offset
+            and extent.layout == torn.layout
+            and extent.position % SECTOR != 0
+        )
+
+
+def identity(batches: RecordBatches, row: int) -> int:
+    """Give a number that tells a batch from others."""
+    last = batches.last_offset(row)
+    return hash((last, batches.crc(row), batches.size_bytes(row), batches.layout(row)))
+
+
+def _may_begin(batches: RecordBatches, row: int, last: int) -> bool:
+    """Whether another log may begin with a row, right behind a batch that ends with an offset."""
+    first = batches.known_offset(row)
+    if first <= last:
+        return True
+    if first == last + 1 or batches.position(row) % SECTOR or batches.is_wrapper(row):
+        return False
+    return not _is_sparse(batches)
+
+
+def _is_sparse(batches: RecordBatches) -> bool:
+    """Whether offsets are passed over elsewhere too, inside sectors: the log was compacted."""
+    lasts, bases = batches.last_offsets, batches.base_offsets
+    rows = range(1, batches.count)
+    return any(bases[row] > lasts[row - 1] + 1 and batches.position(row) % SECTOR for row in rows)
+
+
+def _epoch(batches: RecordBatches, row: int) -> int:
+    return batches.leader_epoch(row) if batches.has_leader_epoch(row) else -1
+
+
+def _note(found: dict[int, Sequence], batches: RecordBatches, row: int, *, is_end: bool) -> None:
+    """Take note of a producer's sequence numbers: at the start of an extent the first of them."""
+    sequence = batches.base_sequence(row) if batches.has_producer_fields(row) else -1
+    if sequence < 0 or batches.producer_id(row) < 0:
+        return
+    producer, epoch = batches.producer_id(row), batches.producer_epoch(row)
+    if is_end:
+        more = batches.last_offset(row) - batches.base_offset(row)
+        found[producer] = epoch, last_sequence(sequence, more)
+    else:
+        found.setdefault(producer, (epoch, sequence))
+
+
+def first_of(data: bytes | bytearray, base: int, rows: RecordBatches, row: int, limit: int) -> int:
+    """Find the first offset of a batch; a wrapper is opened for it."""
+    if not rows.is_wrapper(row):
+        return rows.base_offset(row)
+    offsets = [
+        min(piece.records.offsets)
+        for piece in read_batch(data, base, rows, row, limit=limit)
+        if piece.records.count
+    ]
+    return min(offsets, default=rows.last_offset(row))
+
+
+def _is_snapshot(run: Run, row: int) -> bool:
+    """Whether a batch begins a snapshot of a cluster's metadata."""
+    if run.batches.base_offset(row) or not run.batches.flags_of(row) & c.CONTROL:
+        return False
+    piece = next(iter(read_batch(run.data, run.base, run.batches, row, limit=SECTOR)))
+    return (
+        piece.records.count > 0
+        and control_type(piece.records.key(piece.data, 0)) == SNAPSHOT_HEADER
+    )
