@@ -35,6 +35,9 @@ def has(version: Version, change: Change) -> bool:
 
 
 COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
+META_PROPERTIES = Change(
+    (0, 8, 2), "N4", "A data directory says whose it is, in meta.properties."
+)
 RECOVERY_POINTS = Change((0, 8, 1), "R1 X3", "All from the recovery point on is recovered.")
 MISSING_INDEX_REBUILT = Change(
     (0, 8, 1), "R6", "A segment without an offset index is recovered; before, no start."
@@ -69,6 +72,29 @@ PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of pro
 LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
 LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
+PROTOCOL_VALIDATED = Change((2, 0), "N2", "A setting's version is checked as the setting is read.")
+DIRECTORY_FAILURES = Change(
+    (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
+)
+CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
+META_VERSION_IMPLIED = Change(
+    (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
+)
+KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
+CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint that is refused is refused in other words.")
+METADATA_SEEN_AT_3_3 = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
+META_ENSEMBLE = Change(
+    (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
+)
+QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
+KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
+SEGMENTS_OF_A_MEBIBYTE = Change((4, 0), "KIP-1030 N1", "log.segment.bytes is 1 MiB or more.")
+CONTROLLER_LISTENERS_REQUIRED = Change(
+    (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
+)
+LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
+NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
+LOG_DIRS_NOT_EMPTY = Change((4, 2), "N1", "An empty log.dirs is refused as it is read.")
 EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
 SWAP_DROPS_EVERY_INDEX = Change(
     (0, 11), "R6", "A swapped log or index takes all indexes of its segment with it."
@@ -136,6 +162,46 @@ FUTURE_SEGMENTS_BY_FILE_TIME = Change(
 )
 
 
+#: Release -> the highest metadata.version it runs, and the highest that it has a name for (N11).
+_METADATA_LEVELS = {
+    (3, 3): (7, 7), (3, 4): (8, 8), (3, 5): (11, 11), (3, 6): (14, 14), (3, 7): (19, 20),
+    (3, 8): (20, 23), (3, 9): (21, 25), (4, 0): (25, 26), (4, 1): (27, 29), (4, 2): (29, 30),
+    (4, 3): (30, 33), (4, 4): (33, 34),
+}  # fmt: skip
+_METADATA_NAMES = (
+    "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 "
+    "3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 "
+    "4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2 "
+    "4.5-IV0"
+).split()
+
+
+def metadata_name(level: int) -> str:
+    """Name a level of metadata.version."""
+    return _METADATA_NAMES[level - 1] if 0 < level <= len(_METADATA_NAMES) else str(level)
+
+
+def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
+    """Give the levels of features that a release runs: lowest, highest, highest that has a name.
+
+    None for a release of which they are not known.
+    """
+    levels = _METADATA_LEVELS.get(min(version[:2], NEWEST))
+    if levels is None:
+        return None
+    lowest = 7 if has(version, KRAFT_ONLY) else 1
+    found = {"metadata.version": (lowest, *levels)}
+    if has(version, QUORUM_VERSION_1):
+        found["kraft.version"] = (0, 1, 1)
+    if has(version, KRAFT_ONLY):
+        found |= {"transaction.version": (0, 2, 2), "group.version": (0, 1, 1)}
+        found["eligible.leader.replicas.version"] = (0, 1, 1)
+        share = 2 if has(version, LOG_DIRS_NOT_EMPTY) else 1
+        found["share.version"] = (0, share, share)
+        found["streams.version"] = (0, share - 1, share - 1)
+    return found
+
+
 def read_version(text: str) -> Version:
     """Read a version of Kafka, as in 2.8, 4.1.1 or 0.10.0-IV1."""
     match = re.fullmatch(r"(\d+(?:\.\d+){1,3})(?:-IV\d+)?", text.strip())
@@ -151,6 +217,24 @@ def read_broker_version(text: str) -> Version:
     if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
         raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
     return version
+
+
+def protocol_version(text: str) -> Version | None:
+    """Read the version of a protocol or of messages: a release, or one of its steps."""
+    try:
+        return read_version(text)
+    except ValueError:
+        return None
+
+
+def is_newer(version: Version, broker: Version) -> bool:
+    """Whether a protocol came with a later release than the broker's."""
+    return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
+
+
+def short_name(version: Version) -> str:
+    """Name a version of the protocol as brokers do."""
+    return text_of(version[: 3 if version[0] == 0 else 2])
 
 
 def is_newer_than_known(version: Version) -> bool:

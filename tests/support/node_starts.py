@@ -22,7 +22,7 @@ from kdump.storage.properties import java_properties
 
 _STARTED = re.compile(r"Kafka Server started|\[?(?:KafkaServer id=|Kafka Server )\d+\]?,? started")
 _FATAL = re.compile(
-    r" (?:FATAL|ERROR) .*(?:[Ff]atal|FATAL|Exiting Kafka|Prepare to shutdown|[Ss]hutdown broker|"
+    r"(?:^| )(?:FATAL|ERROR) .*(?:[Ff]atal|FATAL|Exiting Kafka|Prepare to shutdown|[Ss]hutdown broker|"
     r"Encountered|Stopping serving logs in dir|Unexpected|Disk error|Shutdown)"
 )
 _THROWN = re.compile(r"^(?:Caused by: )?((?:[a-z_]\w*\.)+[A-Z]\w*(?:\$\w+)*)(?:: (.*))?$")
@@ -182,7 +182,7 @@ def _sentences(said: str) -> list[str]:
     fatal: list[str] = []
     is_fatal = False
     for line in said.splitlines():
-        if re.search(r" (?:INFO|WARN|ERROR|FATAL) ", line):
+        if re.search(r"(?:^| )(?:INFO|WARN|ERROR|FATAL) ", line):
             is_fatal = _FATAL.search(line) is not None
         thrown = _THROWN.match(line)
         if thrown is not None:
