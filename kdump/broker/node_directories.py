@@ -12,7 +12,6 @@ from kdump.broker.versions import (
     CHECKPOINT_IN_JAVA,
     DIRECTORY_FAILURES,
     LEADER_EPOCHS,
-    LOG_START,
     REMOTE_INDEX_CACHE,
     TOPIC_IDS,
     Version,
@@ -69,7 +68,8 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
         yield fact._replace(
             outcome=STARTS,
             cause="directory-offline",
-            remedy=f"The node starts without this directory: its replicas are offline. {fact.remedy}",
+            remedy="The node starts without this directory: its replicas are offline. "
+            f"{fact.remedy}",
         )
 
 
@@ -231,12 +231,19 @@ def _partitions(directory: str, broker: Version, user: User | None) -> Iterator[
     for name, path in _folders(directory):
         if names.parse_directory(name) is None:
             continue
+        if not name.startswith(names.CLUSTER_METADATA_TOPIC):
+            yield from _partition_files(path, broker)
         if user is not None:
             yield from _partition_rights(path, broker, user)
-        yield from _partition_files(path, broker)
 
 
 def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
+    for stem in _misnamed(partition):
+        remedy = (
+            "Move the file away; logs are named with twenty digits, and no broker reads others."
+        )
+        path = os.path.join(partition, f"{stem}.log")
+        yield Fact(REFUSES, "name", f'For input string: "{stem}"', path, remedy)
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
     message = checkpoint_refused(epochs, 2, broker) if has(broker, LEADER_EPOCHS) else ""
     if message:
@@ -258,6 +265,15 @@ def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
     elif not has(broker, CHECKPOINT_IN_JAVA) and not text.startswith(b"version: 0"):
         message = f"Error while reading partition metadata file {identity}"
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
+
+
+def _misnamed(partition: str) -> list[str]:
+    """Logs whose names are no numbers."""
+    try:
+        stems = [name[:-4] for name in os.listdir(partition) if name.endswith(".log")]
+    except OSError:
+        return []
+    return [stem for stem in stems if java_int(stem) is None]
 
 
 def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[Fact]:

@@ -14,6 +14,7 @@ from kdump.broker.versions import (
     CLUSTER_ID_KEPT,
     DIRECTORY_FAILURES,
     META_ENSEMBLE,
+    META_OPENED_AS_PATH,
     META_PROPERTIES,
     META_VERSION_IMPLIED,
     Version,
@@ -58,17 +59,19 @@ class Meta(NamedTuple):
         return (self.values or {}).get(name)
 
 
-def read_metas(node: NodeSettings, user: User | None = None) -> list[Meta]:
+def read_metas(node: NodeSettings, broker: Version, user: User | None = None) -> list[Meta]:
     """Read the file of each data directory, in the order of the settings."""
     dirs = dict.fromkeys((*node.log_dirs, *filter(None, [node.metadata_dir])))
-    return [_read(directory, user) for directory in dirs]
+    deletes_first = has(broker, META_OPENED_AS_PATH) and not has(broker, META_ENSEMBLE)
+    return [_read(directory, user, deletes_first) for directory in dirs]
 
 
-def _read(directory: str, user: User | None) -> Meta:
+def _read(directory: str, user: User | None, deletes_first: bool) -> Meta:
     path = os.path.join(directory, names.META_PROPERTIES)
     if user is not None and os.path.isdir(directory):
         if not user.may(directory, "x"):
-            return Meta(directory, broken=path, is_io=True, denied=True)
+            ending = ".tmp" if deletes_first else ""
+            return Meta(directory, broken=path + ending, is_io=True, denied=True)
         if os.path.lexists(path) and not user.may(path, "r"):
             return Meta(directory, broken=path, is_io=True, denied=True)
     if not os.path.lexists(path):
@@ -110,7 +113,7 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
         why = f" ({first.path}: {first.broken})" if first.broken else ""
         yield Fact(
             REFUSES,
-            "meta-malformed" if broken else "meta-missing",
+            _unread_cause(first) if broken else "meta-missing",
             "No readable meta.properties files found.",
             first.path,
             f"{_RESTORE}{why}",
@@ -126,7 +129,8 @@ def _ensemble(node: NodeSettings, metas: list[Meta]) -> Iterator[Fact]:
                 f"Encountered I/O error in metadata log directory {meta.directory}. "
                 "Cannot continue."
             )
-            yield Fact(REFUSES, "meta-malformed", message, meta.path, f"{_RESTORE} ({meta.broken})")
+            remedy = f"{_RESTORE} ({meta.broken})"
+            yield Fact(REFUSES, _unread_cause(meta), message, meta.path, remedy)
             return
     yield from _misplaced(node, sound)
     for meta in metas:
@@ -288,6 +292,9 @@ def _raw(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fac
             yield _not_formatted(meta)
             return
     offline = [meta for meta in metas if meta.broken]
+    if len(offline) == len(metas) and not node.kraft:
+        yield _offline(offline[0])._replace(outcome=REFUSES, cause=_unread_cause(offline[0]))
+        return
     if node.kraft and any(meta.directory == node.metadata_dir for meta in offline):
         message = (
             "Cannot start server since `meta.properties` could not be loaded from "
@@ -368,7 +375,7 @@ def _checkpoint(node: NodeSettings, metas: list[Meta], broker: Version) -> Itera
     offline: list[Meta] = []
     ids: list[int] = []
     for meta in metas:
-        why, cause, is_io = _old_problem(meta)
+        why, cause, is_io = _old_problem(meta, broker)
         if why and is_io and has(broker, DIRECTORY_FAILURES):
             offline.append(meta._replace(broken=why))
         elif why:
@@ -400,12 +407,19 @@ def _checkpoint(node: NodeSettings, metas: list[Meta], broker: Version) -> Itera
         )
         yield Fact(REFUSES, "node-id", message, found[0].path, _OWN_ID)
         return
+    if offline and len(offline) == len(metas):
+        yield _offline(offline[0])._replace(outcome=REFUSES, cause=_unread_cause(offline[0]))
+        return
     yield from map(_offline, offline)
 
 
-def _old_problem(meta: Meta) -> tuple[str, str, bool]:
+def _unread_cause(meta: Meta) -> str:
+    return "permission" if meta.denied else "meta-malformed"
+
+
+def _old_problem(meta: Meta, broker: Version) -> tuple[str, str, bool]:
     """What the reader of 0.8.2 to 2.7 throws: the sentence, a cause, whether it is of the disk."""
-    if meta.absent:
+    if meta.absent or (meta.is_io and not has(broker, META_OPENED_AS_PATH)):
         return "", "", False
     if meta.values is None:
         return meta.broken, "meta-malformed", meta.is_io
@@ -419,8 +433,10 @@ def _old_problem(meta: Meta) -> tuple[str, str, bool]:
             return f'For input string: "{said.strip()}"', cause, False
         if number < 0:
             return (
-                f"requirement failed: {name} has value {number} which is not in the range "
-                "(0,2147483647).",
+                (
+                    f"requirement failed: {name} has value {number} which is not in the range "
+                    "(0,2147483647)."
+                ),
                 cause,
                 False,
             )

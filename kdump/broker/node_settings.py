@@ -20,6 +20,7 @@ from kdump.broker.versions import (
     protocol_version,
     short_name,
 )
+from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
@@ -53,6 +54,7 @@ class NodeSettings(NamedTuple):
     values: Mapping[str, str] | None
     kraft: bool
     log_dirs: tuple[str, ...]
+    elsewhere: bool = False  # the directories are not those that the settings name: a copy
 
     @property
     def node_id(self) -> int | None:
@@ -67,42 +69,37 @@ class NodeSettings(NamedTuple):
         """Where the metadata log lies; None where that is not known, or there is none."""
         if not self.kraft:
             return None
-        if self.values is None:
-            held = [at for at in self.log_dirs if os.path.isdir(f"{at}/__cluster_metadata-0")]
-            return held[0] if held else next(iter(self.log_dirs), None)
-        return self.values.get("metadata.log.dir") or next(iter(self.log_dirs), None)
+        if self.values is not None and not self.elsewhere:
+            return self.values.get("metadata.log.dir") or next(iter(self.log_dirs), None)
+        return next(filter(holds_metadata, self.log_dirs), next(iter(self.log_dirs), None))
 
-    @property
-    def is_controller(self) -> bool:
-        """Whether the node is a controller, or nothing says that it is none."""
-        return self.values is None or "controller" in self.values.get("process.roles", "")
 
-    @property
-    def voters(self) -> set[int]:
-        """The ids of a static quorum; empty where the quorum is dynamic, or not known."""
-        given = (self.values or {}).get("controller.quorum.voters", "")
-        found = (_number(part.partition("@")[0].strip()) for part in given.split(","))
-        return {number for number in found if number is not None}
+def holds_metadata(directory: str) -> bool:
+    """Whether a data directory has a metadata log."""
+    return os.path.isdir(os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0"))
 
 
 def read_node(
     server_properties: str | None, directories: tuple[str, ...], broker: Version
 ) -> NodeSettings:
-    """Read a node's settings, or tell from its directories what it is."""
-    if server_properties is not None:
-        text = whole(server_properties, _LIMIT).decode("latin-1")
-        values = {name: value.strip() for name, value in java_properties(text)}
-        kraft = has(broker, KRAFT_ONLY) or (
-            has(broker, KRAFT) and bool(values.get("process.roles"))
+    """Read a node's settings, or tell from its directories what it is.
+
+    Where none of the directories is among those that the settings name, they are a copy of them.
+    """
+    if server_properties is None:
+        kraft = has(broker, KRAFT) and (
+            has(broker, KRAFT_ONLY) or any(map(holds_metadata, directories))
         )
-        named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_LOG_DIR
-        dirs = tuple(part.strip() for part in named.split(",") if part.strip())
-        return NodeSettings(server_properties, values, kraft, dirs)
-    kraft = has(broker, KRAFT) and (
-        has(broker, KRAFT_ONLY)
-        or any(os.path.isdir(f"{at}/__cluster_metadata-0") for at in directories)
-    )
-    return NodeSettings(None, None, kraft, tuple(sorted(directories)))
+        return NodeSettings(None, None, kraft, tuple(sorted(directories)))
+    text = whole(server_properties, _LIMIT).decode("latin-1")
+    values = {name: value.strip() for name, value in java_properties(text)}
+    kraft = has(broker, KRAFT_ONLY) or (has(broker, KRAFT) and bool(values.get("process.roles")))
+    named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_LOG_DIR
+    dirs = tuple(part.strip() for part in named.split(",") if part.strip())
+    own = {os.path.realpath(each) for each in (*dirs, values.get("metadata.log.dir", ""))}
+    if directories and own.isdisjoint(map(os.path.realpath, directories)):
+        return NodeSettings(server_properties, values, kraft, directories, elsewhere=True)
+    return NodeSettings(server_properties, values, kraft, dirs)
 
 
 def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
@@ -163,6 +160,9 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
                 "broker, controller"
             )
             yield "settings", message, _SET["process.roles"]
+    if len(set(roles)) < len(roles) and not has(broker, LOG_DIRS_NOT_EMPTY):
+        message = f"Duplicate role names found in `process.roles`: ArrayBuffer({', '.join(roles)})"
+        yield "settings", message, _SET["process.roles"]
     names = values.get("controller.listener.names")
     asked_at_once = has(broker, CONTROLLER_LISTENERS_REQUIRED)
     if names is None and asked_at_once:
@@ -272,8 +272,10 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
     yield (
         "protocol",
         message,
-        "Lower log.message.format.version, or raise inter.broker.protocol.version once every "
-        "broker runs that version: neither can be taken back for what is written meanwhile.",
+        (
+            "Lower log.message.format.version, or raise inter.broker.protocol.version once every "
+            "broker runs that version: neither can be taken back for what is written meanwhile."
+        ),
     )
 
 

@@ -35,9 +35,7 @@ def has(version: Version, change: Change) -> bool:
 
 
 COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
-META_PROPERTIES = Change(
-    (0, 8, 2), "N4", "A data directory says whose it is, in meta.properties."
-)
+META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
 RECOVERY_POINTS = Change((0, 8, 1), "R1 X3", "All from the recovery point on is recovered.")
 MISSING_INDEX_REBUILT = Change(
     (0, 8, 1), "R6", "A segment without an offset index is recovered; before, no start."
@@ -76,12 +74,17 @@ PROTOCOL_VALIDATED = Change((2, 0), "N2", "A setting's version is checked as the
 DIRECTORY_FAILURES = Change(
     (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
 )
+META_OPENED_AS_PATH = Change(
+    (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
+)
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
 META_VERSION_IMPLIED = Change(
     (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
 )
 KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
-CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint that is refused is refused in other words.")
+CHECKPOINT_IN_JAVA = Change(
+    (3, 3), "N12", "A checkpoint that is refused is refused in other words."
+)
 METADATA_SEEN_AT_3_3 = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."

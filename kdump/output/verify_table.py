@@ -54,6 +54,7 @@ class VerifyTable(TextReport):
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
         self._recoveries: list[Row] = []
+        self._nodes: list[Row] = []
         self._groups: list[Row] = []
         self._summary: dict[str, Any] | None = None
         self._meant: set[str] = set()  # codes whose meaning was reported
@@ -74,6 +75,8 @@ class VerifyTable(TextReport):
         assert isinstance(item, Row)
         if item.row == "summary":
             self._summary = item.fields
+        elif item.row == "node-start":
+            self._nodes.append(item)
         elif item.row == "summary-by":
             self._groups.append(item)
         else:
@@ -84,6 +87,7 @@ class VerifyTable(TextReport):
         if not self._quiet:
             self._lines(_heading(list(self._directories())))
             self._line()
+            self._node_lines()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
         self._note_lines()
@@ -102,6 +106,13 @@ class VerifyTable(TextReport):
             self._lines(group_lines(self._groups, self._width))
         if self._summary:
             self._closing(self._summary)
+
+    def _node_lines(self) -> None:
+        if self._nodes:
+            from kdump.output.verify_node import node_lines
+
+            self._lines(node_lines(self._nodes, self._width, self._word))
+            self._line()
 
     def stop(self) -> None:
         """Write what was found so far."""

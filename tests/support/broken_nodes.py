@@ -113,7 +113,7 @@ def first_emptied(node: Node) -> None:
 
 
 def in_both(node: Node) -> None:
-    here = sorted(node.first.glob("orders-*"))[0]
+    here = min(node.first.glob("orders-*"))
     shutil.copytree(here, node.second / here.name)
 
 
@@ -227,7 +227,7 @@ def log_moved(node: Node) -> None:
 
 def partition(name: str, content: bytes) -> Change:
     def change(node: Node) -> None:
-        (sorted(node.first.glob("orders-*"))[0] / name).write_bytes(content)
+        (min(node.first.glob("orders-*")) / name).write_bytes(content)
 
     return change
 

@@ -1,9 +1,9 @@
-"""Foretell whether a node starts: its settings, whose its directories are, its metadata (N1 to N12).
-"""
+"""Foretell whether a node starts: its settings, whose its directories are, its metadata (N1 to N12)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.broker.node_directories import User, directory_facts, doubled
@@ -13,12 +13,16 @@ from kdump.broker.node_settings import (
     STARTS,
     UNKNOWN,
     Fact,
+    holds_metadata,
     read_node,
     settings_refused,
 )
+from kdump.broker.versions import NEWEST
 from kdump.engine.predict.node_quorum import quorum_facts
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
+from kdump.storage import places
+from kdump.storage.about import meta_of
 
 if TYPE_CHECKING:
     from kdump.broker.node_settings import NodeSettings
@@ -27,18 +31,24 @@ if TYPE_CHECKING:
 
 def node_start(
     directories: Iterable[str],
-    broker: Version,
+    broker: Version | None,
     *,
     server_properties: str | None = None,
     user: User | None = None,
 ) -> list[Fact]:
     """Say whether a node would start: facts in the order of the broker, at least one.
 
-    `directories` are used where no settings name them. `user`: who runs the broker; None: whoever
-    has all rights that it needs.
+    `directories` are used where no settings name them. `broker` None: the newest, as long as the
+    directories are of the kind that it uses. `user`: who runs the broker; None: whoever has all
+    rights that it needs.
     """
-    node = read_node(server_properties, tuple(directories), broker)
-    found = list(_facts(node, broker, user))
+    dirs = tuple(directories)
+    node = read_node(server_properties, dirs, broker or NEWEST)
+    if any(map(places.is_uri, node.log_dirs)):
+        return [_not_looked("store", "Whether a node starts is not asked of what lies in a store.")]
+    if broker is None and not _is_kraft(node):
+        return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
+    found = list(_facts(node, broker or NEWEST, user))
     if not any(fact.outcome == REFUSES for fact in found):
         where = node.path or next(iter(node.log_dirs), None)
         found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
@@ -49,20 +59,61 @@ def node_start(
     return found
 
 
+_WHICH = (
+    "The directories are not a KRaft node's, as those of the newest release are: which version is "
+    "to start is not known."
+)
+
+
+def _not_looked(cause: str, message: str, remedy: str | None = None) -> Fact:
+    return Fact(UNKNOWN, cause, message, None, remedy)
+
+
+def _is_kraft(node: NodeSettings) -> bool:
+    """Whether settings or directories show that the node keeps metadata by itself."""
+    return bool((node.values or {}).get("process.roles")) or any(
+        holds_metadata(directory) or meta_of(directory).get("version") == "1"
+        for directory in node.log_dirs
+    )
+
+
+def user_of(name: str) -> User:
+    """Look up a user of this machine, by name or number; raise `ValueError` where there is none."""
+    import grp
+    import pwd
+
+    try:
+        found = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except KeyError:
+        if not name.isdigit():
+            raise ValueError(f"no user of this machine is named {name}") from None
+        return User(int(name), frozenset(), is_root=name == "0")
+    groups = {group.gr_gid for group in grp.getgrall() if found.pw_name in group.gr_mem}
+    return User(found.pw_uid, frozenset({found.pw_gid, *groups}), is_root=found.pw_uid == 0)
+
+
 def _facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[Fact]:
     """Yield facts up to the stage that refuses: what is behind it no broker comes to."""
-    stages = (
-        lambda: settings_refused(node, broker),
-        lambda: identity_facts(node, read_metas(node, user), broker),
-        lambda: directory_facts(node, broker, user),
-        lambda: quorum_facts(node, broker) if node.kraft else iter(()),
-        lambda: doubled(node, broker),
-    )
-    for stage in stages:
-        for fact in stage():
+    offline: set[str | None] = set()
+    for stage in _STAGES:
+        left = tuple(at for at in node.log_dirs if at not in offline)
+        for fact in stage(node._replace(log_dirs=left), broker, user):
             yield fact
             if fact.outcome == REFUSES:
                 return
+            if fact.cause == "directory-offline":
+                offline |= {fact.path, os.path.dirname(fact.path or "")}
+
+
+_Stage = Callable[["NodeSettings", "Version", "User | None"], Iterator[Fact]]
+#: In the order of the broker; each goes on with the directories that are not offline.
+_STAGES: tuple[_Stage, ...] = (
+    lambda node, broker, user: settings_refused(node, broker),
+    lambda node, broker, user: identity_facts(node, read_metas(node, broker, user), broker),
+    lambda node, broker, user: quorum_facts(node, broker),
+    directory_facts,
+    lambda node, broker, user: doubled(node, broker),
+)
 
 
 def _not_known(node: NodeSettings) -> Fact:
@@ -84,9 +135,14 @@ def row_of(fact: Fact) -> Row:
     return Row("node-start", fact._asdict())
 
 
+#: What is a finding of its own already: of a directory or partition; or none: a broker that runs
+#: holds its lock rightly.
+_FOUND_ELSEWHERE = ("lock", "name", "duplicate-partition", "partition")
+
+
 def finding_of(fact: Fact) -> Finding | None:
-    """Make a finding of what stops a node; a broker that runs holds its lock rightly."""
-    if fact.outcome != REFUSES or fact.cause == "lock":
+    """Make a finding of what stops a node, unless it is one already."""
+    if fact.outcome != REFUSES or fact.cause in _FOUND_ELSEWHERE:
         return None
     return finding(
         "start-refused",

@@ -1,5 +1,4 @@
-"""What a start makes of the metadata log of a KRaft node, its snapshots and its quorum (N8 to N11).
-"""
+"""What a start makes of the metadata log of a KRaft node, its snapshots and its quorum (N8 to N11)."""
 
 from __future__ import annotations
 
@@ -8,6 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from kdump import kernels
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import (
     LARGER_THAN_START,
@@ -19,7 +19,6 @@ from kdump.broker.versions import (
     has,
     metadata_name,
 )
-from kdump import kernels
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.messages.records import UNKNOWN_FRAME, UNKNOWN_TYPE, Decoded, decoder
@@ -58,7 +57,7 @@ _RUN_NEWER = (
 def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """Say what a KRaft node's start makes of its metadata directory."""
     directory = node.metadata_dir
-    if directory is None or not os.path.isdir(directory):
+    if not node.kraft or directory is None or not os.path.isdir(directory):
         return
     path = os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0")
     yield from _bootstrap(directory, broker)
@@ -131,9 +130,7 @@ def _small_files(path: str) -> Iterator[Fact]:
     said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values
     topic_id = said.get("topic_id")
     if not said:
-        message = (
-            'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-        )
+        message = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
     elif topic_id is not None and is_topic_id(topic_id) and topic_id != _TOPIC_ID:
         message = (
             f"Tried to assign topic ID Optional[{_TOPIC_ID}] to log for topic partition "
@@ -361,7 +358,7 @@ class _Judge:
             self._level = level
             if not low <= level <= named:
                 return self._stop("feature", _UNSUPPORTED)
-        if level and not low <= level <= high or level < 0:
+        if (level and not low <= level <= high) or level < 0:
             supports = f"{low}-{high}" if high > low else str(low)
             message = (
                 f"Tried to apply FeatureLevelRecord FeatureLevelRecord(name='{name}', "
