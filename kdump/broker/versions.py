@@ -82,10 +82,8 @@ META_VERSION_IMPLIED = Change(
     (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
 )
 KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
-CHECKPOINT_IN_JAVA = Change(
-    (3, 3), "N12", "A checkpoint that is refused is refused in other words."
-)
-METADATA_SEEN_AT_3_3 = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
+CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
+BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
 )
@@ -189,7 +187,8 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
 
     None for a release of which they are not known.
     """
-    levels = _METADATA_LEVELS.get(min(version[:2], NEWEST))
+    major, minor = min(version[:2], NEWEST)
+    levels = _METADATA_LEVELS.get((major, minor))
     if levels is None:
         return None
     lowest = 7 if has(version, KRAFT_ONLY) else 1

@@ -3,11 +3,13 @@
 Names say what was changed; `TABLE` has those of each version where the change has a meaning.
 """
 
-import fcntl
 import json
 import os
+import re
 import shutil
 import struct
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +29,12 @@ class Broken(NamedTuple):
     versions: tuple[str, ...]
     change: Change
     directories: int = 1
+    needs_root: bool = False
+
+    @property
+    def file_name(self) -> str:
+        """The name in that of a directory, which no comma may be in."""
+        return re.sub(r"\W+", "_", self.name)
 
 
 def text(name: str, content: str | bytes, where: str = "first") -> Change:
@@ -83,10 +91,22 @@ def both(*changes: Change) -> Change:
     return change
 
 
+_HOLD = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
 def held(node: Node) -> None:
-    file = (node.first / ".lock").open("w")
-    fcntl.lockf(file, fcntl.LOCK_EX)
-    node.held.append(file)
+    """Another process holds the lock, as a broker that runs does."""
+    command = [sys.executable, "-c", _HOLD, str(node.first / ".lock")]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+    node.held.append(process)
 
 
 def second_gone(node: Node) -> None:
@@ -250,7 +270,7 @@ def chown(path: str, mode: int, *, deep: bool = False) -> Change:
         found = node.first / path
         for each in [found, *(found.rglob("*") if deep else ())]:
             os.chown(each, 65534, 65534)
-            os.chmod(each, mode if each.is_dir() or not deep else mode & 0o666)
+            each.chmod(mode if each.is_dir() or not deep else mode & 0o666)
         node.run_before = list(_NO_CAPS)
 
     return change
@@ -460,19 +480,23 @@ TABLE = [
     Broken("a stray file", ALL, text("notes.txt", "x")),
     Broken("tiered cache", ALL, folder("remote-log-index-cache")),
     Broken("segment name of no number", ALL, partition("backup.log", b"")),
-    # rights and room
-    Broken("directory of another", ALL, chown(".", 0o700)),
-    Broken("directory read only", ALL, chown(".", 0o755)),
-    Broken("meta unreadable", ALL, chown(META, 0o600)),
-    Broken("partition unreadable", ALL, chown("orders-0", 0o700)),
-    Broken("partition read only", ALL, chown("orders-0", 0o755)),
-    Broken("log unreadable", ALL, chown("orders-0/00000000000000000000.log", 0o600)),
-    Broken("log read only", ALL, chown("orders-0/00000000000000000000.log", 0o644)),
-    Broken("index read only", ALL, chown("orders-0/00000000000000000000.index", 0o644)),
-    Broken("checkpoint unreadable", ALL, chown("replication-offset-checkpoint", 0o600)),
-    Broken("recovery point unreadable", ALL, chown("recovery-point-offset-checkpoint", 0o600)),
-    Broken("lock of another", ALL, both(text(".lock", ""), chown(".lock", 0o600))),
-    Broken("metadata unreadable", KRAFT, chown("__cluster_metadata-0", 0o700)),
-    Broken("quorum-state unreadable", KRAFT, chown("__cluster_metadata-0/quorum-state", 0o600)),
-    Broken("everything of another", ALL, chown(".", 0o700, deep=True)),
+    # rights
+    *(Broken(name, versions, chown(path, mode), needs_root=True)
+      for name, versions, path, mode in (
+          ("directory of another", ALL, ".", 0o700),
+          ("directory read only", ALL, ".", 0o755),
+          ("meta unreadable", ALL, META, 0o600),
+          ("partition unreadable", ALL, "orders-0", 0o700),
+          ("partition read only", ALL, "orders-0", 0o755),
+          ("log unreadable", ALL, "orders-0/00000000000000000000.log", 0o600),
+          ("log read only", ALL, "orders-0/00000000000000000000.log", 0o644),
+          ("index read only", ALL, "orders-0/00000000000000000000.index", 0o644),
+          ("checkpoint unreadable", ALL, "replication-offset-checkpoint", 0o600),
+          ("recovery point unreadable", ALL, "recovery-point-offset-checkpoint", 0o600),
+          ("metadata unreadable", KRAFT, "__cluster_metadata-0", 0o700),
+          ("quorum-state unreadable", KRAFT, "__cluster_metadata-0/quorum-state", 0o600),
+      )),
+    Broken("lock of another", ALL, both(text(".lock", ""), chown(".lock", 0o600)),
+           needs_root=True),
+    Broken("everything of another", ALL, chown(".", 0o700, deep=True), needs_root=True),
 ]  # fmt: skip

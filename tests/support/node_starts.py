@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import time
 from functools import cache
 from pathlib import Path
@@ -22,12 +23,14 @@ from kdump.storage.properties import java_properties
 
 _STARTED = re.compile(r"Kafka Server started|\[?(?:KafkaServer id=|Kafka Server )\d+\]?,? started")
 _FATAL = re.compile(
-    r"(?:^| )(?:FATAL|ERROR) .*(?:[Ff]atal|FATAL|Exiting Kafka|Prepare to shutdown|[Ss]hutdown broker|"
-    r"Encountered|Stopping serving logs in dir|Unexpected|Disk error|Shutdown)"
+    r"(?:^| )(?:FATAL|ERROR) .*(?:[Ff]atal|FATAL|Exiting Kafka|Prepare to shutdown|"
+    r"[Ss]hutdown broker|Encountered|Stopping serving logs in dir|Unexpected|Disk error|Shutdown)"
 )
 _THROWN = re.compile(r"^(?:Caused by: )?((?:[a-z_]\w*\.)+[A-Z]\w*(?:\$\w+)*)(?:: (.*))?$")
 #: What is thrown, and logged, in the course of any start.
 _PASSING = re.compile(r"No replica for partition|NotController|active controller appears")
+#: Nodes that brokers left, and what came of starting them when something was changed.
+NODES = Path(__file__).parents[1] / "broker/nodes"
 
 
 @cache
@@ -47,12 +50,18 @@ class Node:
     def __init__(self, directory: Path, version: str) -> None:
         self.directory = directory
         self.version = version
-        self.kraft = box().KINDS[version] == "kraft"
+        self.kraft = version.startswith("4.")
         self.settings = dict(
             java_properties((directory / "d1.broker/server.properties").read_text())
         )
+        self.cluster = self.meta().get("cluster.id")
         self.run_before: list[str] = []  # a program that the broker is run by
-        self.held: list[object] = []
+        self.held: list[subprocess.Popen[bytes]] = []
+
+    def release(self) -> None:
+        """End what holds a lock."""
+        for process in self.held:
+            process.communicate()
 
     @property
     def first(self) -> Path:
@@ -101,12 +110,24 @@ class Start(NamedTuple):
     log: str
 
 
+def unpacked(version: str, directories: int, to: Path) -> Node:
+    """Unpack a node that a broker of this version left, cleanly stopped."""
+    kind = "one" if directories == 1 else "two"
+    with tarfile.open(NODES / f"{version}-{kind}.tar.xz") as archive:
+        archive.extractall(to, filter="data")
+    node = Node(to, version)
+    node.settings = {name: re.sub("@(?=/)", str(to), text)
+                     for name, text in node.settings.items()}  # fmt: skip
+    node.write_settings()
+    return node
+
+
 def seed(directory: Path, version: str, *, directories: int = 1, stop: str = "stop") -> Node:
     """Let a new broker write a topic, and stop it."""
     dirs = [directory / f"d{number + 1}" for number in range(directories)]
     broker = Broker(dirs[0], version)
     more = [f"--dir={each}" for each in dirs[1:]]
-    if box().KINDS[version] == "kraft":
+    if version.startswith("4."):
         more.append("--set=metadata.log.max.record.bytes.between.snapshots=100")
     done = broker.run("start", "--version", version, "--owner", str(os.getpid()), *more)
     assert done.returncode == 0, done.stderr
@@ -118,15 +139,14 @@ def seed(directory: Path, version: str, *, directories: int = 1, stop: str = "st
     return Node(directory, version)
 
 
-def start(node: Node, *, seconds: float = 60) -> Start:
-    """Start the node's broker, wait until it is up or has ended, and end it."""
+def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKILL) -> Start:
+    """Start the node's broker, wait until it is up or has ended, and end it by a signal."""
     program_ = box()
     ports, locks = [], []
     for _ in range(2):
         port, lock = program_.take_port(None, ())
         ports.append(str(port))
         locks.append(lock)
-    own = dict(java_properties((node.server_properties).read_text()))
     text = node.server_properties.read_text()
     before = dict.fromkeys(re.findall(r"127\.0\.0\.1:(\d+)", text))
     for old, new in zip(before, ports, strict=False):
@@ -142,10 +162,13 @@ def start(node: Node, *, seconds: float = 60) -> Start:
         zk = dict(java_properties(text))["zookeeper.connect"].rpartition(":")[2]
         jvm |= {"log4j.configuration": f"file:{program().parent}/log4j.properties",
                 "broker.zk.port": zk, "broker.zk.dir": state / "zookeeper"}  # fmt: skip
+        if node.cluster is not None:
+            jvm["broker.cluster"] = node.cluster
     command = [*node.run_before, *program_.java("NONE", "-Xmx400m -XX:+UseSerialGC "
                "-XX:TieredStopAtLevel=1 -Xshare:auto"), *([] if node.kraft else program_.OPENS),
                *(f"-D{name}={value}" for name, value in jvm.items()),
-               "-cp", program_.build(node.version), "Boot", str(node.server_properties)]  # fmt: skip
+               "-cp", program_.build(node.version), "Boot",
+               str(node.server_properties)]  # fmt: skip
     path = state / "start.log"
     with path.open("w") as log:
         process = subprocess.Popen(
@@ -169,16 +192,15 @@ def start(node: Node, *, seconds: float = 60) -> Start:
             outcome = "refuses"
     status = process.poll()
     if status is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        os.killpg(process.pid, end)
+        process.wait(seconds)
     for lock in locks:
         lock.close()
     said = path.read_text("utf-8", "replace")
-    assert own
-    return Start(outcome, status, _sentences(said), said)
+    return Start(outcome, status, sentences_in(said), said)
 
 
-def _sentences(said: str) -> list[str]:
+def sentences_in(said: str) -> list[str]:
     """Give the message of each exception in a log, the one that was called fatal first."""
     found: list[str] = []
     fatal: list[str] = []

@@ -1,4 +1,4 @@
-"""Foretell whether a node starts: its settings, whose its directories are, its metadata (N1 to N12)."""
+"""Foretell whether a node starts, by settings, identity, directories and metadata (N1 to N12)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.broker.node_directories import User, directory_facts, doubled
-from kdump.broker.node_identity import identity_facts, read_metas
+from kdump.broker.node_identity import identity_facts
+from kdump.broker.node_meta import read_metas
 from kdump.broker.node_settings import (
     REFUSES,
     STARTS,
@@ -127,7 +128,8 @@ def _not_known(node: NodeSettings) -> Fact:
 
 def _zookeeper(node: NodeSettings) -> Fact:
     message = "Not known from here: the cluster's id in ZooKeeper, which meta.properties must name."
-    return Fact(UNKNOWN, "zookeeper", message, node.values and node.values.get("zookeeper.connect"))
+    where = (node.values or {}).get("zookeeper.connect")
+    return Fact(UNKNOWN, "zookeeper", message, where)
 
 
 def row_of(fact: Fact) -> Row:

@@ -1,4 +1,4 @@
-"""What a start makes of the metadata log of a KRaft node, its snapshots and its quorum (N8 to N11)."""
+"""What a start makes of a KRaft node's metadata log, snapshots and quorum (N8 to N11)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 from kdump import kernels
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import (
+    BOOTSTRAP_CHECKPOINT,
     LARGER_THAN_START,
-    METADATA_SEEN_AT_3_3,
     NEWER_BROKER_RECORD,
     QUORUM_VERSION_1,
     Version,
@@ -89,7 +89,7 @@ def _nothing(node: NodeSettings, path: str) -> Fact:
 
 def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
     path = os.path.join(directory, "bootstrap.checkpoint")
-    if not os.path.lexists(path) or not has(broker, METADATA_SEEN_AT_3_3):
+    if not os.path.lexists(path) or not has(broker, BOOTSTRAP_CHECKPOINT):
         return
     try:
         levels = [
