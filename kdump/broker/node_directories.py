@@ -20,6 +20,7 @@ from kdump.broker.versions import (
 from kdump.errors import PathError
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.checkpoints import java_int
+from kdump.storage.names import Kind
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 _LINES = 1 << 31
@@ -89,7 +90,7 @@ def _of_directory(
         return
     if not os.path.isdir(directory) or (user is not None and not user.may(directory, "rx")):
         if has(broker, DIRECTORY_FAILURES) and os.path.isdir(directory):
-            message = os.path.join(directory, "meta.properties.tmp")
+            message = os.path.join(directory, names.META_PROPERTIES + names.TEMPORARY)
         else:
             message = f"{directory} is not a readable log directory."
         cause = "permission" if os.path.isdir(directory) else "not-a-directory"
@@ -267,13 +268,15 @@ def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 
-def _misnamed(partition: str) -> list[str]:
-    """Logs whose names are no numbers."""
+def _listed(partition: str) -> list[str]:
     try:
-        stems = [name[:-4] for name in os.listdir(partition) if name.endswith(".log")]
+        return sorted(os.listdir(partition))
     except OSError:
         return []
-    return [stem for stem in stems if java_int(stem) is None]
+
+
+_READ = (Kind.LOG, Kind.QUORUM_STATE)
+_WRITTEN = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 
 def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[Fact]:
@@ -285,19 +288,13 @@ def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[F
         message = epochs if modern else 'Cannot read the array length because "$this" is null'
         yield Fact(REFUSES, "permission", message, partition, remedy)
         return
-    try:
-        files = sorted(os.listdir(partition))
-    except OSError:
-        return
-    for name in files:
-        path = os.path.join(partition, name)
-        if name.endswith(".log") and not user.may(path, "r"):
+    for name in _listed(partition):
+        path, kind = os.path.join(partition, name), names.parse(name).kind
+        if kind in _READ and not user.may(path, "r"):
             yield Fact(REFUSES, "permission", f"Could not read file {path}", path, remedy)
-        elif name.endswith((".log", ".index", ".timeindex")) and not user.may(path, "rw"):
-            denied = "" if name.endswith(".log") and modern else " (Permission denied)"
+        elif kind in _WRITTEN and not user.may(path, "rw"):
+            denied = "" if kind is Kind.LOG and modern else " (Permission denied)"
             yield Fact(REFUSES, "permission", f"{path}{denied}", path, remedy)
-        elif name == names.QUORUM_STATE and not user.may(path, "r"):
-            yield Fact(REFUSES, "permission", f"Could not read file {path}", path, remedy)
     if modern and not user.may(partition, "wx"):
         message = (
             f"{epochs}.tmp (Permission denied)"

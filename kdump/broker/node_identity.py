@@ -133,7 +133,7 @@ def _own(meta: Meta, name: str) -> str | None:
 
 
 def _agree(node: NodeSettings, sound: list[Meta]) -> Fact | None:
-    """Hold them against the settings and each other, in the broker's order."""
+    """Hold them against the settings and each other, in the broker's order (N5, N6)."""
     cluster, number = None, node.node_id
     seen: dict[int, str] = {}
     for meta in sound:

@@ -12,6 +12,7 @@ from kdump.broker.versions import (
     KRAFT,
     KRAFT_ONLY,
     LOG_DIRS_NOT_EMPTY,
+    PROTOCOL_REWORDED,
     PROTOCOL_VALIDATED,
     SEGMENTS_OF_A_MEBIBYTE,
     Version,
@@ -265,7 +266,7 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
     message = (
         f"requirement failed: log.message.format.version {shown_form} can only be used when "
         f"inter.broker.protocol.version is set to version {shown_protocol} or higher"
-        if has(broker, PROTOCOL_VALIDATED)
+        if has(broker, PROTOCOL_REWORDED)
         else f"requirement failed: log.message.format.version {shown_form} cannot be used when "
         f"inter.broker.protocol.version is set to {values['inter.broker.protocol.version']}"
     )

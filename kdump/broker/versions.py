@@ -35,7 +35,6 @@ def has(version: Version, change: Change) -> bool:
 
 
 COUNTED_OFFSETS = Change((0, 8), "S2", "Offsets count messages; before, they are byte positions.")
-META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
 RECOVERY_POINTS = Change((0, 8, 1), "R1 X3", "All from the recovery point on is recovered.")
 MISSING_INDEX_REBUILT = Change(
     (0, 8, 1), "R6", "A segment without an offset index is recovered; before, no start."
@@ -43,6 +42,7 @@ MISSING_INDEX_REBUILT = Change(
 BROKEN_INDEX_STOPS = Change(
     (0, 8, 1), "I11", "An index that fails its check stops the broker.", until=(0, 9)
 )
+META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
 BROKEN_INDEX_REBUILT = Change(
     (0, 9), "I11 I17 KAFKA-7283", "An index that fails its check is rebuilt.", until=(2, 3)
 )
@@ -70,35 +70,13 @@ PRODUCER_STATE = Change((0, 11), "KIP-98 R8", "A start rebuilds the state of pro
 LEADER_EPOCHS = Change((0, 11), "KIP-101 X2", "A partition has a leader epoch checkpoint.")
 TRANSACTION_INDEX = Change((0, 11), "KIP-98 I21 I22", "Segments have a transaction index.")
 LOG_START = Change((0, 11), "KIP-107 L16 X3", "A log may start inside a segment.")
-PROTOCOL_VALIDATED = Change((2, 0), "N2", "A setting's version is checked as the setting is read.")
-DIRECTORY_FAILURES = Change(
-    (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
-)
-META_OPENED_AS_PATH = Change(
-    (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
-)
-CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
-META_VERSION_IMPLIED = Change(
-    (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
-)
-KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
-CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
-BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
-META_ENSEMBLE = Change(
-    (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
-)
-QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
-KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
-SEGMENTS_OF_A_MEBIBYTE = Change((4, 0), "KIP-1030 N1", "log.segment.bytes is 1 MiB or more.")
-CONTROLLER_LISTENERS_REQUIRED = Change(
-    (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
-)
-LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
-NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
-LOG_DIRS_NOT_EMPTY = Change((4, 2), "N1", "An empty log.dirs is refused as it is read.")
 EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset up to itself.")
 SWAP_DROPS_EVERY_INDEX = Change(
     (0, 11), "R6", "A swapped log or index takes all indexes of its segment with it."
+)
+PROTOCOL_REWORDED = Change((1, 0), "N2", "Versions that contradict are refused in other words.")
+DIRECTORY_FAILURES = Change(
+    (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
 )
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
@@ -118,8 +96,17 @@ OFFSETS_KEPT_A_WEEK = Change(
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
 )
+PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
+META_OPENED_AS_PATH = Change(
+    (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
+)
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
+META_VERSION_IMPLIED = Change(
+    (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
+)
+KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
 TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
 LOG_START_GOES_FIRST = Change(
     (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
@@ -133,16 +120,24 @@ LOWER_TIMES_REFUSED = Change(
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
+CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
+BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
+META_ENSEMBLE = Change(
+    (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
+)
 STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
 )
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
+QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
 LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
 )
+KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
+SEGMENTS_OF_A_MEBIBYTE = Change((4, 0), "KIP-1030 N1", "log.segment.bytes is 1 MiB or more.")
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
@@ -152,6 +147,12 @@ OLD_MESSAGES_REWRITTEN = Change(
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
+CONTROLLER_LISTENERS_REQUIRED = Change(
+    (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
+)
+LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
+LOG_DIRS_NOT_EMPTY = Change((4, 2), "N1", "An empty log.dirs is refused as it is read.")
+NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
 LAST_REPLICATED_BATCH_KEPT = Change(
     (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )

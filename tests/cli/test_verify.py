@@ -209,6 +209,8 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
         ("finding", 1),
         ("finding", 1),  # of what is foretold
         ("recovery", 1),
+        ("node-start", None),
+        ("node-start", None),  # what is not known of it
         ("summary", None),
     ]
     assert rows(result)[2]["code"] == "start-loses-records"

@@ -162,8 +162,8 @@ def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKI
         zk = dict(java_properties(text))["zookeeper.connect"].rpartition(":")[2]
         jvm |= {"log4j.configuration": f"file:{program().parent}/log4j.properties",
                 "broker.zk.port": zk, "broker.zk.dir": state / "zookeeper"}  # fmt: skip
-        if node.cluster is not None:
-            jvm["broker.cluster"] = node.cluster
+        # A broker of 0.10 cannot draw an id of its own on a new Java.
+        jvm["broker.cluster"] = node.cluster or "kdumpkdumpkdumpkdumpkA"
     command = [*node.run_before, *program_.java("NONE", "-Xmx400m -XX:+UseSerialGC "
                "-XX:TieredStopAtLevel=1 -Xshare:auto"), *([] if node.kraft else program_.OPENS),
                *(f"-D{name}={value}" for name, value in jvm.items()),

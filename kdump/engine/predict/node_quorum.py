@@ -70,7 +70,7 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "permission", str(error), path, None)
         return
     yield from _small_files(path)
-    yield from _quorum_state(os.path.join(path, "quorum-state"), broker)
+    yield from _quorum_state(os.path.join(path, names.QUORUM_STATE), broker)
     yield from _log(node, log, broker)
 
 
@@ -88,7 +88,7 @@ def _nothing(node: NodeSettings, path: str) -> Fact:
 
 
 def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
-    path = os.path.join(directory, "bootstrap.checkpoint")
+    path = os.path.join(directory, names.BOOTSTRAP_CHECKPOINT)
     if not os.path.lexists(path) or not has(broker, BOOTSTRAP_CHECKPOINT):
         return
     try:
@@ -152,11 +152,11 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
         if not isinstance(said, dict) or "data_version" not in said:
             raise ValueError
     except (PathError, ValueError, IndexError, RecursionError):
-        yield Fact(REFUSES, "quorum-state", unread, path, _DROP_VOTE)
+        yield Fact(REFUSES, Kind.QUORUM_STATE.value, unread, path, _DROP_VOTE)
         return
     message = _quorum_refused(said, has(broker, QUORUM_VERSION_1))
     if message:
-        yield Fact(REFUSES, "quorum-state", message, path, _DROP_VOTE)
+        yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
 
 
 def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:

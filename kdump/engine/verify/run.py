@@ -132,7 +132,7 @@ def verify(
     if predict is not None:
         about_nodes = node_rows(named, options, stopping)
         about_directories = refused(progress.directories, stopping, predict.broker)
-        for reported_or_row in chain(about_directories, about_nodes):
+        for reported_or_row in chain(about_nodes, about_directories):
             yield (
                 sums.found(reported_or_row)
                 if isinstance(reported_or_row, Finding)
