@@ -239,12 +239,10 @@ def _partitions(directory: str, broker: Version, user: User | None) -> Iterator[
 
 
 def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
-    for stem in _misnamed(partition):
-        remedy = (
-            "Move the file away; logs are named with twenty digits, and no broker reads others."
-        )
-        path = os.path.join(partition, f"{stem}.log")
-        yield Fact(REFUSES, "name", f'For input string: "{stem}"', path, remedy)
+    for name in filter(names.stops_start, _listed(partition)):
+        remedy = "Move it away; segments are named with twenty digits, and no broker reads others."
+        message = f'For input string: "{name.partition(".")[0]}"'
+        yield Fact(REFUSES, "name", message, os.path.join(partition, name), remedy)
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
     message = checkpoint_refused(epochs, 2, broker) if has(broker, LEADER_EPOCHS) else ""
     if message:

@@ -123,7 +123,9 @@ class VerifyTable(TextReport):
 
     def _findings(self, severity: Severity) -> None:
         counts: Counter[tuple[str | None, int | None, str]] = Counter()
-        held = sorted(self._held[severity], key=_place_key)
+        said = [str(row.fields["message"]) for row in self._nodes]  # the verdict has it
+        held = [each for each in self._held[severity] if not any(at in each.message for at in said)]
+        held.sort(key=_place_key)
         columns = Columns(held)
         for finding in held:
             kind = (finding.topic, finding.partition, finding.code)
