@@ -19,7 +19,7 @@ from kdump.broker.node_settings import (
     settings_refused,
 )
 from kdump.broker.versions import NEWEST
-from kdump.engine.predict.node_quorum import quorum_facts
+from kdump.engine.predict.node_quorum import LOST, quorum_facts
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.storage import places
@@ -119,15 +119,18 @@ _STAGES: tuple[_Stage, ...] = (
 
 def _not_known(node: NodeSettings) -> Fact:
     ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
-    message = (
-        f"Not known without --server-properties: {ids}, whether all of log.dirs are here, and "
-        "what other settings refuse."
+    message = f"{ids}, whether all of log.dirs are here, and what other settings refuse."
+    return Fact(
+        UNKNOWN,
+        "settings",
+        message,
+        None,
+        "Give the file that the broker is started by: --server-properties.",
     )
-    return Fact(UNKNOWN, "settings", message, None, "Give the file that the broker is started by.")
 
 
 def _zookeeper(node: NodeSettings) -> Fact:
-    message = "Not known from here: the cluster's id in ZooKeeper, which meta.properties must name."
+    message = "The cluster's id in ZooKeeper, which meta.properties must name."
     where = (node.values or {}).get("zookeeper.connect")
     return Fact(UNKNOWN, "zookeeper", message, where)
 
@@ -143,11 +146,10 @@ _FOUND_ELSEWHERE = ("lock", "name", "duplicate-partition", "partition")
 
 
 def finding_of(fact: Fact) -> Finding | None:
-    """Make a finding of what stops a node, unless it is one already."""
+    """Make a finding of what stops a node or loses all it had, unless it is one already."""
+    if fact.cause == LOST:
+        return finding("start-loses-records", path=fact.path or "", message=fact.message)
     if fact.outcome != REFUSES or fact.cause in _FOUND_ELSEWHERE:
         return None
-    return finding(
-        "start-refused",
-        path=fact.path or "",
-        message=f"The node does not start ({fact.cause}): {fact.message}",
-    )
+    message = f"The node does not start ({fact.cause}): {fact.message}"
+    return finding("start-refused", path=fact.path or "", message=message)

@@ -31,6 +31,7 @@ from kdump.storage.names import Kind
 from kdump.storage.properties import SIZE_LIMIT, is_topic_id, parse_partition_metadata
 from kdump.storage.source import Source, whole
 
+LOST = "metadata-lost"
 _TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _DIRECTORIES_SINCE = 17  # the metadata.version that keeps where replicas lie
 _FIELDS = {
@@ -75,11 +76,17 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
 
 
 def _nothing(node: NodeSettings, path: str) -> Fact:
+    if node.voters and node.voters == {node.node_id}:
+        message = (
+            "The only controller starts an empty metadata log: the cluster forgets all topics, and "
+            "their partitions are set aside."
+        )
+        remedy = "Restore __cluster_metadata-0 before any start, from a backup or the old volume."
+        return Fact(STARTS, LOST, message, path, remedy)
     message = "No metadata log and no snapshot of it is here."
     remedy = (
-        "The start makes an empty log. With other controllers the node fetches it from them. Where "
-        "this is the only one, the cluster forgets all topics, and deletes or sets aside their "
-        "partitions here: restore __cluster_metadata-0 first."
+        "The start makes an empty log, and the node fetches it from the controllers. Where this is "
+        "the only one, the cluster forgets all topics: restore __cluster_metadata-0 first."
     )
     return Fact(STARTS, "metadata-missing", message, path, remedy)
 
