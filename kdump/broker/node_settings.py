@@ -74,6 +74,13 @@ class NodeSettings(NamedTuple):
             return self.values.get("metadata.log.dir") or next(iter(self.log_dirs), None)
         return next(filter(holds_metadata, self.log_dirs), next(iter(self.log_dirs), None))
 
+    @property
+    def voters(self) -> set[int]:
+        """The ids of a static quorum; empty where the quorum is dynamic, or not known."""
+        given = (self.values or {}).get("controller.quorum.voters", "")
+        found = (_number(part.partition("@")[0].strip()) for part in given.split(","))
+        return {number for number in found if number is not None}
+
 
 def holds_metadata(directory: str) -> bool:
     """Whether a data directory has a metadata log."""
