@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.broker.node_directories import User, directory_facts, doubled
 from kdump.broker.node_identity import identity_facts
 from kdump.broker.node_meta import read_metas
+from kdump.broker.node_room import room_facts
 from kdump.broker.node_settings import (
     REFUSES,
     STARTS,
@@ -113,6 +114,7 @@ _STAGES: tuple[_Stage, ...] = (
     lambda node, broker, user: identity_facts(node, read_metas(node, broker, user), broker),
     lambda node, broker, user: quorum_facts(node, broker),
     directory_facts,
+    lambda node, broker, user: room_facts(node, broker),
     lambda node, broker, user: doubled(node, broker),
 )
 

@@ -6,9 +6,14 @@ after one thing about it was changed: 570 starts.
 
 import json
 import os
+import random
 import re
+import resource
+import shutil
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from broken_nodes import TABLE, Broken
@@ -17,7 +22,7 @@ from node_starts import NODES, said_equal, unpacked
 from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
 from kdump.broker.versions import read_version
-from kdump.engine.predict.node import node_start, user_of
+from kdump.engine.predict.node import finding_of, node_start, user_of
 
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 _OF = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 3
@@ -109,3 +114,87 @@ def test_users_are_known_by_name_or_number() -> None:
     assert user_of("54321") == User(54321, frozenset(), is_root=False)
     with pytest.raises(ValueError, match="no user of this machine"):
         user_of("nobody at all")
+
+
+def room(**fields: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"f_frsize": 4096, "f_bavail": 9999, "f_files": 9999, "f_favail": 999} | fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "left", "expected"),
+    [
+        ("4.4.0", room(), []),
+        ("4.4.0", room(f_bavail=0), [REFUSES]),
+        ("0.10.2.2", room(f_bavail=0), [UNKNOWN]),  # it was seen to start
+        ("0.10.2.2", room(f_favail=0), [REFUSES]),
+        ("4.1.1", room(f_bavail=9), [UNKNOWN]),
+        ("4.1.1", room(f_files=0, f_favail=0), []),  # a file system that has no inodes
+    ],
+)
+def test_a_full_disk(
+    version: str, left: object, expected: list[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    node = unpacked(version, 1, tmp_path / "node")
+    monkeypatch.setattr(os, "statvfs", lambda _: left)
+    facts = node_start([], read_version(version), server_properties=str(node.server_properties))
+    assert [fact.outcome for fact in facts if fact.cause == "space"] == expected
+
+
+def test_more_segments_than_files_may_be_open(tmp_path: Path, monkeypatch: Any) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
+    facts = node_start([str(node.first)], None)
+    assert (UNKNOWN, "open-files") in [fact[:2] for fact in facts]
+
+
+def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    shutil.rmtree(node.metadata)
+    facts = node_start([], (4, 4), server_properties=str(node.server_properties))
+    lost = next(fact for fact in facts if fact.cause == "metadata-lost")
+    assert lost.outcome == STARTS
+    found = finding_of(lost)
+    assert found is not None
+    assert found.code == "start-loses-records"
+    # Nothing tells that it is the only one where no settings say so.
+    assert "metadata-lost" not in [fact.cause for fact in node_start([str(node.first)], (4, 4))]
+
+
+@pytest.mark.parametrize("version", ["4.4.0", "2.8.2", "0.10.2.2"])
+def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -> None:
+    rng = random.Random(f"{_SEED} {version}")
+    node = unpacked(version, 1, tmp_path / "node")
+    files = [path for path in sorted(node.first.rglob("*")) if path.is_file()]
+    small = [path for path in files if path.stat().st_size < 20_000]
+    small.append(node.server_properties)
+    for _ in range(2000 if _OF == 1 else 60):
+        path = rng.choice(small)
+        before = path.read_bytes()
+        data = bytearray(before or b"0")
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(4)] = rng.randbytes(rng.randrange(4)) or b"0"
+            data = data or bytearray(b"\0")
+        path.write_bytes(bytes(data[: rng.choice((len(data), rng.randrange(len(data) + 1)))]))
+        for settings in (str(node.server_properties), None):
+            facts = node_start([str(node.first)], read_version(version), server_properties=settings)
+            assert facts
+            assert all(fact.outcome in (STARTS, REFUSES, UNKNOWN) for fact in facts)
+        path.write_bytes(before)
+
+
+def test_what_is_no_plain_file_hangs_nothing(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    for path in (node.first / "meta.properties", node.metadata / "quorum-state",
+                 node.first / "recovery-point-offset-checkpoint"):  # fmt: skip
+        before = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        assert node_start([str(node.first)], (4, 4))
+        path.unlink()
+        path.symlink_to(path)
+        assert node_start([str(node.first)], (4, 4))
+        path.unlink()
+        path.write_bytes(before)
