@@ -56,6 +56,7 @@ class NodeSettings(NamedTuple):
     kraft: bool
     log_dirs: tuple[str, ...]
     elsewhere: bool = False  # the directories are not those that the settings name: a copy
+    dirs_named: int = 0  # so many directories the settings name then
 
     @property
     def node_id(self) -> int | None:
@@ -100,13 +101,14 @@ def read_node(
         )
         return NodeSettings(None, None, kraft, tuple(sorted(directories)))
     text = whole(server_properties, _LIMIT).decode("latin-1")
-    values = {name: value.strip() for name, value in java_properties(text)}
+    # No path has a zero in it, and asking the system for one that does raises.
+    values = {name: value.strip().replace("\0", "") for name, value in java_properties(text)}
     kraft = has(broker, KRAFT_ONLY) or (has(broker, KRAFT) and bool(values.get("process.roles")))
     named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_LOG_DIR
     dirs = tuple(part.strip() for part in named.split(",") if part.strip())
     own = {os.path.realpath(each) for each in (*dirs, values.get("metadata.log.dir", ""))}
     if directories and own.isdisjoint(map(os.path.realpath, directories)):
-        return NodeSettings(server_properties, values, kraft, directories, elsewhere=True)
+        return NodeSettings(server_properties, values, kraft, directories, True, len(dirs))
     return NodeSettings(server_properties, values, kraft, dirs)
 
 

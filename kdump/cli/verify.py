@@ -249,7 +249,10 @@ def _refuse_contradictions(
     if asked["as_user"] is not None:
         from kdump.engine.predict.node import user_of
 
-        user_of(asked["as_user"])
+        try:
+            user_of(asked["as_user"])
+        except ValueError as error:
+            raise UsageError(f"--as-user: {error}") from error
     paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
     if engine.is_spark and paced:
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")

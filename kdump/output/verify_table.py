@@ -112,7 +112,8 @@ class VerifyTable(TextReport):
             from kdump.output.verify_node import node_lines
 
             self._lines(node_lines(self._nodes, self._width, self._word))
-            self._line()
+            if self._notes or any(map(self._shown, Severity)):
+                self._line()
 
     def stop(self) -> None:
         """Write what was found so far."""
@@ -121,11 +122,14 @@ class VerifyTable(TextReport):
             self._line()
             self._line("Interrupted: this is what was found until then.")
 
+    def _shown(self, severity: Severity) -> list[Finding]:
+        """Findings of a severity, without those that the verdict of a node has told."""
+        said = [str(row.fields["message"]) for row in self._nodes]
+        return [each for each in self._held[severity] if not any(at in each.message for at in said)]
+
     def _findings(self, severity: Severity) -> None:
         counts: Counter[tuple[str | None, int | None, str]] = Counter()
-        said = [str(row.fields["message"]) for row in self._nodes]  # the verdict has it
-        held = [each for each in self._held[severity] if not any(at in each.message for at in said)]
-        held.sort(key=_place_key)
+        held = sorted(self._shown(severity), key=_place_key)
         columns = Columns(held)
         for finding in held:
             kind = (finding.topic, finding.partition, finding.code)

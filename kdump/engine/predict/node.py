@@ -56,6 +56,9 @@ def node_start(
         found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
     if node.values is None:
         found.append(_not_known(node))
+    elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
+        message = f"What lies in the others of the {node.dirs_named} directories of log.dirs."
+        found.append(_not_looked("settings", message, "Name a copy of each."))
     elif not node.kraft:
         found.append(_zookeeper(node))
     return found
