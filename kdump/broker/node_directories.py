@@ -26,6 +26,10 @@ from kdump.storage.source import SMALL_FILE_LIMIT, whole
 _LINES = 1 << 31
 
 
+#: The cause that goes away by itself: a broker that runs holds its lock rightly.
+LOCKED = "lock"
+
+
 class User(NamedTuple):
     """Who runs the broker; `is_root`: rights are not asked of it."""
 
@@ -54,6 +58,9 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
     failed: list[Fact] = []
     for directory in node.log_dirs:
         for fact in _of_directory(directory, node, broker, user):
+            if fact.cause == LOCKED:
+                yield fact  # the broker that runs may stop: what is behind counts then
+                continue
             if fact.cause in _ALWAYS or not has(broker, DIRECTORY_FAILURES):
                 yield fact
                 return
@@ -80,7 +87,7 @@ def _holds(node: NodeSettings, directory: str) -> bool:
 
 
 #: Causes that stop a broker, however many directories it has.
-_ALWAYS = ("lock", "name")
+_ALWAYS = ("name",)
 
 
 def _of_directory(
@@ -122,7 +129,7 @@ def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
             "a start. If it is another, two brokers were given one volume: find out whose it is, "
             "and do not remove .lock."
         )
-        yield Fact(REFUSES, "lock", message, path, remedy)
+        yield Fact(REFUSES, LOCKED, message, path, remedy)
     elif user is not None and not user.may(path if os.path.exists(path) else directory, "rw"):
         message = path if modern else f"{path} (Permission denied)"
         yield Fact(REFUSES, "permission", message, path, _rights(directory))

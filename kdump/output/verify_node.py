@@ -27,7 +27,10 @@ def node_lines(
     outcomes = [row.fields["outcome"] for row in rows]
     outcome = next((one for one in _VERDICTS if one in outcomes), _STARTS)
     text, colour = _VERDICTS[outcome]
-    first = next(row.fields for row in rows if row.fields["outcome"] == outcome)
+    of_it = [row for row in rows if row.fields["outcome"] == outcome]
+    first = of_it[0].fields
+    if outcome == _REFUSES and {row.fields["cause"] for row in of_it} == {"lock"}:
+        text, colour = "A broker runs on these directories, no other starts", "rebuild"
     told = outcome == _STARTS and first["cause"] == "none"
     yield coloured(text, colour) + ("." if told else f": {first['cause']}")
     for row in rows:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kdump.broker.node_directories import User, directory_facts, doubled
+from kdump.broker.node_directories import LOCKED, User, directory_facts, doubled
 from kdump.broker.node_identity import identity_facts
 from kdump.broker.node_meta import read_metas
 from kdump.broker.node_room import room_facts
@@ -104,7 +104,7 @@ def _facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[F
         left = tuple(at for at in node.log_dirs if at not in offline)
         for fact in stage(node._replace(log_dirs=left), broker, user):
             yield fact
-            if fact.outcome == REFUSES:
+            if fact.outcome == REFUSES and fact.cause != LOCKED:
                 return
             if fact.cause == "directory-offline":
                 offline |= {fact.path, os.path.dirname(fact.path or "")}
@@ -145,9 +145,8 @@ def row_of(fact: Fact) -> Row:
     return Row("node-start", fact._asdict())
 
 
-#: What is a finding of its own already: of a directory or partition; or none: a broker that runs
-#: holds its lock rightly.
-_FOUND_ELSEWHERE = ("lock", "name", "duplicate-partition", "partition")
+#: What is a finding of its own already, of a directory or partition; or none.
+_FOUND_ELSEWHERE = (LOCKED, "name", "duplicate-partition", "partition")
 
 
 def finding_of(fact: Fact) -> Finding | None:
