@@ -204,17 +204,20 @@ def _sums(path: str, position: int) -> tuple[int, int]:
 
 def _records_of(path: str) -> Iterator[Decoded]:
     decode = decoder(names.CLUSTER_METADATA_TOPIC)
-    for item in walk(path):
-        if not isinstance(item, Run):
+    for run in walk(path):
+        for value in _values(run, 0) if isinstance(run, Run) else ():
+            if (record := decode(None, value)[1]) is not None:
+                yield record
+
+
+def _values(run: Run, begin: int) -> Iterator[bytes | None]:
+    """The values of the records of batches that reach an offset, without control records."""
+    for row in range(run.batches.count):
+        if run.batches.last_offset(row) < begin or run.batches.flags_of(row) & c.CONTROL:
             continue
-        for row in range(item.batches.count):
-            if item.batches.flags_of(row) & c.CONTROL:
-                continue
-            for piece in read_batch(item.data, item.base, item.batches, row, limit=DEFAULT_LIMIT):
-                for number in range(len(piece.records.offsets)):
-                    record = decode(None, piece.records.payload(piece.data, number))[1]
-                    if record is not None:
-                        yield record
+        for piece in read_batch(run.data, run.base, run.batches, row, limit=DEFAULT_LIMIT):
+            for number in range(len(piece.records.offsets)):
+                yield piece.records.payload(piece.data, number)
 
 
 def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
@@ -317,16 +320,7 @@ class _Judge:
         return cause, message
 
     def _run(self, run: Run, begin: int) -> tuple[str, str] | None:
-        for row in range(run.batches.count):
-            last = run.batches.last_offset(row)
-            if last < begin or run.batches.flags_of(row) & c.CONTROL:
-                continue
-            for piece in read_batch(run.data, run.base, run.batches, row, limit=DEFAULT_LIMIT):
-                for number in range(len(piece.records.offsets)):
-                    value = piece.records.payload(piece.data, number)
-                    if found := self._record(value):
-                        return found
-        return None
+        return next(filter(None, map(self._record, _values(run, begin))), None)
 
     def _record(self, value: bytes | None) -> tuple[str, str] | None:
         if value is None:
