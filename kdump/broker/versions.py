@@ -42,6 +42,7 @@ MISSING_INDEX_REBUILT = Change(
 BROKEN_INDEX_STOPS = Change(
     (0, 8, 1), "I11", "An index that fails its check stops the broker.", until=(0, 9)
 )
+META_PROPERTIES = Change((0, 8, 2), "N4", "A data directory says whose it is, in meta.properties.")
 BROKEN_INDEX_REBUILT = Change(
     (0, 9), "I11 I17 KAFKA-7283", "An index that fails its check is rebuilt.", until=(2, 3)
 )
@@ -73,6 +74,10 @@ EMPTY_RANGE_OF_SEGMENTS = Change((0, 11), "R6", "No segment lies from an offset 
 SWAP_DROPS_EVERY_INDEX = Change(
     (0, 11), "R6", "A swapped log or index takes all indexes of its segment with it."
 )
+PROTOCOL_REWORDED = Change((1, 0), "N2", "Versions that contradict are refused in other words.")
+DIRECTORY_FAILURES = Change(
+    (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
+)
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
@@ -91,8 +96,17 @@ OFFSETS_KEPT_A_WEEK = Change(
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
 )
+PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
+META_OPENED_AS_PATH = Change(
+    (2, 3), "N4", "A meta.properties that cannot be opened is an error; before, it is missing."
+)
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
+CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
+META_VERSION_IMPLIED = Change(
+    (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
+)
+KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
 TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
 LOG_START_GOES_FIRST = Change(
     (3, 0), "KAFKA-12177 K1", "Retention goes by log start, size, time; before, the other way."
@@ -106,16 +120,24 @@ LOWER_TIMES_REFUSED = Change(
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
+CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
+BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
+META_ENSEMBLE = Change(
+    (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
+)
 STRAYS_SET_ASIDE = Change(
     (3, 7), "R11", "A partition that the cluster does not have here is set aside."
 )
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
+QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
 LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
 )
+KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
+SEGMENTS_OF_A_MEBIBYTE = Change((4, 0), "KIP-1030 N1", "log.segment.bytes is 1 MiB or more.")
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
@@ -125,6 +147,12 @@ OLD_MESSAGES_REWRITTEN = Change(
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )
+CONTROLLER_LISTENERS_REQUIRED = Change(
+    (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
+)
+LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
+LOG_DIRS_NOT_EMPTY = Change((4, 2), "N1", "An empty log.dirs is refused as it is read.")
+NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
 LAST_REPLICATED_BATCH_KEPT = Change(
     (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )
@@ -134,6 +162,47 @@ BOTH_VERSION_BYTES = Change(
 FUTURE_SEGMENTS_BY_FILE_TIME = Change(
     (4, 4, 1), "KAFKA-20609 K7", "A tiered segment ahead of the clock goes by its file's time."
 )
+
+
+#: Release -> the highest metadata.version it runs, and the highest that it has a name for (N11).
+_METADATA_LEVELS = {
+    (3, 3): (7, 7), (3, 4): (8, 8), (3, 5): (11, 11), (3, 6): (14, 14), (3, 7): (19, 20),
+    (3, 8): (20, 23), (3, 9): (21, 25), (4, 0): (25, 26), (4, 1): (27, 29), (4, 2): (29, 30),
+    (4, 3): (30, 33), (4, 4): (33, 34),
+}  # fmt: skip
+_METADATA_NAMES = (
+    "3.0-IV1 3.1-IV0 3.2-IV0 3.3-IV0 3.3-IV1 3.3-IV2 3.3-IV3 3.4-IV0 3.5-IV0 3.5-IV1 3.5-IV2 "
+    "3.6-IV0 3.6-IV1 3.6-IV2 3.7-IV0 3.7-IV1 3.7-IV2 3.7-IV3 3.7-IV4 3.8-IV0 3.9-IV0 4.0-IV0 "
+    "4.0-IV1 4.0-IV2 4.0-IV3 4.1-IV0 4.1-IV1 4.2-IV0 4.2-IV1 4.3-IV0 4.4-IV0 4.4-IV1 4.4-IV2 "
+    "4.5-IV0"
+).split()
+
+
+def metadata_name(level: int) -> str:
+    """Name a level of metadata.version."""
+    return _METADATA_NAMES[level - 1] if 0 < level <= len(_METADATA_NAMES) else str(level)
+
+
+def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
+    """Give the levels of features that a release runs: lowest, highest, highest that has a name.
+
+    None for a release of which they are not known.
+    """
+    major, minor = min(version[:2], NEWEST)
+    levels = _METADATA_LEVELS.get((major, minor))
+    if levels is None:
+        return None
+    lowest = 7 if has(version, KRAFT_ONLY) else 1
+    found = {"metadata.version": (lowest, *levels)}
+    if has(version, QUORUM_VERSION_1):
+        found["kraft.version"] = (0, 1, 1)
+    if has(version, KRAFT_ONLY):
+        found |= {"transaction.version": (0, 2, 2), "group.version": (0, 1, 1)}
+        found["eligible.leader.replicas.version"] = (0, 1, 1)
+        share = 2 if has(version, LOG_DIRS_NOT_EMPTY) else 1
+        found["share.version"] = (0, share, share)
+        found["streams.version"] = (0, share - 1, share - 1)
+    return found
 
 
 def read_version(text: str) -> Version:
@@ -151,6 +220,24 @@ def read_broker_version(text: str) -> Version:
     if version < _FIRST_RELEASE or minor > _LAST_MINORS.get(major, minor):
         raise ValueError("is no release of Kafka: give one as in 2.8 or 0.10.2.1")
     return version
+
+
+def protocol_version(text: str) -> Version | None:
+    """Read the version of a protocol or of messages: a release, or one of its steps."""
+    try:
+        return read_version(text)
+    except ValueError:
+        return None
+
+
+def is_newer(version: Version, broker: Version) -> bool:
+    """Whether a protocol came with a later release than the broker's."""
+    return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
+
+
+def short_name(version: Version) -> str:
+    """Name a version of the protocol as brokers do."""
+    return text_of(version[: 3 if version[0] == 0 else 2])
 
 
 def is_newer_than_known(version: Version) -> bool:

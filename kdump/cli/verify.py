@@ -84,7 +84,16 @@ def _end_as_plugin(why: str) -> None:
 @_CHECKED("--deep", help="Decompress and check every record as well.")
 @_CHECKED("--quick", help="Names, sizes, indexes and tails only; no log is read through.")
 @_OUTPUT("--notes", help="In the table, list every note; else they are counted.")
-@_CHECKED("--predict", help="Also say what the next start would do to each partition.")
+@_CHECKED(
+    "--predict",
+    help="Also say whether the next start goes well, and what it does to each partition.",
+)
+@_CHECKED(
+    "--as-user",
+    metavar="USER",
+    help="With --predict: hold modes and owners of files against what this user may do, by name or "
+    "number. Default: rights are not looked at.",
+)
 @version_option(
     _CHECKED,
     "The version asked what it serves behind damage and, with --predict, what its start "
@@ -234,9 +243,16 @@ def _refuse_contradictions(
             raise UsageError(f"--{one} and --quick exclude each other")
     if nagios and (writing.form is not None or writing.output is not None):
         raise UsageError("--nagios prints one line and takes no --format or --output")
-    for name in ("recovery_rate", "recovery_threads"):
+    for name in ("recovery_rate", "recovery_threads", "as_user"):
         if asked[name] is not None and not asked["predict"]:
             raise UsageError(f"--{name.replace('_', '-')} needs --predict")
+    if asked["as_user"] is not None:
+        from kdump.engine.predict.node import user_of
+
+        try:
+            user_of(asked["as_user"])
+        except ValueError as error:
+            raise UsageError(f"--as-user: {error}") from error
     paced = asked["max_duration_s"] is not None or asked["bytes_per_second"] is not None
     if engine.is_spark and paced:
         raise UsageError("--max-duration and --bwlimit are kept by one process, not by a cluster")

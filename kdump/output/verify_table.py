@@ -54,6 +54,7 @@ class VerifyTable(TextReport):
         self._notes: Counter[str] = Counter()
         self._note_places: dict[str, set[int]] = defaultdict(set)
         self._recoveries: list[Row] = []
+        self._nodes: list[Row] = []
         self._groups: list[Row] = []
         self._summary: dict[str, Any] | None = None
         self._meant: set[str] = set()  # codes whose meaning was reported
@@ -74,6 +75,8 @@ class VerifyTable(TextReport):
         assert isinstance(item, Row)
         if item.row == "summary":
             self._summary = item.fields
+        elif item.row == "node-start":
+            self._nodes.append(item)
         elif item.row == "summary-by":
             self._groups.append(item)
         else:
@@ -84,6 +87,7 @@ class VerifyTable(TextReport):
         if not self._quiet:
             self._lines(_heading(list(self._directories())))
             self._line()
+            self._node_lines()
         for severity in sorted(Severity, key=lambda severity: -severity.rank):
             self._findings(severity)
         self._note_lines()
@@ -103,6 +107,14 @@ class VerifyTable(TextReport):
         if self._summary:
             self._closing(self._summary)
 
+    def _node_lines(self) -> None:
+        if self._nodes:
+            from kdump.output.verify_node import node_lines
+
+            self._lines(node_lines(self._nodes, self._width, self._word))
+            if self._notes or any(map(self._shown, Severity)):
+                self._line()
+
     def stop(self) -> None:
         """Write what was found so far."""
         self.finish()
@@ -110,9 +122,14 @@ class VerifyTable(TextReport):
             self._line()
             self._line("Interrupted: this is what was found until then.")
 
+    def _shown(self, severity: Severity) -> list[Finding]:
+        """Findings of a severity, without those that the verdict of a node has told."""
+        said = [str(row.fields["message"]) for row in self._nodes]
+        return [each for each in self._held[severity] if not any(at in each.message for at in said)]
+
     def _findings(self, severity: Severity) -> None:
         counts: Counter[tuple[str | None, int | None, str]] = Counter()
-        held = sorted(self._held[severity], key=_place_key)
+        held = sorted(self._shown(severity), key=_place_key)
         columns = Columns(held)
         for finding in held:
             kind = (finding.topic, finding.partition, finding.code)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import shlex
 import shutil
 import signal
@@ -18,6 +19,7 @@ import corpus
 import damage
 import pytest
 from click.testing import CliRunner, Result
+from node_starts import Node, unpacked
 
 from kdump.cli import cli
 from kdump.engine.verify.options import VerifyOptions
@@ -209,6 +211,8 @@ def test_predictions_are_rows_behind_the_findings_of_their_partition(data: Path)
         ("finding", 1),
         ("finding", 1),  # of what is foretold
         ("recovery", 1),
+        ("node-start", None),
+        ("node-start", None),  # what is not known of it
         ("summary", None),
     ]
     assert rows(result)[2]["code"] == "start-loses-records"
@@ -240,6 +244,59 @@ def test_a_forecast_that_loses_records_fails_and_sums_up(data: Path) -> None:
     assert "In all: re-reads 6 segments, " in text
     assert " at 1.0 KiB/s a thread and 2 recovery threads a data directory;" in text
     assert "2 records lost in 1 partition." in text
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return unpacked("4.4.0", 1, tmp_path / "node")
+
+
+def test_whether_a_node_starts_comes_first_in_the_table_and_as_rows_in_a_pipe(node: Node) -> None:
+    asked = ("--predict", "--server-properties", node.server_properties)
+    sound = run(*asked)
+    assert sound.exit_code == 0
+    assert [row["outcome"] for row in rows(sound) if row["row"] == "node-start"] == ["starts"]
+    assert "\nThe node starts.\n" in run(*asked, "--format", "table").stdout
+    node.write_meta({"node.id": "99"})
+    refused = run(*asked)
+    assert refused.exit_code == 3
+    (row,) = (row for row in rows(refused) if row["row"] == "node-start")
+    assert list(row) == ["row", "outcome", "cause", "message", "path", "remedy"]
+    assert (row["outcome"], row["cause"]) == ("refuses", "node-id")
+    assert row["message"].startswith("Stored node id 99 doesn't match previous node id 1 in ")
+    assert rows(refused)[-1]["codes"] == {"start-refused": 1}
+    verdict, *said = run(*asked, "--format", "table").stdout.splitlines()[2:]
+    assert verdict == "THE NODE DOES NOT START: node-id"
+    assert sum("Stored node id 99" in line for line in said) == 1
+    assert run(*asked, "--fail-on", "never").exit_code == 0
+    assert "start-refused in" in run(*asked, "--nagios").stdout
+
+
+def test_without_settings_is_said_what_is_not_known(node: Node) -> None:
+    result = run("--predict", node.first)
+    found = [row for row in rows(result) if row["row"] == "node-start"]
+    assert result.exit_code == 0
+    assert [row["outcome"] for row in found] == ["starts", "unknown"]
+
+
+def test_an_emptied_volume_has_its_row_though_it_has_no_partition(node: Node) -> None:
+    shutil.rmtree(node.first)
+    node.first.mkdir()
+    result = run("--predict", "--server-properties", node.server_properties, node.first)
+    (row,) = (row for row in rows(result) if row["row"] == "node-start")
+    assert (row["outcome"], row["cause"]) == ("refuses", "meta-missing")
+    assert result.exit_code in (1, 3)
+
+
+def test_rights_are_those_of_the_user_that_is_named(node: Node) -> None:
+    (node.first / "meta.properties").chmod(0o600)
+    asked = ("--predict", "--server-properties", node.server_properties)
+    assert run(*asked, "--as-user", os.getuid()).exit_code == 0
+    result = run(*asked, "--as-user", "54321")
+    (row,) = (row for row in rows(result) if row["row"] == "node-start")
+    assert (row["outcome"], row["cause"]) == ("refuses", "permission")
+    assert run(*asked, "--as-user", "nobody of that name").exit_code == 2
+    assert run("--as-user", "54321", node.first).exit_code == 2
 
 
 def test_slices_together_are_everything(data: Path) -> None:

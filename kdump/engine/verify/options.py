@@ -30,6 +30,7 @@ class VerifyOptions(NamedTuple):
     broker_version: Version | None = None  # None: the newest
     recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
     recovery_threads: int | None = None  # a data directory's; None: as the broker has it
+    as_user: str | None = None  # who runs the broker; None: whoever may do all it needs
     summary_by: tuple[str, ...] = ()  # broker, topic, or both
 
 

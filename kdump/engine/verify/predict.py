@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -16,11 +17,15 @@ from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, 
 from kdump.engine.verify import recheck
 from kdump.errors import PathError
 from kdump.findings.rows import Row
-from kdump.storage import lock, places
+from kdump.storage import lock, names, places
+from kdump.storage.about import facts_of
+from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
+    from kdump.broker.node_settings import Fact
     from kdump.broker.settings import Settings
+    from kdump.engine.verify.options import VerifyOptions
     from kdump.findings.finding import Finding
     from kdump.replay.cluster_state import ClusterState
     from kdump.storage.about import DirectoryFacts
@@ -122,6 +127,57 @@ def refused(
                 if reported is not None:
                     yield reported
                 yield row
+
+
+def node_rows(
+    named: Iterable[str], options: VerifyOptions, stopping: list[Row]
+) -> Iterator[Finding | Row]:
+    """Say whether the node starts that the data directories are of, with a finding if not.
+
+    Several nodes' directories are several nodes, unless settings were given: those are one's.
+    """
+    from kdump.engine.predict import node
+
+    settings = options.server_properties
+    user = None if options.as_user is None else node.user_of(options.as_user)
+    data = [path for path in named if is_data_directory(path)]
+    groups = (
+        [data] if settings else [[at.path for at in one] for one in _nodes(map(facts_of, data))]
+    )
+    for group in groups:
+        if not group and not settings:
+            continue
+        facts = node.node_start(
+            group, options.broker_version, server_properties=settings, user=user
+        )
+        yield from map(node.row_of, _with_partitions(facts, group, stopping))
+        yield from filter(None, map(node.finding_of, facts))
+
+
+def _with_partitions(facts: list[Fact], group: list[str], stopping: list[Row]) -> list[Fact]:
+    """Add what a partition alone stops, which is known once all were looked at."""
+    from kdump.broker.node_settings import REFUSES, STARTS, Fact
+
+    if any(fact.outcome == REFUSES for fact in facts):
+        return facts
+    inside = {places.absolute(path) for path in group}
+    for row in stopping:
+        path = str(row.fields["path"])
+        if not group or places.absolute(places.parent(path)) in inside:
+            remedy = "Mend that partition, or move it out of the data directory: see its finding."
+            refused = Fact(REFUSES, "partition", str(row.fields["reason"]), path, remedy)
+            return [refused, *(fact for fact in facts if fact[:2] != (STARTS, "none"))]
+    return facts
+
+
+def is_data_directory(path: str) -> bool:
+    """Whether a path is looked at as a data directory: a folder that is no partition itself."""
+    if places.is_uri(path) or names.parse_directory(os.path.basename(places.absolute(path))):
+        return False
+    try:
+        return os.path.isdir(path) and not looks_like_partition(os.listdir(path))
+    except OSError:
+        return os.path.isdir(path)
 
 
 def is_refused(row: Row) -> bool:

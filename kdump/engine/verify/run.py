@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from kdump.engine.checks.surveyed import surveyed_under
@@ -70,7 +71,7 @@ def verify(
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.verdict import verdict
-        from kdump.engine.verify.predict import is_refused, predictor, refused
+        from kdump.engine.verify.predict import is_refused, node_rows, predictor, refused
 
         predict = predictor(progress.directories, options.broker_version, settings.broker)
         totals = predict.totals(options.recovery_rate, options.recovery_threads)
@@ -129,7 +130,9 @@ def verify(
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        for reported_or_row in refused(progress.directories, stopping, predict.broker):
+        about_nodes = node_rows(named, options, stopping)
+        about_directories = refused(progress.directories, stopping, predict.broker)
+        for reported_or_row in chain(about_nodes, about_directories):
             yield (
                 sums.found(reported_or_row)
                 if isinstance(reported_or_row, Finding)

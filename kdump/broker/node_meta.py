@@ -1,0 +1,116 @@
+"""Read `meta.properties` as a start does, and the words for what is wrong with it (N3 to N6)."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+from kdump.broker.node_directories import User
+from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
+from kdump.broker.versions import META_ENSEMBLE, META_OPENED_AS_PATH, Version, has
+from kdump.errors import PathError
+from kdump.storage import names
+from kdump.storage.properties import SIZE_LIMIT, java_properties
+from kdump.storage.source import whole
+
+INT = 1 << 31
+_MALFORMED = re.compile(r"^[ \t\f]*[^#!\s].*?(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})", re.MULTILINE)
+MOVED = (
+    "If you moved your data, make sure your configured {0} matches. If you intend to create a new "
+    "{1}, you should remove all data in your data directories{2}."
+)
+RESTORE = (
+    "Write the file again with the ids of this node: from a sibling directory, from a backup, or "
+    "by hand (version, node.id, cluster.id); nothing is lost by that. Do not format a directory "
+    "that holds the only copy of records."
+)
+OTHERS = (
+    "Find out whose directory this is; if it was mounted here by mistake, mount the right one. "
+    "Only if its records are this cluster's, write that cluster.id into the file: topics that the "
+    "cluster does not know are set aside as strays."
+)
+OWN_ID = (
+    "Give the node the id that its directories have (node.id, or broker.id), which loses nothing. "
+    "Do not change the file instead: records would be served under another node's name, and the "
+    "cluster sets aside what it does not place there."
+)
+NEW_ID = (
+    "Remove the line directory.id from one of the files: the start draws a new one, and the "
+    "cluster learns by it where the replicas lie."
+)
+
+
+class Meta(NamedTuple):
+    """What a data directory's file says; `absent`, or `broken` with why, or its values."""
+
+    directory: str
+    absent: bool = False
+    broken: str = ""
+    is_io: bool = False
+    denied: bool = False  # to the broker's user
+    values: dict[str, str] | None = None
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, names.META_PROPERTIES)
+
+    def get(self, name: str) -> str | None:
+        return (self.values or {}).get(name)
+
+
+def read_metas(node: NodeSettings, broker: Version, user: User | None = None) -> list[Meta]:
+    """Read the file of each data directory, in the order of the settings."""
+    dirs = dict.fromkeys((*node.log_dirs, *filter(None, [node.metadata_dir])))
+    deletes_first = has(broker, META_OPENED_AS_PATH) and not has(broker, META_ENSEMBLE)
+    return [_read(directory, user, deletes_first) for directory in dirs]
+
+
+def _read(directory: str, user: User | None, deletes_first: bool) -> Meta:
+    path = os.path.join(directory, names.META_PROPERTIES)
+    if user is not None and os.path.isdir(directory):
+        if not user.may(directory, "x"):
+            ending = ".tmp" if deletes_first else ""
+            return Meta(directory, broken=path + ending, is_io=True, denied=True)
+        if os.path.lexists(path) and not user.may(path, "r"):
+            return Meta(directory, broken=path, is_io=True, denied=True)
+    if not os.path.lexists(path):
+        if os.path.lexists(directory) and not os.path.isdir(directory):
+            return Meta(directory, broken=f"{path}: Not a directory", is_io=True)
+        return Meta(directory, absent=True)
+    if os.path.isdir(path):
+        return Meta(directory, broken="Is a directory", is_io=True)
+    try:
+        text = whole(path, SIZE_LIMIT).decode("latin-1")
+    except PathError as error:
+        return Meta(directory, broken=str(error), is_io=True)
+    if _MALFORMED.search(text):
+        return Meta(directory, broken="Malformed \\uxxxx encoding.")
+    return Meta(directory, values=dict(java_properties(text)))
+
+
+def not_formatted(meta: Meta) -> Fact:
+    message = (
+        f"No `meta.properties` found in {meta.directory} (have you run `kafka-storage.sh` to "
+        "format the directory?)"
+    )
+    remedy = (
+        "If its disk is not mounted, mount it. If it is a new, empty directory, kafka-storage.sh "
+        "format --ignore-formatted with this cluster's id; its replicas are copied again from "
+        "other brokers. Or take it out of log.dirs, which leaves its replicas out."
+    )
+    return Fact(REFUSES, "meta-missing", message, meta.path, remedy)
+
+
+def offline_fact(meta: Meta) -> Fact:
+    return Fact(
+        STARTS,
+        "directory-offline",
+        meta.broken,
+        meta.path,
+        f"The node starts without this directory: its replicas are offline. {RESTORE}",
+    )
+
+
+def unread_cause(meta: Meta) -> str:
+    return "permission" if meta.denied else "meta-malformed"

@@ -1,0 +1,65 @@
+"""Whether there is room for what a start writes, and files enough may be open (N13)."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+
+from kdump.broker.node_settings import REFUSES, UNKNOWN, Fact, NodeSettings
+from kdump.broker.versions import DIRECTORY_FAILURES, Version, has
+from kdump.storage import names
+from kdump.storage.names import Kind
+
+_FILES_EACH = 4  # of a partition's small files and preallocated indexes, a block each
+_FILES = 16  # of a data directory: checkpoints, their new versions, .lock
+
+
+def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
+    """Say where a start finds no room; what it needs beyond a little nobody knows before."""
+    segments = 0
+    for directory in filter(os.path.isdir, node.log_dirs):
+        partitions, found = _counted(directory)
+        segments += found
+        room = os.statvfs(directory)
+        free, inodes = room.f_bavail * room.f_frsize, room.f_favail
+        needed = (_FILES + _FILES_EACH * partitions) * room.f_frsize
+        no_inodes = bool(room.f_files) and not inodes
+        if no_inodes or (not free and has(broker, DIRECTORY_FAILURES)):
+            yield Fact(REFUSES, "space", "No space left on device", directory, _MAKE_ROOM)
+        elif free < needed or (room.f_files and inodes < _FILES):
+            message = (
+                f"Whether {free:,} bytes and {inodes:,} inodes that are free are enough: with "
+                f"{partitions:,} partitions a start may write {needed:,} bytes."
+            )
+            yield Fact(UNKNOWN, "space", message, directory, _MAKE_ROOM)
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if resource.RLIM_INFINITY != limit < segments:
+        message = (
+            f"Whether the broker may have {segments:,} segments open, each at least one file: "
+            f"here a process may have {limit:,}."
+        )
+        yield Fact(
+            UNKNOWN, "open-files", message, None, "Raise the limit (ulimit -n, LimitNOFILE)."
+        )
+
+
+_MAKE_ROOM = (
+    "Make room: what kdump why finds to be left over, or files that are not Kafka's; or enlarge "
+    "the volume. Do not delete segments by hand."
+)
+
+
+def _counted(directory: str) -> tuple[int, int]:
+    """The partitions of a data directory, and their segments."""
+    partitions = segments = 0
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.is_dir() and names.parse_directory(entry.name) is not None:
+                    partitions += 1
+                    listed = os.listdir(entry.path)
+                    segments += sum(names.parse(name).kind is Kind.LOG for name in listed)
+    except OSError:
+        pass  # it is said elsewhere what may not be listed
+    return partitions, segments

@@ -1,0 +1,159 @@
+"""Foretell whether a node starts, by settings, identity, directories and metadata (N1 to N12)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from kdump.broker.node_directories import LOCKED, User, directory_facts, doubled
+from kdump.broker.node_identity import identity_facts
+from kdump.broker.node_meta import read_metas
+from kdump.broker.node_room import room_facts
+from kdump.broker.node_settings import (
+    REFUSES,
+    STARTS,
+    UNKNOWN,
+    Fact,
+    holds_metadata,
+    read_node,
+    settings_refused,
+)
+from kdump.broker.versions import NEWEST
+from kdump.engine.predict.node_quorum import LOST, quorum_facts
+from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Row
+from kdump.storage import places
+from kdump.storage.about import meta_of
+
+if TYPE_CHECKING:
+    from kdump.broker.node_settings import NodeSettings
+    from kdump.broker.versions import Version
+
+
+def node_start(
+    directories: Iterable[str],
+    broker: Version | None,
+    *,
+    server_properties: str | None = None,
+    user: User | None = None,
+) -> list[Fact]:
+    """Say whether a node would start: facts in the order of the broker, at least one.
+
+    `directories` are used where no settings name them. `broker` None: the newest, as long as the
+    directories are of the kind that it uses. `user`: who runs the broker; None: whoever has all
+    rights that it needs.
+    """
+    dirs = tuple(directories)
+    node = read_node(server_properties, dirs, broker or NEWEST)
+    if any(map(places.is_uri, node.log_dirs)):
+        return [_not_looked("store", "Whether a node starts is not asked of what lies in a store.")]
+    if broker is None and not _is_kraft(node):
+        return [_not_looked("version", _WHICH, "Name it with --broker-version.")]
+    found = list(_facts(node, broker or NEWEST, user))
+    if not any(fact.outcome == REFUSES for fact in found):
+        where = node.path or next(iter(node.log_dirs), None)
+        found.insert(0, Fact(STARTS, "none", "Nothing that was looked at stops the start.", where))
+    if node.values is None:
+        found.append(_not_known(node))
+    elif node.elsewhere and len(node.log_dirs) < node.dirs_named:
+        message = f"What lies in the others of the {node.dirs_named} directories of log.dirs."
+        found.append(_not_looked("settings", message, "Name a copy of each."))
+    elif not node.kraft:
+        found.append(_zookeeper(node))
+    return found
+
+
+_WHICH = (
+    "The directories are not a KRaft node's, as those of the newest release are: which version is "
+    "to start is not known."
+)
+
+
+def _not_looked(cause: str, message: str, remedy: str | None = None) -> Fact:
+    return Fact(UNKNOWN, cause, message, None, remedy)
+
+
+def _is_kraft(node: NodeSettings) -> bool:
+    """Whether settings or directories show that the node keeps metadata by itself."""
+    return bool((node.values or {}).get("process.roles")) or any(
+        holds_metadata(directory) or meta_of(directory).get("version") == "1"
+        for directory in node.log_dirs
+    )
+
+
+def user_of(name: str) -> User:
+    """Look up a user of this machine, by name or number; raise `ValueError` where there is none."""
+    import grp
+    import pwd
+
+    try:
+        found = pwd.getpwuid(int(name)) if name.isdigit() else pwd.getpwnam(name)
+    except KeyError:
+        if not name.isdigit():
+            raise ValueError(f"no user of this machine is named {name}") from None
+        return User(int(name), frozenset(), is_root=name == "0")
+    groups = {group.gr_gid for group in grp.getgrall() if found.pw_name in group.gr_mem}
+    return User(found.pw_uid, frozenset({found.pw_gid, *groups}), is_root=found.pw_uid == 0)
+
+
+def _facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[Fact]:
+    """Yield facts up to the stage that refuses: what is behind it no broker comes to."""
+    offline: set[str | None] = set()
+    for stage in _STAGES:
+        left = tuple(at for at in node.log_dirs if at not in offline)
+        for fact in stage(node._replace(log_dirs=left), broker, user):
+            yield fact
+            if fact.outcome == REFUSES and fact.cause != LOCKED:
+                return
+            if fact.cause == "directory-offline":
+                offline |= {fact.path, os.path.dirname(fact.path or "")}
+
+
+_Stage = Callable[["NodeSettings", "Version", "User | None"], Iterator[Fact]]
+#: In the order of the broker; each goes on with the directories that are not offline.
+_STAGES: tuple[_Stage, ...] = (
+    lambda node, broker, user: settings_refused(node, broker),
+    lambda node, broker, user: identity_facts(node, read_metas(node, broker, user), broker),
+    lambda node, broker, user: quorum_facts(node, broker),
+    directory_facts,
+    lambda node, broker, user: room_facts(node, broker),
+    lambda node, broker, user: doubled(node, broker),
+)
+
+
+def _not_known(node: NodeSettings) -> Fact:
+    ids = "node.id, process.roles, the voters" if node.kraft else "broker.id"
+    message = f"{ids}, whether all of log.dirs are here, and what other settings refuse."
+    return Fact(
+        UNKNOWN,
+        "settings",
+        message,
+        None,
+        "Give the file that the broker is started by: --server-properties.",
+    )
+
+
+def _zookeeper(node: NodeSettings) -> Fact:
+    message = "The cluster's id in ZooKeeper, which meta.properties must name."
+    where = (node.values or {}).get("zookeeper.connect")
+    return Fact(UNKNOWN, "zookeeper", message, where)
+
+
+def row_of(fact: Fact) -> Row:
+    """Make the row of a fact."""
+    return Row("node-start", fact._asdict())
+
+
+#: What is a finding of its own already, of a directory or partition; or none.
+_FOUND_ELSEWHERE = (LOCKED, "name", "duplicate-partition", "partition")
+
+
+def finding_of(fact: Fact) -> Finding | None:
+    """Make a finding of what stops a node or loses all it had, unless it is one already."""
+    if fact.cause == LOST:
+        return finding("start-loses-records", path=fact.path or "", message=fact.message)
+    if fact.outcome != REFUSES or fact.cause in _FOUND_ELSEWHERE:
+        return None
+    message = f"The node does not start ({fact.cause}): {fact.message}"
+    return finding("start-refused", path=fact.path or "", message=message)

@@ -1,0 +1,397 @@
+"""What a start makes of a KRaft node's metadata log, snapshots and quorum (N8 to N11)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from kdump import kernels
+from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
+from kdump.broker.versions import (
+    BOOTSTRAP_CHECKPOINT,
+    LARGER_THAN_START,
+    NEWER_BROKER_RECORD,
+    QUORUM_VERSION_1,
+    Version,
+    feature_levels,
+    has,
+    metadata_name,
+)
+from kdump.errors import PathError
+from kdump.kernels import columns as c
+from kdump.messages.records import UNKNOWN_FRAME, UNKNOWN_TYPE, Decoded, decoder
+from kdump.record.batch import read_batch
+from kdump.record.frames import Gap, Run
+from kdump.storage import checkpoints, names
+from kdump.storage.file_records import DEFAULT_LIMIT, walk
+from kdump.storage.local_log import LocalLog, with_next_base
+from kdump.storage.names import Kind
+from kdump.storage.properties import SIZE_LIMIT, is_topic_id, parse_partition_metadata
+from kdump.storage.source import Source, whole
+
+LOST = "metadata-lost"
+_TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
+_DIRECTORIES_SINCE = 17  # the metadata.version that keeps where replicas lie
+_FIELDS = {
+    0: ("clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters"),
+    1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
+}
+_NUMBERS = ("leaderId", "leaderEpoch", "votedId", "appliedOffset")
+_DROP_VOTE = (
+    "Move quorum-state away: the node forgets whom it voted for in its last epoch, and asks the "
+    "other controllers; with others in the quorum that is safe once it has none of their epoch's "
+    "votes to give twice, so start it when they have a leader."
+)
+_FETCH = (
+    "Where other controllers have the log, move __cluster_metadata-0 away and start: the node "
+    "fetches it again. Where this is the only one, try the snapshot before it, or a backup: what "
+    "the cluster was told behind that is lost."
+)
+_RUN_NEWER = (
+    "Start the version that wrote it, or a newer one; a metadata.version that was raised is "
+    "lowered by kafka-features downgrade there, before this version is started."
+)
+
+
+def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
+    """Say what a KRaft node's start makes of its metadata directory."""
+    directory = node.metadata_dir
+    if not node.kraft or directory is None or not os.path.isdir(directory):
+        return
+    path = os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0")
+    yield from _bootstrap(directory, broker)
+    if not os.path.isdir(path):
+        yield _nothing(node, path)
+        return
+    try:
+        log = LocalLog.open(path)
+    except PathError as error:
+        yield Fact(REFUSES, "permission", str(error), path, None)
+        return
+    yield from _small_files(path)
+    yield from _quorum_state(os.path.join(path, names.QUORUM_STATE), broker)
+    yield from _log(node, log, broker)
+
+
+def _nothing(node: NodeSettings, path: str) -> Fact:
+    if node.voters and node.voters == {node.node_id}:
+        message = (
+            "The only controller starts an empty metadata log: the cluster forgets all topics, and "
+            "their partitions are set aside."
+        )
+        remedy = "Restore __cluster_metadata-0 before any start, from a backup or the old volume."
+        return Fact(STARTS, LOST, message, path, remedy)
+    message = "No metadata log and no snapshot of it is here."
+    remedy = (
+        "The start makes an empty log, and the node fetches it from the controllers. Where this is "
+        "the only one, the cluster forgets all topics: restore __cluster_metadata-0 first."
+    )
+    return Fact(STARTS, "metadata-missing", message, path, remedy)
+
+
+# Small files.
+
+
+def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
+    path = os.path.join(directory, names.BOOTSTRAP_CHECKPOINT)
+    if not os.path.lexists(path) or not has(broker, BOOTSTRAP_CHECKPOINT):
+        return
+    try:
+        levels = [
+            record.data
+            for record in _records_of(path)
+            if record.type == "feature_level_record" and record.data
+        ]
+    except PathError as error:
+        yield Fact(REFUSES, "bootstrap", str(error), path, None)
+        return
+    if not any(level["name"] == "metadata.version" for level in levels):
+        message = (
+            "No FeatureLevelRecord for metadata.version was found in the bootstrap metadata from "
+            f"the binary bootstrap metadata file: {path}"
+        )
+        remedy = (
+            "Where __cluster_metadata-0 has a log, move the file away: it is read for the first "
+            "start of a cluster, and nothing is lost."
+        )
+        yield Fact(REFUSES, "bootstrap", message, path, remedy)
+
+
+def _small_files(path: str) -> Iterator[Fact]:
+    epochs = os.path.join(path, names.LEADER_EPOCH_CHECKPOINT)
+    if os.path.isfile(epochs):
+        found = checkpoints.parse_leader_epochs(whole(epochs, checkpoints.SIZE_LIMIT))
+        if found.problems:
+            yield Fact(
+                REFUSES,
+                "checkpoint",
+                f"Error while reading checkpoint file {epochs}",
+                epochs,
+                "Move it away: the start writes it anew from the log, and nothing is lost.",
+            )
+    identity = os.path.join(path, names.PARTITION_METADATA)
+    if not os.path.isfile(identity):
+        return
+    said = parse_partition_metadata(whole(identity, SIZE_LIMIT)).values
+    topic_id = said.get("topic_id")
+    if not said:
+        message = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+    elif topic_id is not None and is_topic_id(topic_id) and topic_id != _TOPIC_ID:
+        message = (
+            f"Tried to assign topic ID Optional[{_TOPIC_ID}] to log for topic partition "
+            f"__cluster_metadata-0,but log already contained topic ID {topic_id}"
+        )
+    else:
+        return
+    remedy = "Move the file away: the start writes it anew, and nothing is lost."
+    yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
+
+
+def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
+    if not os.path.lexists(path):
+        return
+    unread = f"Error while reading the Quorum status from the file {path}"
+    try:
+        lines = whole(path, SIZE_LIMIT).decode("utf-8").splitlines()
+        said: Any = json.loads(lines[0])
+        if not isinstance(said, dict) or "data_version" not in said:
+            raise ValueError
+    except (PathError, ValueError, IndexError, RecursionError):
+        yield Fact(REFUSES, Kind.QUORUM_STATE.value, unread, path, _DROP_VOTE)
+        return
+    message = _quorum_refused(said, has(broker, QUORUM_VERSION_1))
+    if message:
+        yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
+
+
+def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:
+    version = said["data_version"]
+    version = version if isinstance(version, int) else 0  # as Jackson takes a text for a number
+    newest = int(has_version_1)
+    if not 0 <= version <= newest:
+        return (
+            f"data_version ({version}) is not within the min (0) and max ({newest}) supported "
+            "version"
+            if has_version_1
+            else f"Unknown data_version: {version}"
+        )
+    for name in _FIELDS[version]:
+        if name not in said:
+            return (
+                f"QuorumStateData: unable to locate field '{name}', which is mandatory in version "
+                f"{version}"
+            )
+        if name in _NUMBERS and isinstance(said[name], str):
+            return "QuorumStateData: expected an integer or string type, but got STRING"
+    return ""
+
+
+# The log and its snapshots.
+
+
+_CRC, _COVERED = 17, 21  # where a batch has its checksum, and what that is of
+
+
+def _sums(path: str, position: int) -> tuple[int, int]:
+    """The checksum that a batch has, and the one that its bytes call for."""
+    with Source(path) as source:
+        length = int.from_bytes(source.read(position + 8, 4), "big")
+        data = source.read(position, min(12 + max(length, 0), DEFAULT_LIMIT))
+    return int.from_bytes(data[_CRC:_COVERED], "big"), kernels.crc32c(data, _COVERED, len(data))
+
+
+def _records_of(path: str) -> Iterator[Decoded]:
+    decode = decoder(names.CLUSTER_METADATA_TOPIC)
+    for run in walk(path):
+        for value in _values(run, 0) if isinstance(run, Run) else ():
+            if (record := decode(None, value)[1]) is not None:
+                yield record
+
+
+def _values(run: Run, begin: int) -> Iterator[bytes | None]:
+    """The values of the records of batches that reach an offset, without control records."""
+    for row in range(run.batches.count):
+        if run.batches.last_offset(row) < begin or run.batches.flags_of(row) & c.CONTROL:
+            continue
+        for piece in read_batch(run.data, run.base, run.batches, row, limit=DEFAULT_LIMIT):
+            for number in range(len(piece.records.offsets)):
+                yield piece.records.payload(piece.data, number)
+
+
+def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
+    snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
+    newest = snapshots[-1] if snapshots else None
+    logs = [segment for segment in log.logs if segment.log is not None]
+    first = logs[0].base_offset if logs else None
+    empty = not any(os.path.getsize(str(segment.log)) for segment in logs)
+    if newest is None and (first is None or (empty and first == 0)):
+        yield _nothing(node, log.path)
+        return
+    if first and (newest is None or newest[0] < first):
+        larger, none = (
+            ("than", "Optional.empty") if has(broker, LARGER_THAN_START) else ("then", "None")
+        )
+        message = (
+            "Inconsistent snapshot state: there must be a snapshot at an offset larger "
+            f"{larger} the current log start offset {first}, but the latest snapshot is {none}"
+        )
+        yield Fact(REFUSES, "metadata-gap", message, log.path, _FETCH)
+        return
+    judge = _Judge(broker)
+    begin = 0
+    if newest is not None:
+        begin, path = newest
+        yield from _stopped(judge.snapshot(path), path)
+    else:
+        path = log.path
+    if judge.refused:
+        return
+    yield from _stopped(judge.log(logs, begin), str(logs[-1].log) if logs else path)
+    if not judge.refused:
+        yield from _stopped(judge.end(), log.path)
+
+
+def _stopped(found: tuple[str, str] | None, path: str) -> Iterator[Fact]:
+    if found is None:
+        return
+    cause, message = found
+    remedy = _FETCH if cause.startswith("metadata") else _RUN_NEWER
+    outcome = UNKNOWN if not message else REFUSES
+    if outcome == UNKNOWN:
+        message = "The snapshot is cut short: what it lacks the log may contradict, or not."
+    yield Fact(outcome, cause, message, path, remedy)
+
+
+class _Judge:
+    """Goes through records as a controller of a version does; says what stops it."""
+
+    def __init__(self, broker: Version) -> None:
+        self._broker = broker
+        self._decode = decoder(names.CLUSTER_METADATA_TOPIC)
+        self._brokers: set[int] = set()
+        self._has_directories = False
+        self._level = 0
+        self._cut = False
+        self.refused = False
+
+    def snapshot(self, path: str) -> tuple[str, str] | None:
+        """Read a snapshot whole; nothing of it may be broken, but it may end too early."""
+        if os.path.getsize(path) == 0:
+            return self._stop("metadata-snapshot", "No value present")
+        for item in walk(path):
+            if isinstance(item, Gap):
+                if item.reason in ("cut-short", "short-tail"):
+                    self._cut = True
+                    continue
+                stored, computed = _sums(path, item.position)
+                message = f"Record is corrupt (stored crc = {stored}, computed crc = {computed})"
+                return self._stop("metadata-snapshot", message)
+            if isinstance(item, Run) and (found := self._run(item, 0)):
+                return found
+        return None
+
+    def log(self, logs: list[Any], begin: int) -> tuple[str, str] | None:
+        """Read the log up to where recovery cuts it."""
+        for segment, following in with_next_base(logs):
+            if following is not None and following <= begin:
+                continue
+            for item in walk(str(segment.log), next_base=following):
+                if not isinstance(item, Run):
+                    return None
+                if found := self._run(item, begin):
+                    return found
+        return None
+
+    def end(self) -> tuple[str, str] | None:
+        """Say what does not go together once all is read."""
+        if 0 < self._level < _DIRECTORIES_SINCE and self._has_directories:
+            message = (
+                "Metadata has been lost because the following could not be represented in "
+                f"metadata.version {metadata_name(self._level)}: the online log directories of one "
+                "or more brokers"
+            )
+            return self._stop("feature", message)
+        return None
+
+    def _stop(self, cause: str, message: str) -> tuple[str, str]:
+        self.refused = True
+        return cause, message
+
+    def _run(self, run: Run, begin: int) -> tuple[str, str] | None:
+        return next(filter(None, map(self._record, _values(run, begin))), None)
+
+    def _record(self, value: bytes | None) -> tuple[str, str] | None:
+        if value is None:
+            return self._stop("metadata-record", "Got an unexpected null value in the record")
+        if not value:
+            return self._stop("metadata-record", "Got an unexpected empty value in the record")
+        record = self._decode(None, value)[1]
+        assert record is not None
+        message = _unread(record, value, self._broker)
+        if message:
+            return self._stop("metadata-record", message)
+        return self._replay(record)
+
+    def _replay(self, record: Decoded) -> tuple[str, str] | None:
+        data = record.data or {}
+        if record.type == "register_broker_record":
+            self._brokers.add(data["brokerId"])
+            self._has_directories |= bool(data.get("logDirs"))
+        elif record.type == "broker_registration_change_record":
+            if self._cut and data["brokerId"] not in self._brokers:
+                message = (
+                    f"Tried to change broker {data['brokerId']}, but that broker was not "
+                    "registered."
+                )
+                return self._stop("metadata-snapshot", message)
+        elif record.type == "feature_level_record":
+            return self._feature(data["name"], data["featureLevel"])
+        return None
+
+    def _feature(self, name: str, level: int) -> tuple[str, str] | None:
+        levels = feature_levels(self._broker)
+        if levels is None:
+            return None
+        low, high, named = levels.get(name, (0, 0, 0))
+        if name == "metadata.version":
+            self._level = level
+            if not low <= level <= named:
+                return self._stop("feature", _UNSUPPORTED)
+        if (level and not low <= level <= high) or level < 0:
+            supports = f"{low}-{high}" if high > low else str(low)
+            message = (
+                f"Tried to apply FeatureLevelRecord FeatureLevelRecord(name='{name}', "
+                f"featureLevel={level}), but this controller only supports versions {supports}"
+            )
+            return self._stop("feature", message)
+        return None
+
+
+_UNSUPPORTED = (
+    "Unsupported metadata version - if you are currently upgrading your cluster, please ensure the "
+    "metadata version is set to 3.3-IV3 (or higher) before updating the software version. The "
+    "metadata version can be updated via the `kafka-features` command-line tool."
+)
+
+
+def _unread(record: Decoded, value: bytes, broker: Version) -> str:
+    """What a controller says of a record that it cannot take apart; empty where it can."""
+    if record.problem == UNKNOWN_FRAME:
+        return (
+            f"Could not deserialize metadata record due to unknown frame version {value[0]}(only "
+            "frame version 1 is supported)"
+        )
+    newer = has(broker, NEWER_BROKER_RECORD)
+    if record.problem == UNKNOWN_TYPE or (record.type_id == 29 and not newer):
+        return (
+            "org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id "
+            f"{record.type_id}"
+        )
+    too_new = {0: 4, 17: 3}.get(record.type_id or 0) == record.version and not newer
+    if record.data is None or too_new:
+        return f"Failed to deserialize record with type {record.type_id}"
+    if record.rest:
+        return f"Found {len(record.rest)} byte(s) of garbage after {record.type_id}"
+    return ""

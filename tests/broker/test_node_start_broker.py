@@ -1,0 +1,82 @@
+"""Real brokers started on nodes that are broken in one place, and on sound ones.
+
+KDUMP_FUZZ=long starts all of the table (570 starts, half an hour), and 200 sound nodes in chains:
+stopped, killed, upgraded, taken over. The short profile draws some by KDUMP_FUZZ_SEED. Needs
+`broker/` of KDUMP_SHARED.
+"""
+
+import os
+import random
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from broken_nodes import TABLE, Broken
+from broker_box import program
+from node_starts import Node, said_equal, start, unpacked
+
+from kdump.broker.node_directories import User
+from kdump.broker.node_settings import REFUSES
+from kdump.broker.versions import read_version
+from kdump.engine.predict.node import node_start
+
+pytestmark = pytest.mark.broker
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_ALL = [(broken, version) for broken in TABLE for version in broken.versions]
+_RNG = random.Random(_SEED)
+_DRAWN = _ALL if _LONG else _RNG.sample([one for one in _ALL if one[1].startswith("4.")], 3)
+_VERSIONS = ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2") if _LONG else ("4.4.0",)
+_STARTS = 50 if _LONG else 2
+#: ZooKeeper's own cluster id decides, which lies nowhere here.
+_IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2")}
+
+
+@pytest.fixture(autouse=True)
+def _box() -> None:
+    program()
+
+
+@pytest.mark.parametrize(
+    ("broken", "version"),
+    [pytest.param(*each, id=f"{each[0].file_name}-{each[1]}") for each in _DRAWN],
+)
+def test_foretold_as_the_broker_does(broken: Broken, version: str, tmp_path: Path) -> None:
+    if broken.needs_root and (os.geteuid() != 0 or shutil.which("capsh") is None):
+        pytest.skip("needs root, and capsh to take its rights away")
+    node = unpacked(version, broken.directories, tmp_path / "node")
+    broken.change(node)
+    user = User(0, frozenset({0}), is_root=False) if node.run_before else None
+    try:
+        foretold = node_start(
+            [], read_version(version), server_properties=str(node.server_properties), user=user
+        )
+        real = start(node)
+    finally:
+        node.release()
+    refused = [fact for fact in foretold if fact.outcome == REFUSES]
+    if (broken.name, version) in _IN_ZOOKEEPER:
+        assert (real.outcome, refused) == (REFUSES, [])
+        return
+    assert bool(refused) == (real.outcome == REFUSES), (foretold, real.log[-3000:])
+    if refused:
+        assert said_equal(refused[0].message, real.sentences), (refused[0], real.sentences[:3])
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+def test_no_refusal_is_foretold_of_a_sound_node(version: str, tmp_path: Path) -> None:
+    rng = random.Random(f"{_SEED} {version}")
+    node: Node | None = None
+    for number in range(_STARTS):
+        if node is None or rng.random() < 0.2:  # a node of its own, or one to upgrade
+            older = "4.1.1" if version == "4.4.0" and rng.random() < 0.4 else version
+            node = unpacked(older, rng.choice((1, 2)), tmp_path / f"node-{number}")
+            node.version = version
+        for settings in (str(node.server_properties), None):
+            dirs = node.settings["log.dirs"].split(",")
+            foretold = node_start(dirs, read_version(version), server_properties=settings)
+            assert not [fact for fact in foretold if fact.outcome == REFUSES], number
+        real = start(node, end=rng.choice((signal.SIGKILL, signal.SIGTERM)))
+        assert real.outcome == "starts", (number, real.log[-3000:])

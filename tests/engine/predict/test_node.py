@@ -1,0 +1,200 @@
+"""Whether a node starts, against what real brokers did with the same directories.
+
+`tests/broker/nodes` has nodes that brokers of four versions left, and what came of starting each
+after one thing about it was changed: 570 starts.
+"""
+
+import json
+import os
+import random
+import re
+import resource
+import shutil
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from broken_nodes import TABLE, Broken
+from node_starts import NODES, said_equal, unpacked
+
+from kdump.broker.node_directories import User
+from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN
+from kdump.broker.versions import read_version
+from kdump.engine.predict.node import finding_of, node_start, user_of
+
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+_OF = 1 if os.environ.get("KDUMP_FUZZ") == "long" else 3
+_ALL = [(broken, version) for broken in TABLE for version in broken.versions]
+#: ZooKeeper's own cluster id decides; it is said that this is not known.
+_IN_ZOOKEEPER = {("meta other cluster", "2.8.2"), ("meta cluster empty", "2.8.2")}
+
+
+@cache
+def recorded() -> dict[tuple[str, str], tuple[str, str | None]]:
+    lines = map(json.loads, (NODES / "starts.jsonl").read_text().splitlines())
+    return {(at["node"], at["version"]): (at["outcome"], at["sentence"]) for at in lines}
+
+
+@pytest.mark.parametrize(
+    ("broken", "version"),
+    [
+        pytest.param(broken, version, id=f"{broken.file_name}-{version}")
+        for broken, version in _ALL[_SEED % _OF :: _OF]
+    ],
+)
+def test_a_node_does_what_a_real_broker_did(broken: Broken, version: str, tmp_path: Path) -> None:
+    if broken.needs_root and os.geteuid() != 0:
+        pytest.skip("only root gives files to others")
+    node = unpacked(version, broken.directories, tmp_path / "node")
+    broken.change(node)
+    # The recorded broker was root, without the rights that root has over all files.
+    user = User(0, frozenset({0}), is_root=False) if node.run_before else None
+    try:
+        facts = node_start(
+            [], read_version(version), server_properties=str(node.server_properties), user=user
+        )
+    finally:
+        node.release()
+    outcome, sentence = recorded()[broken.name, version]
+    refused = [fact for fact in facts if fact.outcome == REFUSES]
+    if (broken.name, version) in _IN_ZOOKEEPER:
+        assert (outcome, refused) == (REFUSES, [])
+        assert any(fact[:2] == (UNKNOWN, "zookeeper") for fact in facts)
+        return
+    assert bool(refused) == (outcome == REFUSES), facts
+    if sentence is None:
+        assert facts[0].outcome == STARTS
+    else:
+        assert said_equal(refused[0].message, [re.sub("@(?=/)", str(tmp_path / "node"), sentence)])
+        assert refused[0].remedy
+
+
+def test_the_table_has_enough_nodes_that_do_not_start() -> None:
+    outcomes = recorded()
+    for version in ("4.4.0", "4.1.1", "2.8.2", "0.10.2.2"):
+        mine = [outcome for (_, at), (outcome, _) in outcomes.items() if at == version]
+        assert mine.count(REFUSES) >= (80 if version.startswith("4.") else 35)
+    assert len({name for (name, _), (outcome, _) in outcomes.items() if outcome == REFUSES}) >= 120
+
+
+def test_without_settings_only_what_the_directories_tell_is_said(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    facts = node_start([str(node.first)], None)
+    assert [fact[:2] for fact in facts] == [(STARTS, "none"), (UNKNOWN, "settings")]
+    (node.first / "meta.properties").unlink()
+    facts = node_start([str(node.first)], None)
+    assert facts[0][:2] == (REFUSES, "meta-missing")
+
+
+def test_settings_hold_for_a_copy_of_the_directories_too(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    node.settings["node.id"] = "99"
+    node.settings["controller.quorum.voters"] = "99@127.0.0.1:9093"
+    node.write_settings()
+    copy = tmp_path / "copy"
+    node.first.rename(copy)
+    facts = node_start([str(copy)], (4, 4), server_properties=str(node.server_properties))
+    assert facts[0][:2] == (REFUSES, "node-id")
+    assert str(copy) in facts[0].message
+
+
+def test_an_old_node_needs_its_version_named(tmp_path: Path) -> None:
+    node = unpacked("2.8.2", 1, tmp_path / "node")
+    assert [fact[:2] for fact in node_start([str(node.first)], None)] == [(UNKNOWN, "version")]
+    assert node_start([str(node.first)], (2, 8, 2))[0].outcome == STARTS
+    # A KRaft-only release finds no id of the cluster in what 0.10 wrote.
+    old = unpacked("0.10.2.2", 1, tmp_path / "old")
+    assert node_start([str(old.first)], (4, 4))[0][:2] == (REFUSES, "cluster-id")
+
+
+def test_users_are_known_by_name_or_number() -> None:
+    assert user_of("root").is_root
+    assert user_of("54321") == User(54321, frozenset(), is_root=False)
+    with pytest.raises(ValueError, match="no user of this machine"):
+        user_of("nobody at all")
+
+
+def room(**fields: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        **{"f_frsize": 4096, "f_bavail": 9999, "f_files": 9999, "f_favail": 999} | fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "left", "expected"),
+    [
+        ("4.4.0", room(), []),
+        ("4.4.0", room(f_bavail=0), [REFUSES]),
+        ("0.10.2.2", room(f_bavail=0), [UNKNOWN]),  # it was seen to start
+        ("0.10.2.2", room(f_favail=0), [REFUSES]),
+        ("4.1.1", room(f_bavail=9), [UNKNOWN]),
+        ("4.1.1", room(f_files=0, f_favail=0), []),  # a file system that has no inodes
+    ],
+)
+def test_a_full_disk(
+    version: str, left: object, expected: list[str], tmp_path: Path, monkeypatch: Any
+) -> None:
+    node = unpacked(version, 1, tmp_path / "node")
+    monkeypatch.setattr(os, "statvfs", lambda _: left)
+    facts = node_start([], read_version(version), server_properties=str(node.server_properties))
+    assert [fact.outcome for fact in facts if fact.cause == "space"] == expected
+
+
+def test_more_segments_than_files_may_be_open(tmp_path: Path, monkeypatch: Any) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (3, 3))
+    facts = node_start([str(node.first)], None)
+    assert (UNKNOWN, "open-files") in [fact[:2] for fact in facts]
+
+
+def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    shutil.rmtree(node.metadata)
+    facts = node_start([], (4, 4), server_properties=str(node.server_properties))
+    lost = next(fact for fact in facts if fact.cause == "metadata-lost")
+    assert lost.outcome == STARTS
+    found = finding_of(lost)
+    assert found is not None
+    assert found.code == "start-loses-records"
+    # Nothing tells that it is the only one where no settings say so.
+    assert "metadata-lost" not in [fact.cause for fact in node_start([str(node.first)], (4, 4))]
+
+
+@pytest.mark.parametrize("version", ["4.4.0", "2.8.2", "0.10.2.2"])
+def test_random_bytes_in_any_file_are_only_facts(version: str, tmp_path: Path) -> None:
+    rng = random.Random(f"{_SEED} {version}")
+    node = unpacked(version, 1, tmp_path / "node")
+    files = [path for path in sorted(node.first.rglob("*")) if path.is_file()]
+    small = [path for path in files if path.stat().st_size < 20_000]
+    small.append(node.server_properties)
+    for _ in range(2000 if _OF == 1 else 60):
+        path = rng.choice(small)
+        before = path.read_bytes()
+        data = bytearray(before or b"0")
+        for _ in range(rng.randrange(1, 6)):
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(4)] = rng.randbytes(rng.randrange(4)) or b"0"
+            data = data or bytearray(b"\0")
+        path.write_bytes(bytes(data[: rng.choice((len(data), rng.randrange(len(data) + 1)))]))
+        for settings in (str(node.server_properties), None):
+            facts = node_start([str(node.first)], read_version(version), server_properties=settings)
+            assert facts
+            assert all(fact.outcome in (STARTS, REFUSES, UNKNOWN) for fact in facts)
+        path.write_bytes(before)
+
+
+def test_what_is_no_plain_file_hangs_nothing(tmp_path: Path) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    for path in (node.first / "meta.properties", node.metadata / "quorum-state",
+                 node.first / "recovery-point-offset-checkpoint"):  # fmt: skip
+        before = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        assert node_start([str(node.first)], (4, 4))
+        path.unlink()
+        path.symlink_to(path)
+        assert node_start([str(node.first)], (4, 4))
+        path.unlink()
+        path.write_bytes(before)

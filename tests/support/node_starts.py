@@ -1,0 +1,229 @@
+"""Start a real broker on a node's directories as they lie, and read from its log what came of it.
+
+Unlike the program that starts brokers, nothing is formatted, mended or taken over before.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from broker_box import Broker, program
+
+from kdump.storage.properties import java_properties
+
+_STARTED = re.compile(r"Kafka Server started|\[?(?:KafkaServer id=|Kafka Server )\d+\]?,? started")
+_FATAL = re.compile(
+    r"(?:^| )(?:FATAL|ERROR) .*(?:[Ff]atal|FATAL|Exiting Kafka|Prepare to shutdown|"
+    r"[Ss]hutdown broker|Encountered|Stopping serving logs in dir|Unexpected|Disk error|Shutdown)"
+)
+_THROWN = re.compile(r"^(?:Caused by: )?((?:[a-z_]\w*\.)+[A-Z]\w*(?:\$\w+)*)(?:: (.*))?$")
+#: What is thrown, and logged, in the course of any start.
+_PASSING = re.compile(r"No replica for partition|NotController|active controller appears")
+#: Nodes that brokers left, and what came of starting them when something was changed.
+NODES = Path(__file__).parents[1] / "broker/nodes"
+
+
+@cache
+def box() -> ModuleType:
+    """Load the program that starts brokers, for its class paths and ports."""
+    loader = importlib.machinery.SourceFileLoader("broker_program", str(program()))
+    spec = importlib.util.spec_from_loader("broker_program", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+class Node:
+    """The directories of a broker that is stopped, and its settings; `directory` holds them all."""
+
+    def __init__(self, directory: Path, version: str) -> None:
+        self.directory = directory
+        self.version = version
+        self.kraft = version.startswith("4.")
+        self.settings = dict(
+            java_properties((directory / "d1.broker/server.properties").read_text())
+        )
+        self.cluster = self.meta().get("cluster.id")
+        self.run_before: list[str] = []  # a program that the broker is run by
+        self.held: list[subprocess.Popen[bytes]] = []
+
+    def release(self) -> None:
+        """End what holds a lock."""
+        for process in self.held:
+            process.communicate()
+
+    @property
+    def first(self) -> Path:
+        return self.directory / "d1"
+
+    @property
+    def second(self) -> Path:
+        return self.directory / "d2"
+
+    @property
+    def metadata(self) -> Path:
+        return self.first / "__cluster_metadata-0"
+
+    @property
+    def server_properties(self) -> Path:
+        return self.directory / "d1.broker/server.properties"
+
+    def meta(self, directory: Path | None = None) -> dict[str, str]:
+        return dict(java_properties(((directory or self.first) / "meta.properties").read_text()))
+
+    def write_meta(self, changed: dict[str, str | None], directory: Path | None = None) -> None:
+        kept = {n: v for n, v in (self.meta(directory) | changed).items() if v is not None}
+        text = "".join(f"{name}={value}\n" for name, value in kept.items())
+        ((directory or self.first) / "meta.properties").write_text(text)
+
+    def write_settings(self) -> None:
+        text = "".join(f"{name}={value}\n" for name, value in self.settings.items())
+        self.server_properties.write_text(text)
+
+    def copied(self, to: Path) -> "Node":
+        """Copy all of it; settings name the copy."""
+        shutil.copytree(self.directory, to)
+        node = Node(to, self.version)
+        old, new = str(self.directory), str(to)
+        node.settings = {name: text.replace(old, new) for name, text in node.settings.items()}
+        node.write_settings()
+        return node
+
+
+class Start(NamedTuple):
+    """What came of a start; `sentences` are those of what was thrown, the fatal one first."""
+
+    outcome: str
+    status: int | None
+    sentences: list[str]
+    log: str
+
+
+def unpacked(version: str, directories: int, to: Path) -> Node:
+    """Unpack a node that a broker of this version left, cleanly stopped."""
+    kind = "one" if directories == 1 else "two"
+    with tarfile.open(NODES / f"{version}-{kind}.tar.xz") as archive:
+        archive.extractall(to, filter="data")
+    node = Node(to, version)
+    node.settings = {name: re.sub("@(?=/)", str(to), text)
+                     for name, text in node.settings.items()}  # fmt: skip
+    node.write_settings()
+    return node
+
+
+def seed(directory: Path, version: str, *, directories: int = 1, stop: str = "stop") -> Node:
+    """Let a new broker write a topic, and stop it."""
+    dirs = [directory / f"d{number + 1}" for number in range(directories)]
+    broker = Broker(dirs[0], version)
+    more = [f"--dir={each}" for each in dirs[1:]]
+    if version.startswith("4."):
+        more.append("--set=metadata.log.max.record.bytes.between.snapshots=100")
+    done = broker.run("start", "--version", version, "--owner", str(os.getpid()), *more)
+    assert done.returncode == 0, done.stderr
+    broker.ask(
+        {"op": "create_topic", "topic": "orders", "partitions": 4},
+        {"op": "produce", "topic": "orders", "count": 50},
+    )
+    broker.run(stop)
+    return Node(directory, version)
+
+
+def start(node: Node, *, seconds: float = 60, end: signal.Signals = signal.SIGKILL) -> Start:
+    """Start the node's broker, wait until it is up or has ended, and end it by a signal."""
+    program_ = box()
+    ports, locks = [], []
+    for _ in range(2):
+        port, lock = program_.take_port(None, ())
+        ports.append(str(port))
+        locks.append(lock)
+    text = node.server_properties.read_text()
+    before = dict.fromkeys(re.findall(r"127\.0\.0\.1:(\d+)", text))
+    for old, new in zip(before, ports, strict=False):
+        text = text.replace(f"127.0.0.1:{old}", f"127.0.0.1:{new}")
+    node.server_properties.write_text(text)
+    state = node.server_properties.parent
+    jvm = {"broker.ttl": 300, "broker.owner": os.getpid(), "kafka.logs.dir": state}
+    if node.kraft:
+        simple = "org.slf4j.simpleLogger."
+        jvm |= {f"{simple}defaultLogLevel": "info", f"{simple}showThreadName": "false",
+                f"{simple}logFile": "System.out", f"{simple}showShortLogName": "true"}  # fmt: skip
+    else:
+        zk = dict(java_properties(text))["zookeeper.connect"].rpartition(":")[2]
+        jvm |= {"log4j.configuration": f"file:{program().parent}/log4j.properties",
+                "broker.zk.port": zk, "broker.zk.dir": state / "zookeeper"}  # fmt: skip
+        # A broker of 0.10 cannot draw an id of its own on a new Java.
+        jvm["broker.cluster"] = node.cluster or "kdumpkdumpkdumpkdumpkA"
+    command = [*node.run_before, *program_.java("NONE", "-Xmx400m -XX:+UseSerialGC "
+               "-XX:TieredStopAtLevel=1 -Xshare:auto"), *([] if node.kraft else program_.OPENS),
+               *(f"-D{name}={value}" for name, value in jvm.items()),
+               "-cp", program_.build(node.version), "Boot",
+               str(node.server_properties)]  # fmt: skip
+    path = state / "start.log"
+    with path.open("w") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=state,
+            start_new_session=True,
+        )  # fmt: skip
+    until, outcome = time.monotonic() + seconds, "hangs"
+    while time.monotonic() < until:
+        ended = process.poll() is not None
+        said = path.read_text("utf-8", "replace")
+        if _STARTED.search(said):
+            outcome = "starts"
+            break
+        if ended:
+            outcome = "refuses"
+            break
+        time.sleep(0.1)
+    if outcome == "starts":  # what a start leaves to its threads may end it yet
+        time.sleep(1.0)
+        if process.poll() is not None:
+            outcome = "refuses"
+    status = process.poll()
+    if status is None:
+        os.killpg(process.pid, end)
+        process.wait(seconds)
+    for lock in locks:
+        lock.close()
+    said = path.read_text("utf-8", "replace")
+    return Start(outcome, status, sentences_in(said), said)
+
+
+def sentences_in(said: str) -> list[str]:
+    """Give the message of each exception in a log, the one that was called fatal first."""
+    found: list[str] = []
+    fatal: list[str] = []
+    is_fatal = False
+    for line in said.splitlines():
+        if re.search(r"(?:^| )(?:INFO|WARN|ERROR|FATAL) ", line):
+            is_fatal = _FATAL.search(line) is not None
+        thrown = _THROWN.match(line)
+        if thrown is not None and not _PASSING.search(line):
+            (fatal if is_fatal else found).append(thrown[2] or thrown[1])
+    return list(dict.fromkeys([*fatal, *found]))
+
+
+def said_equal(foretold: str, sentences: list[str]) -> bool:
+    """Whether a foretold sentence is the first that a broker threw.
+
+    Which of two directories was loaded first is left to threads; an enumeration to its hashes.
+    """
+    if not sentences:
+        return False
+    real = sentences[0].strip()
+    if foretold.endswith(" Found"):
+        return real.startswith(foretold)
+    if foretold.startswith("Duplicate log director"):
+        return sorted(re.findall(r"[\w/~-]+", foretold)) == sorted(re.findall(r"[\w/~-]+", real))
+    return foretold.splitlines()[0] == real
