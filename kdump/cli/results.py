@@ -36,6 +36,7 @@ _SUMS = frozenset(
         "summary",
         "usage-summary",
         "sequence-summary",
+        "duplicates-summary",
         "cluster-summary",
         "why-summary",
         "replica-comparison",

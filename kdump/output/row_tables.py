@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import cluster_tables, group_tables, transaction_tables
+from kdump.output import cluster_tables, duplicate_tables, group_tables, transaction_tables
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
@@ -274,12 +274,17 @@ _COLUMNS = {
 SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
     "usage-summary": _usage_summary,
     "sequence-summary": _sequence_summary,
+    "duplicates-summary": duplicate_tables.summary,
     "cluster-summary": cluster_tables.summary,
 }
 #: Rows that name their partition themselves, where others have it above them.
-NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage"}
+NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage", "duplicate"}
 
 
 def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...] | None:
     """Return the columns of a row that has some of its own; `bytes_cell` writes a key."""
-    return _usage(row.fields, bytes_cell) if row.row == "usage" else _COLUMNS.get(row.row)
+    if row.row == "usage":
+        return _usage(row.fields, bytes_cell)
+    if row.row == "duplicate":
+        return duplicate_tables.columns(row.fields, bytes_cell)
+    return _COLUMNS.get(row.row)
