@@ -37,6 +37,7 @@ _SUMS = frozenset(
         "usage-summary",
         "sequence-summary",
         "duplicates-summary",
+        "key-placement",
         "cluster-summary",
         "why-summary",
         "replica-comparison",

@@ -25,8 +25,9 @@ from kdump.engine.duplicates.groups import (
 from kdump.engine.reading.going import Going
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.engine.work.splits import Split, plan, splits_to_reread
-from kdump.engine.work.spool import SortedRun, Spool
+from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.spool import SortedRun, Spool, bucket_size, buckets_for
+from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import RecordChunk, RecordRow, Row
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from kdump.engine.reading.split_edges import SplitEdges
 
 _SPLIT_BYTES = 256 << 20
-_MOST_BUCKETS = 256
 
 
 class Spooled(NamedTuple):
@@ -69,7 +69,7 @@ def duplicates(
     topics = sorted({split.target.topic or "" for split in splits})
     numbers = {topic: number for number, topic in enumerate(topics)}
     size_bytes = sum(split.size_bytes for split in splits)
-    buckets = min(max(size_bytes // split_bytes, 1), _MOST_BUCKETS)
+    buckets = buckets_for(size_bytes)
     try:
         scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
     except OSError as error:
@@ -81,7 +81,7 @@ def duplicates(
             spool_split, options=options, topics=numbers, directory=directory, buckets=buckets
         )
         counts, runs = Counts(), list[SortedRun]()
-        for result in _spooled(splits, spool, driver, progress):
+        for result in of_whole_logs(splits, spool, driver, progress):
             if isinstance(result, KdumpError):
                 unfinished += 1
                 yield result
@@ -91,7 +91,7 @@ def duplicates(
             counts = counts.plus(result.counts)
             runs += result.runs
         items = [
-            Bucket(number, tuple(runs), directory, sum(_size(run, number) for run in runs))
+            Bucket(number, tuple(runs), directory, bucket_size(runs, number))
             for number in range(buckets)
         ]
         progress.planned_items += len(items)
@@ -109,26 +109,6 @@ def duplicates(
         for head, number, copy in read_groups(grouped):
             group += number == 1
             yield Row("duplicate", _row(options, topics, group, head, number, copy))
-
-
-def _size(run: SortedRun, bucket: int) -> int:
-    return run.bounds[bucket + 1] - run.bounds[bucket]
-
-
-def _spooled(
-    splits: list[Split], step: partial[Spooled], driver: Driver, progress: Progress
-) -> Iterator[Spooled | KdumpError]:
-    """Yield what came of each split in order; logs whose pieces do not fit are read as one."""
-    came = {split.number: result for split, result in driver(splits, step, progress)}
-    seams = {number: result.seam for number, result in came.items() if isinstance(result, Spooled)}
-    broken = splits_to_reread(splits, {split.number: seams.get(split.number) for split in splits})
-    for pieces in broken:
-        for split in pieces:
-            del came[split.number]
-    again = [pieces[0].uncut() for pieces in broken]
-    came |= {split.number: result for split, result in driver(again, step, progress)}
-    for number in sorted(came):
-        yield came[number]
 
 
 def spool_split(

@@ -79,6 +79,8 @@ class Misplaced(NamedTuple):
 class Placed(NamedTuple):
     """What came of a split; `sums` by name of partitioner and producer id."""
 
+    topic: str
+    partition: int
     sums: dict[tuple[str, int], Misplaced]
     records: int
     without_key: int
@@ -97,9 +99,9 @@ class _Sum:
         self.first: tuple[int, int] | None = None
         self.last: tuple[int, int] | None = None
 
-    def add(self, distance: int, count: int, offset: int, timestamp: int) -> None:
+    def add(self, distance: int | None, offset: int, timestamp: int) -> None:
         self.records += 1
-        if distance % count:
+        if distance is not None:
             self.misplaced += 1
             self.factor = gcd(self.factor, distance)
             self.last = offset, timestamp
@@ -151,7 +153,9 @@ def place_split(
     spans.flush()
     spool.flush()
     frozen = {place: one.frozen() for place, one in sums.items()}
-    return Placed(frozen, records, without, tuple(spool.runs), tuple(told), reader.seam)
+    partition = split.target.partition or 0
+    runs = tuple(spool.runs)
+    return Placed(topic, partition, frozen, records, without, runs, tuple(told), reader.seam)
 
 
 def _keys(chunk: RecordChunk) -> list[tuple[bytes | None, int, int, int]]:
@@ -187,7 +191,8 @@ def _count(
         if one is None:
             whose = producer_id if len(sums) < _PRODUCERS_KEPT * len(numbers) else OTHERS
             one = sums.setdefault((name, whose), _Sum())
-        one.add(number - (split.target.partition or 0), count, offset, timestamp)
+        lies = split.target.partition or 0
+        one.add(None if number % count == lies else number - lies, offset, timestamp)
 
 
 def _remembered(number: Number) -> Number:

@@ -28,6 +28,10 @@ _LEAST_AHEAD, _MOST_AHEAD = 4 << 10, 1 << 20
 _SIZE_BYTES = 4
 
 
+#: Bytes of logs that are one bucket.
+_BUCKET_BYTES, _MOST_BUCKETS = 256 << 20, 256
+
+
 class SortedRun(NamedTuple):
     """A scratch file of sorted entries; bucket b lies from `bounds[b]` to `bounds[b + 1]`."""
 
@@ -72,6 +76,16 @@ class Spool:
         except OSError as error:
             raise PathError(path, f"cannot be written ({error.strerror}); see --scratch") from None
         self.runs.append(SortedRun(path, tuple(bounds)))
+
+
+def buckets_for(size_bytes: int) -> int:
+    """Say how many buckets the entries of so many bytes of logs should have."""
+    return min(max(size_bytes // _BUCKET_BYTES, 1), _MOST_BUCKETS)
+
+
+def bucket_size(runs: Sequence[SortedRun], bucket: int) -> int:
+    """Give the bytes of a bucket in all runs."""
+    return sum(run.bounds[bucket + 1] - run.bounds[bucket] for run in runs)
 
 
 def merged(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:
