@@ -62,7 +62,9 @@ def summary(fields: Fields) -> list[str]:
     if fields["partitioner"] is None:
         return [f"{topic} has one partition: every key is where it belongs"]
     where = f"{counted(count, 'partition')} {_SOURCES[fields['partitions_from']]}"
-    who = fields["partitioner"] + ("" if fields["is_given"] else ", which fits best,")
+    who = fields["partitioner"]
+    if not fields["is_given"]:
+        who += ", which fits best," if fields["fits"] else " (no partitioner fits)"
     missed = counted(fields["misplaced_count"], "record")
     of = f"{fields['records_count']:,} with a key ({fields['share']:.1%})"
     lines = [f"{topic}: {missed} of {of} lie on another partition than {who} says, with {where}"]

@@ -27,6 +27,9 @@ TIME = 1_700_000_000_000
 def generate(root: Path, keys: int) -> int:
     """Write two partitions; return how many keys come twice."""
     repeated = range(0, keys, 1000)
+    # Of a record only the key differs from batch to batch: what stands around it is made once.
+    same = b"key-%012d" % 0
+    around = [builders.record(at, at, same, b"v").split(same) for at in range(BATCH)]
     for partition, numbers in enumerate((range(keys), repeated)):
         directory = root / f"keys-{partition}"
         directory.mkdir(parents=True)
@@ -35,8 +38,8 @@ def generate(root: Path, keys: int) -> int:
                 for first in range(base, min(base + SEGMENT, len(numbers)), BATCH):
                     part = numbers[first : first + BATCH]
                     records = [
-                        builders.record(at, at, b"key-%012d" % number, b"v")
-                        for at, number in enumerate(part)
+                        b"%skey-%012d%s" % (before, number, behind)
+                        for (before, behind), number in zip(around, part, strict=False)
                     ]
                     log.write(
                         builders.batch(records, base_offset=first, base_timestamp=TIME + first)

@@ -13,6 +13,7 @@ from functools import partial
 from math import gcd
 from tempfile import TemporaryDirectory
 
+from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.usage.moved import Bucket, Move, Moves, joined, moves_of
 from kdump.engine.usage.partition_counts import partition_counts
 from kdump.engine.usage.placement import OTHERS, Misplaced, Placed, PlacementOptions, place_split
@@ -24,10 +25,13 @@ from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
 
 _SPLIT_BYTES = 256 << 20
 #: Fewer misplaced records than this may be multiples of a number by chance.
 _LEAST_TELLING = 8
+#: Brokers put what is in these by a part of the key, or have one partition.
+_BY_OTHER_RULES = COORDINATED | {CLUSTER_METADATA_TOPIC}
 
 #: Partitioner, partition, producer -> what was counted.
 Sums = dict[tuple[str, int, int], Misplaced]
@@ -74,7 +78,12 @@ def placement(
     """
     progress = progress or Progress()
     splits: list[Split] = []
-    yield from take_up(plan(paths, options, split_bytes), splits, progress)
+    planned = (
+        one
+        for one in plan(paths, options, split_bytes)
+        if isinstance(one, KdumpError) or one.target.topic not in _BY_OTHER_RULES
+    )
+    yield from take_up(planned, splits, progress)
     known = partition_counts((split.target for split in splits), options.partitions)
     names = sorted(known)
     buckets = buckets_for(sum(split.size_bytes for split in splits))
@@ -139,6 +148,7 @@ def _rows(
         {
             "topic": topic or None,
             "partitioner": best if tells else None,
+            "fits": _fits(total, count) if tells else None,
             "is_given": options.partitioner is not None,
             "partitions_count": count,
             "partitions_from": source,
@@ -193,6 +203,11 @@ def _rows(
 def _unfit(one: Misplaced) -> float:
     """Say how ill a partitioner fits; one that says nothing of any key fits none."""
     return one.misplaced / one.records if one.records else 2.0
+
+
+def _fits(one: Misplaced, count: int) -> bool:
+    """Whether far fewer are misplaced than by chance, or all of them for one reason."""
+    return _as_if(one, count) is not None or 2 * _unfit(one) <= 1 - 1 / count
 
 
 def _share(one: Misplaced) -> float:
