@@ -70,7 +70,8 @@ def length_text(length_ms: int) -> str:
         many, left = divmod(left, size)
         if many or parts:
             parts.append(f"{many}{unit}")
-    return sign + "".join(parts[:2])
+    first, *rest = parts[:2]
+    return sign + first + "".join(part for part in rest if part[0] != "0")
 
 
 def summary(fields: Fields) -> list[str]:
