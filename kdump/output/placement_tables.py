@@ -62,12 +62,12 @@ def summary(fields: Fields) -> list[str]:
     if fields["partitioner"] is None:
         return [f"{topic} has one partition: every key is where it belongs"]
     where = f"{counted(count, 'partition')} {_SOURCES[fields['partitions_from']]}"
-    who = fields["partitioner"]
+    who = f"{fields['partitioner']} says"
     if not fields["is_given"]:
-        who += ", which fits best," if fields["fits"] else " (no partitioner fits)"
+        who += " and fits best" if fields["fits"] else ", as no partitioner fits"
     missed = counted(fields["misplaced_count"], "record")
     of = f"{fields['records_count']:,} with a key ({fields['share']:.1%})"
-    lines = [f"{topic}: {missed} of {of} lie on another partition than {who} says, with {where}"]
+    lines = [f"{topic}: {missed} of {of} lie on another partition than {who}, with {where}"]
     if fields["as_if_partitions"]:
         lines.append(f"all of these lie as if the topic had {fields['as_if_partitions']:,}")
     if fields["records_without_key"]:

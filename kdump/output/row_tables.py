@@ -285,6 +285,8 @@ SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
     "key-placement": placement_tables.summary,
     "cluster-summary": cluster_tables.summary,
 }
+#: Those of them that come before what they sum up.
+TOTALS_FIRST = frozenset(("duplicates-summary", "key-placement"))
 #: Rows that name their partition themselves, where others have it above them.
 NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage", "duplicate", "moved-key"}
 
