@@ -27,12 +27,12 @@ _COMMANDS = {
         "groups": "Show groups, their members and committed offsets, and who moved them.",
         "transactions": "Show transactions: whose they are, which are open, which hang.",
         "cluster": "Show what the metadata of a cluster says, at any offset or time.",
-        "usage": "Bytes and records by topic, partition, producer, codec or key.",
+        "usage": "Bytes and records by topic, partition, producer, codec or key; misplaced keys.",
     },
     "Check": {
         "verify": "Check logs, indexes and checkpoints, and say what is wrong and what it means.",
         "compare": "Compare replicas of partitions, and say what differs and who lost what.",
-        "sequences": "Find gaps and repeats in the sequence numbers of producers.",
+        "sequences": "Find gaps and repeats in what producers sent, and duplicates of any sender.",
     },
     "Find": {
         "find-offset": "Find an offset as a broker does, and what a consumer is given.",

@@ -36,6 +36,8 @@ _SUMS = frozenset(
         "summary",
         "usage-summary",
         "sequence-summary",
+        "duplicates-summary",
+        "key-placement",
         "cluster-summary",
         "why-summary",
         "replica-comparison",

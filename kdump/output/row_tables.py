@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kdump.output import cluster_tables, group_tables, transaction_tables
+from kdump.output import (
+    cluster_tables,
+    duplicate_tables,
+    group_tables,
+    placement_tables,
+    transaction_tables,
+)
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
@@ -293,6 +299,7 @@ _COLUMNS = {
     "salvage-check": _SALVAGE_CHECK,
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,
+    "misplaced-keys": placement_tables.MISPLACED,
     **group_tables.COLUMNS,
     **cluster_tables.COLUMNS,
     **transaction_tables.COLUMNS,
@@ -301,12 +308,22 @@ _COLUMNS = {
 SUMMARIES: dict[str, Callable[[Fields], list[str]]] = {
     "usage-summary": _usage_summary,
     "sequence-summary": _sequence_summary,
+    "duplicates-summary": duplicate_tables.summary,
+    "key-placement": placement_tables.summary,
     "cluster-summary": cluster_tables.summary,
 }
+#: Those of them that come before what they sum up.
+TOTALS_FIRST = frozenset(("duplicates-summary", "key-placement"))
 #: Rows that name their partition themselves, where others have it above them.
-NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage"}
+NAMED = frozenset(_COLUMNS) - {"reindex"} | {"usage", "duplicate", "moved-key"}
 
 
 def own_columns(row: Row, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...] | None:
     """Return the columns of a row that has some of its own; `bytes_cell` writes a key."""
-    return _usage(row.fields, bytes_cell) if row.row == "usage" else _COLUMNS.get(row.row)
+    if row.row == "usage":
+        return _usage(row.fields, bytes_cell)
+    if row.row == "duplicate":
+        return duplicate_tables.columns(row.fields, bytes_cell)
+    if row.row == "moved-key":
+        return placement_tables.moved(bytes_cell)
+    return _COLUMNS.get(row.row)

@@ -31,7 +31,7 @@ from kdump.output.cell_text import cut, fitted, pad, width_of, wrap
 from kdump.output.column_widths import Column, Layout, cells_of, fit
 from kdump.output.escape import visible
 from kdump.output.grid import grid
-from kdump.output.row_tables import SUMMARIES
+from kdump.output.row_tables import SUMMARIES, TOTALS_FIRST
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -219,7 +219,9 @@ class Table(Sink):
         if row.row in SUMMARIES:
             self.settle()
             self._tell_left_out()
-            self._line("")
+            if self._started or row.row not in TOTALS_FIRST:
+                self._line("")
+            self._started = True
             for line in SUMMARIES[row.row](row.fields):
                 self._lines(wrap(line, self._width))
             return

@@ -1,0 +1,227 @@
+"""Run `sequences --duplicates-by`: records of a topic that say the same, wherever they lie.
+
+Three steps, so that no topic is too large: each split leaves what is compared of its records as
+sorted runs in scratch files; each bucket of these is merged, and its groups are written under their
+first copies; these runs are merged once more and become rows. Equality is that of bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.dump.split_reader import SplitReader
+from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
+from kdump.engine.duplicates.groups import (
+    Bucket,
+    Group,
+    GroupCounts,
+    group_bucket,
+    read_groups,
+)
+from kdump.engine.reading.going import Going
+from kdump.engine.work.pace import Pace, Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
+from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.spool import SortedRun, Spool, bucket_size, buckets_for
+from kdump.engine.work.whole_logs import of_whole_logs
+from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import CATALOGUE, Finding
+from kdump.findings.rows import RecordChunk, RecordRow, Row
+
+if TYPE_CHECKING:
+    from kdump.engine.reading.split_edges import SplitEdges
+
+_SPLIT_BYTES = 256 << 20
+
+
+class Spooled(NamedTuple):
+    """What came of a split: runs of entries, findings and errors met on the way, counts."""
+
+    runs: tuple[SortedRun, ...]
+    told: tuple[Finding | KdumpError, ...]
+    seam: SplitEdges | None
+    counts: Counts
+
+
+def duplicates(
+    paths: Iterable[str],
+    options: DuplicateOptions,
+    *,
+    driver: Driver = ONE_BY_ONE,
+    progress: Progress | None = None,
+    split_bytes: int = _SPLIT_BYTES,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield errors and findings in the order of the paths, a `duplicates-summary`, and a
+    `duplicate` row for each copy: groups in the order of their first copies.
+
+    The rows are the same for any driver and number of workers.
+    """
+    progress = progress or Progress()
+    splits: list[Split] = []
+    unfinished = 0
+    for error in take_up(plan(paths, options, split_bytes), splits, progress):
+        unfinished += 1
+        yield error
+    topics = sorted({split.target.topic or "" for split in splits})
+    numbers = {topic: number for number, topic in enumerate(topics)}
+    size_bytes = sum(split.size_bytes for split in splits)
+    buckets = buckets_for(size_bytes)
+    try:
+        scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
+    except OSError as error:
+        raise PathError.from_os(options.scratch or "--scratch", error) from None
+    with scratch as directory:
+        directory = os.path.abspath(directory)
+        driver.will_write(directory)
+        spool = partial(
+            spool_split, options=options, topics=numbers, directory=directory, buckets=buckets
+        )
+        counts, runs = Counts(), list[SortedRun]()
+        for result in of_whole_logs(splits, spool, driver, progress):
+            if isinstance(result, KdumpError):
+                unfinished += 1
+                yield result
+                continue
+            unfinished += sum(isinstance(told, KdumpError) for told in result.told)
+            yield from result.told
+            counts = counts.plus(result.counts)
+            runs += result.runs
+        items = [
+            Bucket(number, tuple(runs), directory, bucket_size(runs, number))
+            for number in range(buckets)
+        ]
+        progress.planned_items += len(items)
+        progress.planned_bytes += sum(item.size_bytes for item in items)
+        found, grouped = GroupCounts(), list[SortedRun]()
+        for _, done in driver(items, partial(group_bucket, options=options), progress):
+            if isinstance(done, KdumpError):
+                unfinished += 1
+                yield done
+                continue
+            found = found.plus(done.counts)
+            grouped += done.runs
+        yield Row("duplicates-summary", _summary(options, counts, found, unfinished))
+        group = 0
+        for head, number, copy in read_groups(grouped):
+            group += number == 1
+            yield Row("duplicate", _row(options, topics, group, head, number, copy))
+
+
+def spool_split(
+    split: Split,
+    pace: Pace,
+    *,
+    options: DuplicateOptions,
+    topics: dict[str, int],
+    directory: str,
+    buckets: int,
+) -> Spooled:
+    """Write what is compared of the records of a split to sorted runs."""
+    layout = Layout.of(options)
+    spool = Spool(directory, buckets)
+    reader = SplitReader(split, options)
+    going = Going(split.size_bytes, pace, split.start)
+    topic = topics[split.target.topic or ""]
+    told: list[Finding | KdumpError] = []
+    records = controls = without = untimed = 0
+    for item in reader.items():
+        if isinstance(item, RecordChunk):
+            going.reached(item)
+            if item.controls is not None:
+                controls += len(item)
+                continue
+            seen = 0
+            for entry in layout.entries(item, topic):
+                seen += 1
+                if entry is None:
+                    without += 1
+                elif layout.timed and layout.copy(entry).timestamp < 0:
+                    untimed += 1
+                else:
+                    spool.add(entry)
+            records += seen
+            controls += len(item) - seen
+        elif isinstance(item, RecordRow):
+            records += 1
+            entry = _of_message(layout, topic, item)
+            if entry is None:
+                without += 1
+            elif layout.timed:
+                untimed += 1
+            else:
+                spool.add(entry)
+        elif isinstance(item, (Finding, KdumpError)):
+            told.append(item)
+    going.end()
+    spool.flush()
+    counts = Counts(records, controls, without, untimed)
+    return Spooled(tuple(spool.runs), tuple(told), reader.seam, counts)
+
+
+def _of_message(layout: Layout, topic: int, row: RecordRow) -> bytes | None:
+    """Lay out a message of 0.6 or 0.7, which has a value alone."""
+    if "value" not in layout.by or row.value is None:
+        return None
+    parts = [row.value if part == "value" else None for part in layout.by]
+    copy = Copy(row.partition or 0, row.offset, -1, -1, -1, -1, len(row.value))
+    return layout.entry(topic, parts, copy)
+
+
+def _within(options: DuplicateOptions) -> dict[str, object]:
+    return {"within_ms": options.within_ms, "within_records": options.within_records}
+
+
+def _by(options: DuplicateOptions) -> str:
+    name = (options.header or b"").decode(errors="replace")
+    return ",".join(f"header:{name}" if part == "header" else part for part in options.by)
+
+
+def _summary(
+    options: DuplicateOptions, counts: Counts, found: GroupCounts, unfinished: int
+) -> dict[str, object]:
+    return {
+        "by": _by(options),
+        **_within(options),
+        "groups": found.groups,
+        "copies": found.copies,
+        "extra_copies": found.copies - found.groups,
+        "groups_across_partitions": found.groups_across_partitions,
+        "groups_of_several_producers": found.groups_of_producers,
+        "records_count": counts.records,
+        "records_without": counts.without,
+        "records_without_time": counts.without_time,
+        "control_records": counts.control_records,
+        "replica_copies": found.replica_copies,
+        "paths_unfinished": unfinished,
+    }
+
+
+def _row(
+    options: DuplicateOptions, topics: list[str], group: int, head: Group, number: int, copy: Copy
+) -> dict[str, object]:
+    said: dict[str, object] = {}
+    for part, (start, size) in zip(options.by, head.parts, strict=True):
+        said[part] = start
+        said[f"{part}_size_bytes"] = None if start is None else size
+    said.setdefault("value_size_bytes", None if copy.value_size < 0 else copy.value_size)
+    is_timed = copy.timestamp >= 0
+    is_behind = is_timed and head.first_timestamp >= 0
+    return {
+        "topic": topics[head.topic] or None,
+        "group": group,
+        "copies": head.copies,
+        "copy": number,
+        "severity": CATALOGUE["sequence-duplicate"].severity.value,
+        **said,
+        "partition": copy.partition,
+        "offset": copy.offset,
+        "timestamp_ms": copy.timestamp if is_timed else None,
+        "after_ms": copy.timestamp - head.first_timestamp if is_behind else None,
+        "producer_id": None if copy.producer_id < 0 else copy.producer_id,
+        "producer_epoch": None if copy.producer_epoch < 0 else copy.producer_epoch,
+        "sequence": None if copy.sequence < 0 else copy.sequence,
+    }

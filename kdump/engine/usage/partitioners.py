@@ -1,0 +1,79 @@
+"""Where clients put a record by its key: the number that is divided by the count of partitions.
+
+| name | whose |
+| --- | --- |
+| murmur2 | the Java client since 0.9 (its default), librdkafka's murmur2 and murmur2_random |
+| crc32 | librdkafka's consistent |
+| consistent-random | librdkafka's default consistent_random: an empty key goes anywhere |
+| fnv1a | Sarama's hash partitioner, and librdkafka's fnv1a and fnv1a_random |
+| fnv1a-reference | Sarama's reference hash partitioner: the sign bit is dropped |
+| fnv1a-unsigned | Sarama's hash partitioner with unsigned arithmetic |
+| java-hash | the Scala producers of 0.7 and 0.8 with keys that are strings |
+
+A record without a key goes anywhere, whoever sends it. All numbers are at least 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import iter_unpack
+from zlib import crc32
+
+Number = Callable[[bytes], int | None]
+_MASK, _POSITIVE, _SIGN = 0xFFFFFFFF, 0x7FFFFFFF, 0x80000000
+_SEED, _M = 0x9747B28C, 0x5BD1E995
+_FNV_BASIS, _FNV_PRIME = 0x811C9DC5, 0x01000193
+
+
+def murmur2(key: bytes) -> int:
+    """Give the hash of 32 bits that the Java client calls murmur2."""
+    whole = len(key) & ~3
+    number = (_SEED ^ len(key)) & _MASK
+    for (four,) in iter_unpack("<I", key[:whole]):
+        mixed = four * _M & _MASK
+        number = (number * _M & _MASK) ^ ((mixed ^ mixed >> 24) * _M & _MASK)
+    if len(key) > whole:
+        number = (number ^ int.from_bytes(key[whole:], "little")) * _M & _MASK
+    number = (number ^ number >> 13) * _M & _MASK
+    return number ^ number >> 15
+
+
+def fnv1a(key: bytes) -> int:
+    """Give the FNV-1a hash of 32 bits."""
+    number = _FNV_BASIS
+    for byte in key:
+        number = (number ^ byte) * _FNV_PRIME & _MASK
+    return number
+
+
+def string_hash(key: bytes) -> int | None:
+    """Give what Java's `String.hashCode` is, as 32 bits; None where the key is no text."""
+    try:
+        units = key.decode().encode("utf-16-be")
+    except UnicodeDecodeError:
+        return None
+    number = 0
+    for (unit,) in iter_unpack(">H", units):
+        number = number * 31 + unit & _MASK
+    return number
+
+
+def _absolute(number: int) -> int:
+    """Give the absolute value of a number of 32 bits with a sign."""
+    return (1 << 32) - number if number & _SIGN else number
+
+
+def _java_hash(key: bytes) -> int | None:
+    number = string_hash(key)
+    return None if number is None else 0 if number == _SIGN else _absolute(number)
+
+
+PARTITIONERS: dict[str, Number] = {
+    "murmur2": lambda key: murmur2(key) & _POSITIVE,
+    "consistent-random": lambda key: crc32(key) if key else None,
+    "crc32": crc32,
+    "fnv1a": lambda key: _absolute(fnv1a(key)),
+    "fnv1a-reference": lambda key: fnv1a(key) & _POSITIVE,
+    "fnv1a-unsigned": fnv1a,
+    "java-hash": _java_hash,
+}

@@ -1,0 +1,225 @@
+"""Run `usage --partitioner`: keys that lie on another partition than their hash says.
+
+Splits are looked at by `placement`; what keys lie on several partitions is sorted by `moved`. Of
+each topic the partitioner that fits best is the one by which the fewest records are misplaced.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import partial
+from math import gcd
+from tempfile import TemporaryDirectory
+
+from kdump.engine.reading.sequence_rules import COORDINATED
+from kdump.engine.usage.moved import Bucket, Move, Moves, joined, moves_of
+from kdump.engine.usage.partition_counts import partition_counts
+from kdump.engine.usage.placement import OTHERS, Misplaced, Placed, PlacementOptions, place_split
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
+from kdump.engine.work.splits import Split, plan
+from kdump.engine.work.spool import SortedRun, bucket_size, buckets_for
+from kdump.engine.work.whole_logs import of_whole_logs
+from kdump.errors import KdumpError, PathError
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
+from kdump.storage.names import CLUSTER_METADATA_TOPIC
+
+_SPLIT_BYTES = 256 << 20
+#: Fewer misplaced records than this may be multiples of a number by chance.
+_LEAST_TELLING = 8
+#: Brokers put what is in these by a part of the key, or have one partition.
+_BY_OTHER_RULES = COORDINATED | {CLUSTER_METADATA_TOPIC}
+
+#: Partitioner, partition, producer -> what was counted.
+Sums = dict[tuple[str, int, int], Misplaced]
+
+
+class _Topic:
+    """What was counted of one topic."""
+
+    def __init__(self) -> None:
+        self.sums: Sums = {}
+        self.records = self.without_key = 0
+
+    def add(self, partition: int, placed: Placed) -> None:
+        """Add what came of a split of a partition."""
+        self.records += placed.records
+        self.without_key += placed.without_key
+        for (name, producer_id), one in placed.sums.items():
+            place = name, partition, producer_id
+            self.sums[place] = self.sums.get(place, Misplaced()).plus(one)
+
+    def total(self, name: str) -> Misplaced:
+        """Add up all partitions; the places of these are no places of the topic's."""
+        of_name = [one for (which, *_), one in self.sums.items() if which == name]
+        return Misplaced(
+            sum(one.records for one in of_name),
+            sum(one.misplaced for one in of_name),
+            gcd(*(one.factor for one in of_name)),
+        )
+
+
+def placement(
+    paths: Iterable[str],
+    options: PlacementOptions,
+    *,
+    driver: Driver = ONE_BY_ONE,
+    progress: Progress | None = None,
+    split_bytes: int = _SPLIT_BYTES,
+) -> Iterator[Row | Finding | KdumpError]:
+    """Yield errors and findings in the order of the paths, and for each topic with keys a
+    `key-placement` row, a `misplaced-keys` row for each partition and producer that has some, and
+    `moved-key` rows, the first moves of it.
+
+    The rows are the same for any driver and number of workers.
+    """
+    progress = progress or Progress()
+    splits: list[Split] = []
+    planned = (
+        one
+        for one in plan(paths, options, split_bytes)
+        if isinstance(one, KdumpError) or one.target.topic not in _BY_OTHER_RULES
+    )
+    yield from take_up(planned, splits, progress)
+    known = partition_counts((split.target for split in splits), options.partitions)
+    names = sorted(known)
+    buckets = buckets_for(sum(split.size_bytes for split in splits))
+    try:
+        scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
+    except OSError as error:
+        raise PathError.from_os(options.scratch or "--scratch", error) from None
+    with scratch as directory:
+        directory = os.path.abspath(directory)
+        driver.will_write(directory)
+        step = partial(
+            place_split,
+            options=options,
+            counts={topic: count for topic, (count, _) in known.items()},
+            topics={topic: number for number, topic in enumerate(names)},
+            directory=directory,
+            buckets=buckets,
+        )
+        topics: dict[str, _Topic] = defaultdict(_Topic)
+        runs: list[SortedRun] = []
+        for result in of_whole_logs(splits, step, driver, progress):
+            if isinstance(result, KdumpError):
+                yield result
+                continue
+            yield from result.told
+            topics[result.topic].add(result.partition, result)
+            runs += result.runs
+        items = [
+            Bucket(number, tuple(runs), directory, bucket_size(runs, number))
+            for number in range(buckets)
+        ]
+        progress.planned_items += len(items)
+        progress.planned_bytes += sum(item.size_bytes for item in items)
+        found: list[Moves] = []
+        for _, moves in driver(items, partial(moves_of, most=options.top), progress):
+            if isinstance(moves, KdumpError):
+                yield moves
+            else:
+                found.append(moves)
+        moved = joined(iter(found), options.top)
+    for number, topic in enumerate(names):
+        of_topic = topics[topic]
+        if of_topic.records > of_topic.without_key:
+            yield from _rows(topic, of_topic, known[topic], moved.get(number), options)
+
+
+def _rows(
+    topic: str,
+    of_topic: _Topic,
+    known: tuple[int, str],
+    moved: tuple[int, int, list[Move]] | None,
+    options: PlacementOptions,
+) -> Iterator[Row]:
+    count, source = known
+    totals = {name: of_topic.total(name) for name in options.names}
+    best = min(totals, key=lambda name: (_unfit(totals[name]), options.names.index(name)))
+    total = totals[best]
+    keys, keys_moved, moves = moved or (0, 0, [])
+    tells = count > 1 or total.misplaced > 0
+    yield Row(
+        "key-placement",
+        {
+            "topic": topic or None,
+            "partitioner": best if tells else None,
+            "fits": _fits(total, count) if tells else None,
+            "is_given": options.partitioner is not None,
+            "partitions_count": count,
+            "partitions_from": source,
+            "records_count": total.records,
+            "misplaced_count": total.misplaced,
+            "share": _share(total),
+            "as_if_partitions": _as_if(total, count),
+            "records_without_key": of_topic.without_key,
+            "keys": keys,
+            "keys_moved": keys_moved,
+            "moved_since_ms": moves[0].timestamp if moves and moves[0].timestamp >= 0 else None,
+        },
+    )
+    for (name, partition, producer_id), one in sorted(of_topic.sums.items()):
+        if name == best and one.misplaced:
+            assert one.first is not None
+            assert one.last is not None
+            yield Row(
+                "misplaced-keys",
+                {
+                    "topic": topic or None,
+                    "partition": partition,
+                    "partitioner": best,
+                    "producer_id": None if producer_id < 0 else producer_id,
+                    "other_producers": producer_id == OTHERS,
+                    "records_count": one.records,
+                    "misplaced_count": one.misplaced,
+                    "share": _share(one),
+                    "as_if_partitions": _as_if(one, count),
+                    "first_offset": one.first[0],
+                    "first_timestamp_ms": _time(one.first[1]),
+                    "last_offset": one.last[0],
+                    "last_timestamp_ms": _time(one.last[1]),
+                },
+            )
+    for move in moves:
+        yield Row(
+            "moved-key",
+            {
+                "topic": topic or None,
+                "key": move.key,
+                "key_size_bytes": move.key_size,
+                "partitions": list(move.partitions),
+                "partition": move.partitions[1],
+                "offset": move.offset,
+                "timestamp_ms": _time(move.timestamp),
+                "interleaved": move.interleaved,
+            },
+        )
+
+
+def _unfit(one: Misplaced) -> float:
+    """Say how ill a partitioner fits; one that says nothing of any key fits none."""
+    return one.misplaced / one.records if one.records else 2.0
+
+
+def _fits(one: Misplaced, count: int) -> bool:
+    """Whether far fewer are misplaced than by chance, or all of them for one reason."""
+    return _as_if(one, count) is not None or 2 * _unfit(one) <= 1 - 1 / count
+
+
+def _share(one: Misplaced) -> float:
+    return round(one.misplaced / one.records, 6) if one.records else 0.0
+
+
+def _as_if(one: Misplaced, count: int) -> int | None:
+    """Give the smaller count of partitions by which all that is misplaced was placed."""
+    if one.misplaced < _LEAST_TELLING:
+        return None
+    return next((less for less in range(count - 1, 1, -1) if one.factor % less == 0), None)
+
+
+def _time(timestamp: int) -> int | None:
+    return None if timestamp < 0 else timestamp
