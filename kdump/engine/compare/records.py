@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -104,11 +105,12 @@ def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
     if size > max(replica.limit, 1 << 18):
         yield Unopened(entry, "over-decompress-limit", damaged=False)
         return
-    known = replica.ahead.records(entry.place.path, batches, row)
+    read = partial(replica.read, entry.place.path)
+    known = replica.ahead.records(batches, row, read)
     if known is not None:
         yield Piece(entry, *known)
         return
-    data = replica.read(entry.place.path, position, size)
+    data = read(position, size)
     if len(data) < size:
         yield Unopened(entry, "file-vanished", damaged=False)
         return

@@ -11,7 +11,6 @@ from operator import sub
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_start import log_start
-from kdump.engine.compare.ahead import Ahead
 from kdump.engine.compare.epochs import Epochs, records_in
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.engine.reading.damage import BatchAt, at_place, gap_finding, past_code
@@ -20,6 +19,7 @@ from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
+from kdump.record.ahead import Ahead
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
@@ -82,7 +82,7 @@ class Replica:
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
         self._source: Source | None = None
-        self.ahead = Ahead(self.read, limit)
+        self.ahead = Ahead(limit)
         self.epochs = Epochs()
         # As a broker takes them up from the checkpoint; none where it cannot.
         self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]

@@ -1,4 +1,4 @@
-"""Decode the batches of a replica some at a time, where they are asked for one after the other."""
+"""Decode batches some at a time where they are asked for one by one, mostly in order."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.stretches import Data, Stretch
 
-    #: Reads a range of a file again: its path, where, how much.
-    Read = Callable[[str, int, int], bytes]
+    #: Gives a range of the file that the batches lie in: where it starts, and its size.
+    Read = Callable[[int, int], Data]
 
 _RECORDS = 8192  # decoded at a time
 _BYTES = 1 << 18  # of batches read at a time
 
 
 class Ahead:
-    """The records of a replica, decoded for some batches from one on that was asked for.
+    """Records of some batches, decoded from one on that was asked for.
 
     A batch that stands alone among others is not worth it: that is for who asks.
     """
 
-    def __init__(self, read: Read, limit: int) -> None:
-        self._read = read
+    def __init__(self, limit: int) -> None:
         self._limit = limit
         self._batches: RecordBatches | None = None
         self._next = self._first = self._behind = 0
@@ -36,7 +35,7 @@ class Ahead:
         self._held: Stretch | None = None
 
     def records(
-        self, path: str, batches: RecordBatches, row: int
+        self, batches: RecordBatches, row: int, read: Read
     ) -> tuple[Data, DecodedRecords, int] | None:
         """Give the records of a batch: they are those from a row on, up to the last.
 
@@ -48,7 +47,7 @@ class Ahead:
         if not self._first <= row < self._behind:
             if not in_order:
                 return None
-            self._begin(path, batches, row)
+            self._begin(batches, row, read)
         index = row - self._first
         while self._held is None or self._held.behind <= index:
             self._held = next(self._stretches, None)
@@ -65,10 +64,10 @@ class Ahead:
             return None
         return held.data, found, first
 
-    def _begin(self, path: str, batches: RecordBatches, row: int) -> None:
+    def _begin(self, batches: RecordBatches, row: int, read: Read) -> None:
         start = batches.position(row)
         behind = bisect_right(batches.positions, start + _BYTES, row + 1) - 1
         self._first, self._behind, self._held = row, max(behind, row + 1), None
         taken = batches.slice(row, self._behind)
-        data = self._read(path, start, taken.end_position(taken.count - 1) - start)
+        data = read(start, taken.end_position(taken.count - 1) - start)
         self._stretches = stretches(data, start, taken, limit=self._limit, max_records=_RECORDS)
