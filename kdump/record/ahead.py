@@ -54,7 +54,9 @@ class Ahead:
             if self._held is None:
                 return None
         held = self._held
-        if held.records is None or (held.reason != reasons.END and index == held.behind - 1):
+        if held.records is None or index < held.first:
+            return None
+        if held.reason != reasons.END and index == held.behind - 1:
             return None
         rows = held.records.batches
         first = bisect_left(rows, index)
