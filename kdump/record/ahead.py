@@ -68,7 +68,8 @@ class Ahead:
 
     def _begin(self, batches: RecordBatches, row: int, read: Read) -> None:
         start = batches.position(row)
-        behind = bisect_right(batches.positions, start + _BYTES, row + 1) - 1
+        behind = bisect_right(batches.positions, start + _BYTES, row + 1)
+        behind -= batches.end_position(behind - 1) > start + _BYTES
         self._first, self._behind, self._held = row, max(behind, row + 1), None
         taken = batches.slice(row, self._behind)
         data = read(start, taken.end_position(taken.count - 1) - start)
