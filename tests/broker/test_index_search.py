@@ -143,8 +143,9 @@ def test_a_finder_for_many_finds_the_same(
     entries: list[tuple[int, int]], rising: bool, targets: list[int]
 ) -> None:
     if rising:
-        keys, positions = (sorted({each[k] for each in entries}) for k in (0, 1))
-        entries = list(zip(keys, positions, strict=False))
+        keys = sorted({abs(each[0]) for each in entries})
+        entries = [(key, 9 * slot) for slot, key in enumerate(keys, 1)]
     index = OffsetIndex(offsets(*entries), 50)
     find = offset_finder(index)
+    targets += [50 + key for key, _ in entries]
     assert [find(target) for target in targets] == [find_offset(index, each) for each in targets]

@@ -81,7 +81,7 @@ def log_of(draw: random.Random) -> bytes:
             if draw.randrange(4) == 0 and inner:
                 inner[-1] = draw.choice(
                     [
-                        put(inner[-1], 12, b"wrong"),  # its checksum
+                        put(inner[-1], 12, b"oops"),  # its checksum
                         inner[-1][:-3],
                         builders.wrapper([builders.message(0)], size - 1),
                     ]
@@ -150,7 +150,7 @@ def test_batches_in_order_are_had_ahead_and_others_are_not() -> None:
 
 def test_sound_wrappers_are_one_stretch() -> None:
     sound = [builders.wrapper([builders.message(0)], at) for at in range(9)]
-    wrong = builders.wrapper([put(builders.message(0), 12, b"wrong")], 9)
+    wrong = builders.wrapper([put(builders.message(0), 12, b"oops")], 9)
     found = read(b"".join([*sound, wrong, *sound]), wrappers=True)
     assert [(one.first, one.behind, one.records is None) for one in found] == [
         (0, 9, False),
