@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from contextlib import suppress
 
@@ -152,6 +151,8 @@ class NewDirectory:
             return
         _unfinished.discard(self)
         with suppress(OSError):
+            import shutil  # it brings every compression of the library
+
             shutil.rmtree(self._temporary, dir_fd=self._parent)
         self._close()
 

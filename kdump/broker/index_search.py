@@ -7,6 +7,10 @@ searches otherwise is a `Change` in `versions.py` and its way in `floor_slot`.
 
 from __future__ import annotations
 
+import sys
+from array import array
+from bisect import bisect_right
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST, WARM_SECTION_SEARCH, Version, has
@@ -73,6 +77,23 @@ def find_offset(index: OffsetIndex, offset: int, broker: Version = NEWEST) -> Of
     """Find where a broker starts to scan for an offset: position 0 below the first entry (I7)."""
     slot = floor_slot(index, offset, broker)
     return OffsetPosition(index.base_offset, 0) if slot < 0 else index.entry(slot)
+
+
+def offset_finder(index: OffsetIndex) -> Callable[[int], OffsetPosition]:
+    """Make a `find_offset` for very many offsets: on rising keys any search finds the same."""
+    data = index.data
+    if not isinstance(data, bytes) or index.rising_end() < index.entries:
+        return partial(find_offset, index)
+    numbers = array("i", data[: index.entries * index.layout.size])
+    if sys.byteorder == "little":
+        numbers.byteswap()
+    keys, base = numbers[::2], index.base_offset
+
+    def find(offset: int) -> OffsetPosition:
+        slot = bisect_right(keys, offset - base) - 1
+        return OffsetPosition(base, 0) if slot < 0 else index.entry(slot)
+
+    return find
 
 
 def find_time(index: TimeIndex, timestamp_ms: int, broker: Version = NEWEST) -> TimestampOffset:

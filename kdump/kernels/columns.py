@@ -356,6 +356,10 @@ class DecodedRecords(Columns):
     value_size, value_sizes = _cell(R_VALUE_SIZE), _Column(R_VALUE_SIZE)
     flags_of, row_flags = _cell(R_FLAGS), _Column(R_FLAGS)
 
+    def up_to(self, end: int) -> DecodedRecords:
+        """Return the rows below `end`, in the same block."""
+        return DecodedRecords(self.block, self.stride, end, self.flags)
+
     def fill(self, k: int, number: int) -> None:
         """Put one number into column `k` of every record."""
         first = k * self.stride

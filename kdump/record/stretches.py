@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords
 from kdump.record.layout import CODEC_MASK, LARGEST_HEADER
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
+    from kdump.kernels.columns import RecordBatches
 
     Data = bytes | bytearray | memoryview
 
@@ -29,7 +30,7 @@ class Stretch(NamedTuple):
 
     `records` are theirs, in `data`. With a `reason` other than END that is what is wrong in the
     last one, whose good records are among them. None: it is one entry that was not decoded, being
-    control, flagged or large, or a stream that does not open; `read_batch` takes such.
+    control, a wrapper, flagged or large, or a stream that does not open; `read_batch` takes such.
     """
 
     data: Data
@@ -47,11 +48,12 @@ def stretches(
     limit: int,
     max_records: int,
     admitted: bytearray | None = None,
+    wrappers: bool = False,
 ) -> Iterator[Stretch]:
     """Yield the entries of a run in order; none that is not `admitted` is opened.
 
     `limit` bounds the uncompressed bytes of a compressed entry, `max_records` the records of one
-    stretch.
+    stretch. `wrappers`: those in which all is sound are opened too.
     """
     row = 0
     opened: tuple[Data, int, RecordBatches] | None = None
@@ -73,6 +75,13 @@ def stretches(
             opened := _open(data, base, batches, row, limit, max_records, admitted)
         ):
             continue
+        elif (
+            wrappers
+            and batches.is_wrapper(row)
+            and (one := _inside(data, base, batches, row, limit, max_records, admitted))
+        ):
+            behind = one.behind
+            yield one
         else:
             behind += 1
             yield Stretch(data, None, row, behind, reasons.END)
@@ -121,3 +130,46 @@ def _open(
     for row, (position, size_bytes, flags) in enumerate(opened, first):
         plain_batches.put(row, position=position, size_bytes=size_bytes, flags=flags)
     return b"".join(pieces), 0, plain_batches
+
+
+def _inside(
+    data: Data,
+    base: int,
+    batches: RecordBatches,
+    first: int,
+    limit: int,
+    max_records: int,
+    admitted: bytearray | None,
+) -> Stretch | None:
+    """Open wrappers from `first` on and decode what is in them; None: the first is not sound."""
+    from kdump.record.deep import opened
+
+    texts: list[bytes | bytearray] = []
+    bases, size, behind = [], 0, first
+    while behind < batches.count and size < _OPENED_BYTES:
+        wrong = batches.flags_of(behind) & (_NOT_OPENED & ~c.WRAPPER)
+        if wrong or not batches.is_wrapper(behind) or batches.size_bytes(behind) > _LARGE:
+            break
+        if admitted is not None and not admitted[behind]:
+            break
+        one = opened(data, base, batches, behind, min(limit, _OPENED_BYTES))
+        if one.reason:
+            break
+        texts.append(one.inner)
+        bases.append(one.base)
+        size += len(one.inner)
+        behind += 1
+    text, end = b"".join(texts), 0
+    parts: list[DecodedRecords] = []
+    for row, (inner, counted_from) in enumerate(zip(texts, bases, strict=True), first):
+        start, end = end, end + len(inner)
+        records, _, reason = kernels.decode_messages(
+            text, start, end, batches, row, counted_from, max_records
+        )
+        max_records -= records.count
+        if reason or any(flags & c.INNER_CRC_BAD for flags in set(records.row_flags)):
+            break
+        parts.append(records)
+    if not parts:
+        return None
+    return Stretch(text, DecodedRecords.join(parts), first, first + len(parts), reasons.END)

@@ -366,26 +366,28 @@ REASONS = """
 - dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
 - gzip, v2: inflating is a third of the time, and writing JSON, which the other does not do, nearly
   as much; start-up is a quarter.
-- gzip, v1 wrappers: each is opened by itself, some 130 calls of Python a wrapper; opening many at
-  a time, as record batches are, would be needed.
+- gzip, v1 wrappers: inflating is half of the time, start-up a fifth; the rest is some 50 calls of
+  Python for each wrapper.
+- lz4: start-up is a third of the time, and writing JSON, which the other does not do, half of
+  the rest.
+- gzip: inflating is what both do; start-up and writing JSON are all of the difference.
 - verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
   no call is over 4 % of it.
 - verify -j 2, many small: start-up and the checks of the whole data directory are done by one
   process.
 - verify -j 2, two: start-up, 0.1 s, is a sixth of the time of one process.
-- verify -j 2, one: the headers that two workers found are packed, sent and judged by one process,
-  in the time of the walk itself, which reads from the page cache; judging by pieces would be
-  needed.
+- verify -j 2, one: one process reads it. In pieces by two it took more of both: the headers that
+  they found are packed, sent and judged by one, in the time of the walk itself, which reads from
+  the page cache; judging by pieces would be needed.
 - usage --by key: six tenths of the time is the kernel's table of keys, the rest groups kept and
   ordered in Python.
-- compare, every batch differs: some 400 calls of Python for each pair of batches, which are read
-  again and decoded one by one; decoding many at a time would be needed.
-- --entries of a time index: for each of 66,000 entries the offset index is searched and the batch
-  is read that it leads to, as the tool does, each by itself and in Python; reading the log once, in
-  order, would be needed.
-- verify of one small partition: 140 modules are imported beside click's, half of the time above
-  click's own; a hundred named tuples are a tenth of it, as `typing` compiles each annotation.
+- compare, every batch differs: some 300 calls of Python for each pair of batches, to pair them and
+  to report the record that differs; the kernel comparing the columns of many pairs would be needed.
+- --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
+  rest is some 70 calls of Python for each of 66,000 entries.
+- verify of one small partition: 139 modules of kdump are imported beside click's, most of the time
+  above click's own; 85 named tuples are a tenth of it, as `typing` compiles each annotation.
 - arrow of one small partition: click and 90 modules of kdump are imported beside pyarrow.
 """
 

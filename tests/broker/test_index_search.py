@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdump.broker.index_search import find_offset, find_time, floor_of, floor_slot
+from kdump.broker.index_search import find_offset, find_time, floor_of, floor_slot, offset_finder
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
@@ -132,3 +132,20 @@ class TestLookup:
         assert find_time(index, self.T) == TimestampOffset(self.T, 541)
         assert find_time(index, self.T + 89) == TimestampOffset(self.T + 50, 546)
         assert find_time(index, 1 << 62) == TimestampOffset(self.T + 90, 546)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-2, 40), st.integers(-2, 40)), max_size=30),
+    st.booleans(),
+    st.lists(st.integers(-60, 160), min_size=1),
+)
+def test_a_finder_for_many_finds_the_same(
+    entries: list[tuple[int, int]], rising: bool, targets: list[int]
+) -> None:
+    if rising:
+        keys = sorted({abs(each[0]) for each in entries})
+        entries = [(key, 9 * slot) for slot, key in enumerate(keys, 1)]
+    index = OffsetIndex(offsets(*entries), 50)
+    find = offset_finder(index)
+    targets += [50 + key for key, _ in entries]
+    assert [find(target) for target in targets] == [find_offset(index, each) for each in targets]

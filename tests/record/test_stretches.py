@@ -14,6 +14,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import RecordBatches
 from kdump.record import compression
+from kdump.record.ahead import Ahead
 from kdump.record.batch import read_batch
 from kdump.record.stretches import Stretch, stretches
 
@@ -32,9 +33,12 @@ def packed_batch(offset: int, records: list[bytes], **options: object) -> bytes:
     )
 
 
-def read(log: bytes, admitted: bytearray | None = None, most: int = 100) -> list[Stretch]:
+def read(
+    log: bytes, admitted: bytearray | None = None, most: int = 100, *, wrappers: bool = False
+) -> list[Stretch]:
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
-    found = list(stretches(log, 50, batches, limit=LIMIT, max_records=most, admitted=admitted))
+    given = {"admitted": admitted, "wrappers": wrappers}
+    found = list(stretches(log, 50, batches, limit=LIMIT, max_records=most, **given))  # type: ignore[arg-type]
     assert all(one.behind <= two.first for one, two in pairwise(found))
     return found
 
@@ -73,17 +77,27 @@ def log_of(draw: random.Random) -> bytes:
         elif kind == 6:
             parts.append(builders.marker(1, base_offset=offset))
         else:
-            parts.append(builders.wrapper([builders.message(0)], offset))
+            inner = [builders.message(n, value=draw.randbytes(9)) for n in range(size)]
+            if draw.randrange(4) == 0 and inner:
+                inner[-1] = draw.choice(
+                    [
+                        put(inner[-1], 12, b"oops"),  # its checksum
+                        inner[-1][:-3],
+                        builders.wrapper([builders.message(0)], size - 1),
+                    ]
+                )
+            parts.append(builders.wrapper(inner, offset + draw.choice([size, 0])))
         offset += size + 1
     return b"".join(parts)
 
 
+@pytest.mark.parametrize("wrappers", [False, True])
 @pytest.mark.parametrize("seed", range(200))
-def test_records_are_those_of_each_batch_alone(seed: int) -> None:
+def test_records_are_those_of_each_batch_alone(seed: int, wrappers: bool) -> None:
     log = log_of(random.Random(seed))
     batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
     parts = []
-    for data, records, first, behind, reason in read(log, most=12):
+    for data, records, first, behind, reason in read(log, most=12, wrappers=wrappers):
         if records is None:
             assert behind == first + 1
             pieces = list(read_batch(log, 50, batches, first, limit=LIMIT))
@@ -98,6 +112,51 @@ def test_records_are_those_of_each_batch_alone(seed: int) -> None:
         ]
         assert told == [reasons.END] * (len(told) - 1) + [reason]
     assert contents(batches, parts) == contents(batches, list(alone(log, batches)))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_records_that_are_asked_for_ahead_are_those_of_each_batch_alone(seed: int) -> None:
+    draw = random.Random(seed)
+    log = log_of(draw)
+    batches, _, _ = kernels.walk(log, 0, len(log), 50, -1, True, 1 << 30)
+    ahead = Ahead(LIMIT)
+    some = draw.choices(range(batches.count), k=9) if batches.count else []
+    for row in [*range(batches.count), *some]:
+        found = ahead.records(batches, row, lambda at, size: log[at - 50 :][:size])
+        if found is not None:
+            data, records, first = found
+            own = records.slice(first, records.count)
+            own.fill(c.R_BATCH, row)
+            (piece,) = read_batch(log, 50, batches, row, limit=LIMIT)
+            assert contents(batches, [(data, own)]) == contents(
+                batches, [(piece.data, piece.records)]
+            )
+
+
+def test_batches_in_order_are_had_ahead_and_others_are_not() -> None:
+    log = b"".join(packed_batch(at, [builders.record()]) for at in range(20))
+    batches, _, _ = kernels.walk(log, 0, len(log), 0, -1, True, 1 << 30)
+    reads = []
+
+    def given(at: int, size: int) -> bytes:
+        reads.append((at, size))
+        return log[at : at + size]
+
+    ahead = Ahead(LIMIT)
+    assert ahead.records(batches, 7, given) is None
+    assert all(ahead.records(batches, row, given) for row in range(8, 20))
+    assert reads == [(batches.position(8), len(log) - batches.position(8))]
+
+
+def test_sound_wrappers_are_one_stretch() -> None:
+    sound = [builders.wrapper([builders.message(0)], at) for at in range(9)]
+    wrong = builders.wrapper([put(builders.message(0), 12, b"oops")], 9)
+    found = read(b"".join([*sound, wrong, *sound]), wrappers=True)
+    assert [(one.first, one.behind, one.records is None) for one in found] == [
+        (0, 9, False),
+        (9, 10, True),
+        (10, 19, False),
+    ]
 
 
 def test_many_compressed_batches_are_one_stretch() -> None:

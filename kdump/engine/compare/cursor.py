@@ -97,6 +97,12 @@ class Cursor:
         return first_offset(*self.at_hand, self.last_offset)
 
     @property
+    def last(self) -> int:
+        """The last offset of the batch at hand."""
+        batches, row = self.at_hand
+        return batches.last_offset(row)
+
+    @property
     def at_hand(self) -> tuple[RecordBatches, int]:
         """The block at hand, and the row in it."""
         assert self._batches is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -15,8 +16,8 @@ from kdump.record.layout import format_of
 
 if TYPE_CHECKING:
     from kdump.engine.compare.replica import Replica, UnusableRange
-    from kdump.kernels.columns import RecordBatches
-    from kdump.record.decoded import Decoded
+    from kdump.kernels.columns import DecodedRecords
+    from kdump.record.stretches import Data
 
 #: What records are compared by, in the order in which differences are named. Those behind the
 #: first three exist in magic 2 only, and are not held against an older format.
@@ -94,29 +95,33 @@ def records_of(entry: Entry, replica: Replica) -> Iterator[Record | Unopened]:
         if isinstance(piece, Unopened):
             yield piece
         else:
-            yield from map(piece.record, range(piece.records.count))
+            yield from map(piece.record, range(piece.first, piece.records.count))
 
 
 def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
     """Decode a batch, read again from its file; what cannot be decoded ends it."""
-    batches = entry.batches.slice(entry.row, entry.row + 1)
-    size = batches.size_bytes(0)
+    batches, row = entry.batches, entry.row
+    position, size = batches.position(row), batches.size_bytes(row)
     if size > max(replica.limit, 1 << 18):
         yield Unopened(entry, "over-decompress-limit", damaged=False)
         return
-    position = batches.position(0)
-    data = replica.read(entry.place.path, position, size)
+    read = partial(replica.read, entry.place.path)
+    known = replica.ahead.records(batches, row, read)
+    if known is not None:
+        yield Piece(entry, *known)
+        return
+    data = read(position, size)
     if len(data) < size:
         yield Unopened(entry, "file-vanished", damaged=False)
         return
-    for piece in read_batch(data, position, batches, 0, limit=replica.limit):
+    for piece in read_batch(data, position, batches, row, limit=replica.limit):
         offsets = piece.records.offsets.tolist()
         if min(offsets, default=0) < 0:
-            known = next(row for row, offset in enumerate(offsets) if offset < 0)
-            yield Piece(entry, batches, piece._replace(records=piece.records.slice(0, known)))
+            sound = next(at for at, offset in enumerate(offsets) if offset < 0)
+            yield Piece(entry, piece.data, piece.records.up_to(sound))
             yield Unopened(entry, "offset-unknown", damaged=True)
             return
-        yield Piece(entry, batches, piece)
+        yield Piece(entry, piece.data, piece.records)
         if piece.reason not in (reasons.END, reasons.FULL):
             word = reasons.NAMES.get(piece.reason, str(piece.reason))
             # A wrapper that ends early is read so by every broker (F17).
@@ -126,29 +131,29 @@ def pieces_of(entry: Entry, replica: Replica) -> Iterator[Piece | Unopened]:
 
 
 class Piece:
-    """Some records of a batch; `common` is what they are compared by beside their own fields."""
+    """Some records of a batch, from row `first` on; `common` is what they are compared by beside
+    their own fields.
+    """
 
-    def __init__(self, entry: Entry, batches: RecordBatches, piece: Decoded) -> None:
-        self.data = piece.data
-        self.records = piece.records
+    def __init__(self, entry: Entry, data: Data, records: DecodedRecords, first: int = 0) -> None:
+        self.data = data
+        self.records = records
+        self.first = first
         self._entry = entry
-        self._view = memoryview(piece.data)
-        self._modern = not batches.is_legacy(0)
-        self._base, self._sequence = batches.base_offset(0), batches.base_sequence(0)
-        self._producer = batches.producer_id(0), batches.producer_epoch(0)
-        self._control = batches.flags_of(0) & _OF_TRANSACTIONS
-        self._epoch = batches.leader_epoch(0)
-        self._magic = batches.magic(0)
-        self.common: tuple[object, ...] = (
-            *(self._magic, self._modern, self._producer, self._control, self._epoch),
-            *(self._base, self._sequence),
-        )
-        if not self._modern:
-            self.common = self.common[:2]
+        header = entry.batches.header(entry.row)
+        self._modern = not header.is_legacy
+        self._base, self._sequence = header.base_offset, header.base_sequence
+        self._producer = header.producer_id, header.producer_epoch
+        self._control = header.flags & _OF_TRANSACTIONS
+        self._epoch = header.leader_epoch
+        self._magic = header.magic
+        self.common: tuple[object, ...] = (self._magic, self._modern)
+        if self._modern:
+            self.common += (*self._producer, self._control, self._epoch, self._base, self._sequence)
 
     def record(self, row: int) -> Record:
         """Return one of them."""
-        data = self._view
+        data = memoryview(self.data)
         (
             _, start, size, offset, timestamp, key, key_size, value, value_size, headers, count, _,
         ) = self.records.row(row)  # fmt: skip
@@ -182,7 +187,7 @@ class Stream:
         self.reported: set[int] = set()
         self._pieces = self._all()
         self._piece: Piece | None = next(self._pieces, None)
-        self._row = -1
+        self._row = -1 if self._piece is None else self._piece.first - 1
         self._last = -1
         self.advance()
 
@@ -198,7 +203,8 @@ class Stream:
                     self.offset = self._last = offset
                     return
                 self._row += 1
-            self._piece, self._row = next(self._pieces, None), 0
+            self._piece = next(self._pieces, None)
+            self._row = 0 if self._piece is None else self._piece.first
         self.offset = None
 
     @property

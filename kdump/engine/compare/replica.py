@@ -19,6 +19,7 @@ from kdump.errors import PathError
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
+from kdump.record.ahead import Ahead
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
@@ -81,6 +82,7 @@ class Replica:
         self.claims = self._claims(directory)
         self.end = bases[-1] if bases else self.start
         self._source: Source | None = None
+        self.ahead = Ahead(limit)
         self.epochs = Epochs()
         # As a broker takes them up from the checkpoint; none where it cannot.
         self.written_epochs = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]

@@ -35,7 +35,10 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
         if len(group) > 1:
             count = _same(group, count)
         if not count:
-            _cluster(cursors, live, first, listener)
+            if not absences and len({cursor.last for cursor in group}) == 1:
+                _pair(group, listener)
+            else:
+                _cluster(cursors, live, first, listener)
             continue
         if absences:
             listener.only(group, count, absences)
@@ -98,6 +101,16 @@ def _equal(one: RecordBatches, row: int, other: RecordBatches, at: int, count: i
             (one.layouts, other.layouts),
         )
     )
+
+
+def _pair(group: Sequence[Cursor], listener: Listener) -> None:
+    """Take the batches at hand, which all replicas have from the same offset to the same."""
+    found = []
+    for cursor in group:
+        found.append((cursor, [cursor.entry()]))
+        _leave(cursor, listener)
+        cursor.take(1)
+    listener.cluster(found, [])
 
 
 def _cluster(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.index_search import find_offset
+from kdump.broker.index_search import offset_finder
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
 from kdump.engine.kafka_text.frames import framed
 from kdump.engine.kafka_text.pairs import Pairs, Room
@@ -14,6 +15,7 @@ from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record import layout
+from kdump.record.ahead import Ahead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
 from kdump.storage.names import Kind, file_name
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 _TOOL = (4, 1)  # the release whose text this is
 _NEAR = 1 << 15  # bytes read at once where a batch is looked for that an index names
+_FAR = 1 << 18  # the same where the look before ended near it
 #: `--max-message-size`: how far the index check looks for a batch behind a position.
 MAX_MESSAGE_SIZE = 5 * 1024 * 1024
 
@@ -67,11 +70,16 @@ IndexItem = Row | EmptyIndex | ToolDeath | ToolComplaint
 
 
 class _Log:
-    """The log an index belongs to, for one look at a time."""
+    """The log an index belongs to, for one look at a time.
+
+    Looks mostly go from front to back, so what was framed for one is held for the next.
+    """
 
     def __init__(self, source: Source, limit: int) -> None:
         self._source = source
         self._limit = limit
+        self._held = Run(bytearray(), 0, c.RecordBatches.empty(c.BATCH_WIDTH))
+        self._ahead = Ahead(limit)
 
     def first_last_offset(self, position: int) -> int:
         """Return the last offset of the batch at a position; raise what would kill the tool."""
@@ -101,22 +109,40 @@ class _Log:
         """
         if position < 0 or position > self._source.size:
             raise _Death(f"slice from position {position} exceeds end position")
-        for item in framed(self._source, self._limit, position, _NEAR):
+        held = self._held.batches
+        row = bisect_left(held.positions, position)
+        end = held.end_position(held.count - 1) if held.count else 0
+        if row < held.count and held.position(row) == position:
+            while row < held.count and held.last_offset(row) < offset:
+                row += 1
+            if row < held.count:
+                return self._reached(row, offset)
+        block = _FAR if end > 0 and abs(position - end) < _FAR else _NEAR
+        for item in framed(self._source, self._limit, position, block):
             if not isinstance(item, Run):
                 if getattr(item, "reason", "") not in ("short-tail", "cut-short"):
                     raise _Death(f"the log is broken behind position {position}")
                 continue
+            self._held = item
             for row, last in enumerate(item.batches.last_offsets):
                 if last >= offset:
-                    return last, self._largest(item, row) if last == offset else -1
+                    return self._reached(row, offset)
         return None
 
-    def _largest(self, run: Run, row: int) -> int:
-        batches = run.batches
+    def _reached(self, row: int, offset: int) -> tuple[int, int]:
+        last = self._held.batches.last_offset(row)
+        return last, self._largest(row) if last == offset else -1
+
+    def _largest(self, row: int) -> int:
+        data, base, batches = self._held
         if batches.is_legacy(row) and not batches.flags_of(row) & c.WRAPPER:
             return batches.max_timestamp(row)
+        view = memoryview(data)
+        known = self._ahead.records(batches, row, lambda at, size: view[at - base :][:size])
+        if known is not None:
+            return max(known[1].timestamps[known[2] :], default=-1)
         largest = -1
-        for piece in read_batch(run.data, run.base, batches, row, limit=self._limit):
+        for piece in read_batch(data, base, batches, row, limit=self._limit):
             if piece.reason not in (reasons.END, reasons.FULL, reasons.INNER_CUT_SHORT):
                 raise _Death(f"the batch cannot be decoded ({reasons.NAMES[piece.reason]})")
             largest = max(largest, *piece.records.timestamps, -1)
@@ -179,12 +205,12 @@ def time_index(
                 Source(_sibling(path, name, Kind.LOG)) as log_source,
                 Source(_sibling(path, name, Kind.OFFSET_INDEX)) as index_source,
             ):
-                offsets = OffsetIndex(index_source, name.base_offset)
+                find = offset_finder(OffsetIndex(index_source, name.base_offset))
                 log = _Log(log_source, limit)
                 previous = -1
                 for slot, entry in slots:
                     try:
-                        _check_time(entry, previous, offsets, log, mismatches)
+                        _check_time(entry, previous, find(entry[1]).position, log, mismatches)
                     except _Death as death:
                         yield ToolDeath(path, f"slot {slot}: {death}")
                         continue
@@ -196,10 +222,10 @@ def time_index(
 
 
 def _check_time(
-    entry: tuple[int, int], previous: int, offsets: OffsetIndex, log: _Log, mismatches: Mismatches
+    entry: tuple[int, int], previous: int, position: int, log: _Log, mismatches: Mismatches
 ) -> None:
     timestamp_ms, offset = entry
-    found = log.batch_reaching(find_offset(offsets, offset).position, offset)
+    found = log.batch_reaching(position, offset)
     if found is None or found[0] != offset:
         mismatches.not_found.append(offset, -1 if found is None else found[0])
         return

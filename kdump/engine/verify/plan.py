@@ -51,10 +51,13 @@ def split_bytes_for(items: Collection[Item], options: VerifyOptions, driver: Dri
     What pieces leave is read once more, so it has to be worth it: one partition must be so much
     larger than a worker's share of all that the others would wait for it. With a rate or a time to
     keep there is nothing to gain, and the time would go into pieces of what is then not finished.
+    Nor is there by workers beside each other on one machine, unless records are decoded or a store
+    is waited for: to judge what pieces leave takes as long as to read a log once.
     """
     if options.max_duration_s is not None or driver.bytes_per_second is not None:
         return None
-    if driver.jobs == 1:
+    near = driver.jobs is not None and not options.deep and not places.is_any_store_open()
+    if driver.jobs == 1 or near:
         return None
     size, share = _MOST_SPLIT_BYTES, 0
     if driver.jobs is not None:

@@ -211,7 +211,7 @@ def item(*sizes: int) -> Item:
 
 def test_which_runs_are_cut() -> None:
     huge, small = item(*[1 << 30] * 1000), item(1 << 20)
-    asked, two = VerifyOptions(), Workers(2)
+    asked, two = VerifyOptions(deep=True), Workers(2)
 
     class Elsewhere(NamedTuple):
         jobs: int | None = None
@@ -229,6 +229,8 @@ def test_which_runs_are_cut() -> None:
     assert size([item(1 << 30)] * 4, two) is None
     assert size([huge], two, asked._replace(max_duration_s=9)) is None
     assert size([huge], two._replace(bytes_per_second=9)) is None
+    assert size([huge], two, asked._replace(deep=False)) is None
+    assert size([huge], Elsewhere(), asked._replace(deep=False)) == 1 << 30
 
 
 @pytest.mark.parametrize(
