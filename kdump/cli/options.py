@@ -442,7 +442,8 @@ def shared_options(
             with wrong_usage():
                 if not paths and asked["server_properties"] is None:
                     raise UsageError(missing)
-                paths = opened(paths, named, on_spark=engine.is_spark)
+                if not asked.get("carve"):  # raw images are what they are
+                    paths = opened(paths, named, on_spark=engine.is_spark)
                 if not writing.quiet:
                     tell_directories(paths)
                 engine.check()
