@@ -136,17 +136,17 @@ class _Inputs:
         return self._aliased(STDIN, member, "log")
 
     def _aliased(self, path: str, member: Member, default: str | None = None) -> str:
-        """Make a view of one file under the name that a broker would give it."""
+        """Make a view of one file under the name that a broker would give it.
+
+        One of which neither name nor bytes nor options say what it holds stays what it is.
+        """
         from kdump.storage.recognize import file_name, recognized
 
         named = self._named
         found = recognized(member.file)
         word = named.word or found.word or default
         if word is None:
-            raise PathError(
-                path,
-                "neither its name nor its bytes say what it holds: give --as log, --as index, …",
-            )
+            return path  # the command says what it is not
         base, topic, partition = named.base_offset, named.topic, named.partition
         if base is None:
             of_name = names.parse(os.path.basename(path)).base_offset

@@ -79,7 +79,10 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
     files = logs_of(target)
     if not files:
         if not target.whole:
-            yield PathError(target.path, "is no log file; --entries shows index and state files")
+            yield PathError(
+                target.path,
+                "is no log file; --entries shows index and state files, --as log reads it as a log",
+            )
         return
     filters = options.filters
     aborted = held = None
