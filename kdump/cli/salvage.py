@@ -1,4 +1,4 @@
-"""`kdump salvage`: make of copies of partitions one that a broker serves."""
+"""`kdump salvage`: make of copies of partitions one that a broker serves, or produce it anew."""
 
 from __future__ import annotations
 
@@ -101,11 +101,16 @@ def salvage(
     whole; DIR must be empty or not there, and no broker may work where it lies (status 5). The
     manifest is written beside it. The status is 3 when anything was lost.
 
+    --produce sends the records of committed transactions to topics that are there already, to the
+    same partitions, in order, with their times, headers and nulls. Nobody else may write to them
+    meanwhile. After a kill, of either side, the same command goes on: what arrived is read back.
+
     \b
     Examples:
         kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
         kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
+        kdump salvage --produce broker1:9092 --topic 'orders*' /mnt/broker1 /mnt/broker2
         kdump salvage --check /data/new.manifest.json /data/new
     """
     from kdump.cli.reports import SalvageReport

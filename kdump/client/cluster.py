@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from kdump.errors import KdumpError, UsageError
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 _ANSWER_SECONDS = 10.0
-_PATIENCE_SECONDS = 60.0  # a broker that was killed is back, or another leads
-_STUCK_SECONDS = 300.0
+_PATIENCE_SECONDS = 300.0  # a broker that was killed is back, or another leads
+_SILENT_SECONDS = 60.0  # nothing arrives: as long as a broker may take for a request
+_DROPPED_SECONDS = 3.0  # nothing arrives after a connection was lost
 _STILL_SECONDS = 2.0
 _NAP_SECONDS = 0.05
 _QUEUE_KIB = 64 << 10
@@ -50,6 +51,10 @@ class TopicFacts(NamedTuple):
 
 class ClusterError(KdumpError):
     """The cluster did not answer, or not with what was asked for."""
+
+
+class Lost(ClusterError):
+    """What was sent last may have arrived or not; the rest has not been sent."""
 
 
 class Cluster:
@@ -178,32 +183,47 @@ class Cluster:
 
     def sender(self, max_bytes: int, tick: Callable[[], None]) -> Sender:
         """Begin to send batches of so many bytes at the most."""
-        ours = {
-            "enable.idempotence": True,
-            "acks": "all",
-            "enable.gapless.guarantee": True,
-            "message.timeout.ms": 0,  # what is given up would be a gap
-            "message.max.bytes": max(1000, min(max_bytes, 1_000_000_000)),
-            "queue.buffering.max.kbytes": _QUEUE_KIB,
-            "queue.buffering.max.messages": 200_000,
-        }
+        limit = {"message.max.bytes": max(1000, min(max_bytes, 1_000_000_000))}
         try:
-            producer = self._client.Producer({**self._settings, **ours}, logger=self._logger)
+            return Sender(self._producer, {**self._settings, **limit}, tick)
         except self._client.KafkaException as error:
             raise UsageError(f"{self._brokers}: {_words(error)}") from None
-        return Sender(producer, self._client.KafkaException, tick)
+
+    def _producer(self, settings: dict[str, Any]) -> Producer:
+        return self._client.Producer(settings, logger=self._logger)
 
 
 class Sender:
-    """An idempotent producer, which stops for good at the first record that does not arrive."""
+    """An idempotent producer that never sends a record again by itself.
+
+    Brokers forget a producer whose newest record is older than a day, by the time of the record:
+    for old records they would take a repeat for new. So retries are put off for good; where nothing
+    arrives any more it is `Lost`, and whoever sends reads back what there is and begins anew.
+    """
+
+    SETTINGS: ClassVar[dict[str, Any]] = {
+        "enable.idempotence": True,
+        "acks": "all",
+        "enable.gapless.guarantee": True,
+        "message.timeout.ms": 0,  # what is given up would be a gap
+        "retry.backoff.ms": 300_000,
+        "retry.backoff.max.ms": 300_000,
+        "queue.buffering.max.kbytes": _QUEUE_KIB,
+        "queue.buffering.max.messages": 200_000,
+    }
 
     def __init__(
-        self, producer: Producer, exception: type[Exception], tick: Callable[[], None]
+        self,
+        make: Callable[..., Producer],
+        settings: Mapping[str, Any],
+        tick: Callable[[], None],
     ) -> None:
-        self._producer = producer
-        self._exception = exception
+        self._producer = make({**settings, **self.SETTINGS, "error_cb": self._hear})
         self._tick = tick
         self._failed: str | None = None
+        self._is_dropped = False
+        self._sent = self._arrived = 0
+        self._moved = time.monotonic()
 
     def __enter__(self) -> Sender:
         return self
@@ -227,50 +247,45 @@ class Sender:
             elif arrived is not None:
                 arrived(message.offset())
 
+        if self._sent == self._arrived:
+            self._moved = time.monotonic()
         produce = self._producer.produce
         last = len(messages) - 1
         for number, (timestamp, key, value, headers) in enumerate(messages):
             callback = report if number == last and arrived is not None else None
-            named, waiting = list(headers) or None, time.monotonic()
+            more = (callback, None, timestamp, list(headers) or None)
             while True:
                 try:
-                    produce(
-                        topic,
-                        value,
-                        key,
-                        partition,
-                        callback,
-                        None,
-                        timestamp,
-                        list(headers) or None,
-                    )
+                    produce(topic, value, key, partition, *more)
                     break
                 except BufferError:
-                    self._wait(waiting)
-                except self._exception as error:
-                    raise ClusterError(f"{topic}-{partition}: {_words(error)}") from None
-        self._producer.poll(0)
-        self._check()
+                    self._wait(_NAP_SECONDS)
+            self._sent += 1
+        self._wait(0)
 
     def finish(self) -> None:
         """Wait until everything has arrived."""
-        waiting, left = time.monotonic(), len(self._producer)
-        while left:
-            self._wait(waiting)
-            if len(self._producer) < left:
-                waiting, left = time.monotonic(), len(self._producer)
-        self._check()
+        while len(self._producer):
+            self._wait(_NAP_SECONDS)
+        self._wait(0)
 
-    def _wait(self, since: float) -> None:
-        self._producer.poll(_NAP_SECONDS)
+    def _hear(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._failed = error.str()
+        self._is_dropped = True
+
+    def _wait(self, seconds: float) -> None:
+        """Hear what has arrived; raise where nothing does any more."""
+        self._producer.poll(seconds)
         self._tick()
-        self._check()
-        if time.monotonic() - since > _STUCK_SECONDS:
-            raise ClusterError(f"nothing has arrived for {_STUCK_SECONDS:.0f} s")
-
-    def _check(self) -> None:
         if self._failed is not None:
-            raise ClusterError(f"a record did not arrive: {self._failed}")
+            raise Lost(f"a record did not arrive: {self._failed}")
+        left, now = len(self._producer), time.monotonic()
+        if self._sent - left != self._arrived:
+            self._arrived, self._moved, self._is_dropped = self._sent - left, now, False
+        patience = _DROPPED_SECONDS if self._is_dropped else _SILENT_SECONDS
+        if left and now - self._moved > patience:
+            raise Lost(f"nothing has arrived for {patience:.0f} s")
 
 
 def _as_sent(message: Message) -> SentRecord:

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.client.cluster import Cluster, Sender, SentRecord
+from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
 from kdump.engine.find.reset import refused_group
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress
 
 _READINGS = 3
+_FAILURES = 5  # one after the other, with nothing that arrived between
 _MARK_BYTES = 1 << 20  # the offset is asked for of a record in so many bytes
 
 Commits = dict[tuple[str, int], list[tuple[int, str]]]
@@ -75,21 +76,15 @@ def produce(
             return
         state = stack.enter_context(State(str(options.resume), cluster.id))
         offset_map = stack.enter_context(state.offset_map())
-        senders: dict[int, Sender] = {}
         plan: list[str] = []
         throttle = None if options.rate is None else Throttle(options.rate)
+        means = _Means(cluster, _Senders(cluster, progress), state, offset_map, throttle, progress)
+        stack.callback(means.senders.close)
         for one in prepared:
             progress.at = [one.opened.item.path]
             target = targets[str(one.opened.topic)]
-            if target.max_bytes not in senders:
-                sender = cluster.sender(target.max_bytes, progress.tick)
-                senders[target.max_bytes] = stack.enter_context(sender)
-            means = _Means(
-                cluster, senders[target.max_bytes], state, offset_map, throttle, progress
-            )
-            production = _Production(one, target, means, commits)
-            row = _told(one, production)
-            plan += production.plan
+            row, more = _persist(one, target, means, commits)
+            plan += more
             yield row
             progress.items_done += 1
         offset_map.finish()
@@ -146,9 +141,30 @@ def _read_groups(
             commits.setdefault(key, []).append((int(str(one["offset"])), str(one["group"])))
 
 
+class _Senders:
+    """Senders by the size of batches that topics take."""
+
+    def __init__(self, cluster: Cluster, progress: Progress) -> None:
+        self._cluster = cluster
+        self._progress = progress
+        self._by_size: dict[int, Sender] = {}
+
+    def of(self, max_bytes: int) -> Sender:
+        """Give one that is fit."""
+        if max_bytes not in self._by_size:
+            self._by_size[max_bytes] = self._cluster.sender(max_bytes, self._progress.tick)
+        return self._by_size[max_bytes]
+
+    def close(self) -> None:
+        """Let all go; what they still hold is not sent."""
+        while self._by_size:
+            with self._by_size.popitem()[1]:
+                pass
+
+
 class _Means(NamedTuple):
     cluster: Cluster
-    sender: Sender
+    senders: _Senders
     state: State
     offset_map: OffsetMap
     throttle: Throttle | None
@@ -195,7 +211,7 @@ class _Production:
                 self._send(some)
         if next(tail, None) is not None:
             raise self._refused(f"it holds more at offset {self._next} than was produced")
-        means.sender.finish()
+        means.senders.of(self._target.max_bytes).finish()
         self._end()
         for offset, group in self._commits:
             self._translate(offset, group, self._next)
@@ -294,7 +310,7 @@ class _Production:
                 self._take(offset, count, behind)
 
         messages = [record for _, record in some]
-        means.sender.send(self.topic, self.partition, messages, arrived)
+        means.senders.of(target.max_bytes).send(self.topic, self.partition, messages, arrived)
         if self._foreign is not None:
             raise self._refused(self._foreign)
         means.state.put(self.name, self._arrived)
@@ -342,6 +358,23 @@ class _Production:
             f"{self.name} of the cluster",
             f"{why}. No other producer may write to it while records are brought back",
         )
+
+
+def _persist(
+    one: _Prepared, target: Target, means: _Means, commits: Commits
+) -> tuple[Row, list[str]]:
+    """Produce a partition, and go on after a broker was away as a run does that was killed."""
+    reached, failures = -1, 0
+    while True:
+        production = _Production(one, target, means, commits)
+        try:
+            return _told(one, production), production.plan
+        except Lost:
+            means.senders.close()
+            failures = 0 if production.found_count > reached else failures + 1
+            reached = production.found_count
+            if failures == _FAILURES:
+                raise
 
 
 def _told(one: _Prepared, production: _Production) -> Row:

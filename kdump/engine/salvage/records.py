@@ -37,7 +37,7 @@ class Visible:
     """The records of a partition that are to be produced, with their offsets, and what is not.
 
     `watch` is given the batches of the whole log first. The counts are whole when all records were
-    asked for.
+    asked for, which may be done again.
     """
 
     def __init__(self, opened: Opened) -> None:
@@ -57,6 +57,7 @@ class Visible:
 
     def records(self) -> Iterator[Offered]:
         """Yield the records in the order of their offsets, some at a time."""
+        self.aborted_count = self.open_count = self.control_count = 0
         options, open_from = self._opened.options, self._states.open
         if self._states.overflowed:
             raise Refused(self._opened.item.path, "has more open transactions than can be told")

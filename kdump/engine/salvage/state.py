@@ -129,7 +129,12 @@ class OffsetMap:
         self._file.drop()
 
     def add(self, at: tuple[str, int], old: int, new: int) -> None:
-        """Add a record of a partition, by the name that the topic has in the cluster."""
+        """Add a record of a partition, by the name that the topic has in the cluster.
+
+        After a broker was away the records before it come by again.
+        """
+        if at == self._at and old < self._old + self._count:
+            return
         if old == self._old + self._count and at == self._at and self._count:
             self._count += 1
             return
