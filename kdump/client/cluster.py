@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ANSWER_SECONDS = 10.0
 _PATIENCE_SECONDS = 300.0  # a broker that was killed is back, or another leads
 _SILENT_SECONDS = 60.0  # nothing arrives: as long as a broker may take for a request
-_DROPPED_SECONDS = 3.0  # nothing arrives after a connection was lost
+_DROPPED_SECONDS = 2.0  # nothing arrives after a connection was lost
 _STILL_SECONDS = 2.0
 _NAP_SECONDS = 0.05
 _QUEUE_KIB = 64 << 10
@@ -72,7 +72,8 @@ class Cluster:
         logger = logging.getLogger("kdump.client")
         logger.addHandler(logging.NullHandler())
         logger.propagate = False  # what counts of it comes out as an error
-        self._settings: dict[str, Any] = {**settings, "bootstrap.servers": brokers}
+        soon = {"reconnect.backoff.max.ms": 1000}  # a broker that comes back is asked at once
+        self._settings: dict[str, Any] = {**soon, **settings, "bootstrap.servers": brokers}
         self._logger = logger
         self._reader = self._consumer()
 

@@ -228,7 +228,7 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
             ) as running:
                 wait_for(cluster.folder / f"{name}.state")
                 while running.poll() is None:
-                    time.sleep(rng.uniform(0, 4))
+                    time.sleep(rng.choice((4, 12)) * rng.random())
                     cluster.broker.run("kill")
                     killed += 1
                     cluster.broker.start()

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 _READINGS = 3
 _FAILURES = 5  # one after the other, with nothing that arrived between
-_MARK_BYTES = 1 << 20  # the offset is asked for of a record in so many bytes
+_MARK_BYTES = 1 << 20  # of a record in so many bytes, or in such a time, the offset is asked for
+_MARK_SECONDS = 0.25
 
 Commits = dict[tuple[str, int], list[tuple[int, str]]]
 
@@ -189,7 +190,7 @@ class _Production:
         self.keeps_times = target.keeps_times
         self._means = means
         self._commits = sorted(commits.get((str(item.topic), self.partition), ()))
-        self._unmarked = 0
+        self._unmarked, self._marked = 0, 0.0  # bytes sent since an offset was asked for, and when
         self._foreign: str | None = None
         self._known = self._arrived = Arrived(0)  # when the run began, and now
         self._behind = 0  # of the copies: behind the last record taken up
@@ -290,6 +291,7 @@ class _Production:
             )
         self._take_up([one])
         self.found_count += 1
+        self._arrived = Arrived(offset + 1 - self.count, self.count, self._behind)
 
     def _send(self, some: Offered) -> None:
         assert self._means is not None
@@ -303,8 +305,9 @@ class _Production:
         count, behind = self.count, self._behind
         self._unmarked += size_bytes
         arrived = None
-        if self._unmarked >= _MARK_BYTES:
-            self._unmarked = 0
+        now = time.monotonic()
+        if self._unmarked >= _MARK_BYTES or now - self._marked > _MARK_SECONDS:
+            self._unmarked, self._marked = 0, now
 
             def arrived(offset: int) -> None:
                 self._take(offset, count, behind)
