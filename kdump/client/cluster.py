@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 _ANSWER_SECONDS = 10.0
+_FIRST_SECONDS = 20.0  # nobody has answered yet
 _PATIENCE_SECONDS = 300.0  # a broker that was killed is back, or another leads
 _SILENT_SECONDS = 60.0  # nothing arrives: as long as a broker may take for a request
 _DROPPED_SECONDS = 2.0  # nothing arrives after a connection was lost
@@ -75,6 +76,7 @@ class Cluster:
         soon = {"reconnect.backoff.max.ms": 1000}  # a broker that comes back is asked at once
         self._settings: dict[str, Any] = {**soon, **settings, "bootstrap.servers": brokers}
         self._logger = logger
+        self._patience = _FIRST_SECONDS
         self._reader = self._consumer()
 
     def __enter__(self) -> Cluster:
@@ -102,14 +104,17 @@ class Cluster:
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask until there is an answer, as a broker may just be coming back."""
-        until = time.monotonic() + _PATIENCE_SECONDS
+        until = time.monotonic() + self._patience
         while True:
             try:
-                return question()
+                answer = question()
             except self._client.KafkaException as error:
                 if time.monotonic() > until or not _may_pass(error.args[0]):
                     raise ClusterError(f"{self._brokers}: {_words(error)}") from None
                 time.sleep(_NAP_SECONDS * 10)
+            else:
+                self._patience = _PATIENCE_SECONDS
+                return answer
 
     @property
     def id(self) -> str:
