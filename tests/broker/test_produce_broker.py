@@ -26,7 +26,7 @@ pytestmark = pytest.mark.broker
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "2"))
+KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
 VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
 SOURCE = "orders"
 FOREVER = {"retention.ms": "-1"}
@@ -221,7 +221,7 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
     killed = rounds = resumed = 0
     while killed < KILLS:
         name = f"theirs{rounds}"
-        command = [*cluster.target(name), "--rate", "250KiB"]
+        command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
         while True:
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
