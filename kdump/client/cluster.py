@@ -301,6 +301,7 @@ def _as_sent(message: Message) -> SentRecord:
 
 def _may_pass(error: KafkaError) -> bool:
     return bool(error.retriable()) or error.name() in (
+        "_UNKNOWN_PARTITION",  # as long as no broker says where it is
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "LEADER_NOT_AVAILABLE",
         "NOT_LEADER_FOR_PARTITION", "_RESOLVE", "_LEADER_NOT_AVAILABLE", "BROKER_NOT_AVAILABLE",
     )  # fmt: skip
