@@ -168,7 +168,10 @@ class SalvageReport(Report):
                 f"No partition is known for {_some(self._unnamed)}. Where you know it, add "
                 f"--topic-map FILE with lines as {self._unnamed[0]},TOPIC-PARTITION"
             )
-        if self._options.out is None:
+        if self._options.produce is not None:
+            for line in _produced(self._options):
+                self.messages.line(line)
+        elif self._options.out is None:
             from kdump.findings.commands import shell_text
 
             prefer = " --prefer PATH" if self._conflicts else ""
@@ -178,6 +181,22 @@ class SalvageReport(Report):
             for line in _steps(self._options.out, self._partitions):
                 self.messages.line(line)
         return reached
+
+
+def _produced(options: SalvageOptions) -> list[str]:
+    """Say where a run that produces has written what, and what to type next."""
+    from kdump.findings.commands import shell_text
+
+    if options.dry_run:
+        words = [word for word in sys.argv[1:] if word != "--dry-run"]
+        return [f"Nothing was sent. To send it: {shell_text(('kdump', *words))}"]
+    state = str(options.resume)
+    lines = [f"Where each offset went: {state}.offsets.csv"]
+    if options.groups:
+        tool = ("kafka-consumer-groups.sh", "--bootstrap-server", str(options.produce))
+        plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
+        lines.append(f"To give groups their offsets: {shell_text((*tool, *plan, '--execute'))}")
+    return lines
 
 
 _STEPS_SHOWN = 20

@@ -1,4 +1,4 @@
-"""`kdump salvage`: make of copies of partitions one that a broker serves."""
+"""`kdump salvage`: make of copies of partitions one that a broker serves, or produce it anew."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     FILE_PATH,
     INT64,
+    RATE,
     shared_options,
     topic_configs_option,
     version_option,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _DONE = under("What is done")
 _TAKEN = under("What is taken")
+_CLUSTER = under("Into which cluster")
 _BROKER = under("For which broker")
 
 
@@ -32,7 +34,12 @@ _BROKER = under("For which broker")
     type=FILE_PATH,
     help="Build a data directory that a broker starts on. Without this nothing is written.",
 )
-@_DONE("--dry-run", help="Write nothing, which is the default: say what --out would.")
+@_DONE(
+    "--produce",
+    metavar="BROKERS",
+    help="Produce the records to the topics of a running cluster, each once: HOST:PORT,...",
+)
+@_DONE("--dry-run", help="Write nothing, which is the default: say what --out or --produce would.")
 @_DONE(
     "--check",
     "manifest",
@@ -59,6 +66,20 @@ _BROKER = under("For which broker")
 )
 @_TAKEN("--keep-offsets", help="Keep offsets as they are and gaps as gaps, as --out always does.")
 @_TAKEN("--topic-id", metavar="ID", help="The id of the topic. Default: that of the copies.")
+@_CLUSTER(
+    "--resume",
+    metavar="STATE",
+    type=FILE_PATH,
+    help="The file that says how far --produce has come. Default: one that the same command finds.",
+)
+@_CLUSTER("--rate", metavar="SIZE", type=RATE, help="Send no more than so much a second: 20MiB.")
+@_CLUSTER(
+    "--client-properties",
+    metavar="FILE",
+    type=FILE_PATH,
+    help="Settings of TLS and SASL, as Kafka's own tools take them with --command-config.",
+)
+@_CLUSTER("--groups", help="Write the offsets that groups committed as those of the new records.")
 @topic_configs_option(_BROKER)
 @version_option(_BROKER, "What starts on the result. Default: the newest.")
 @shared_options(on_spark=False)
@@ -67,7 +88,7 @@ def salvage(
     *,
     manifest: str | None,
     topic_map: str | None,
-    dry_run: bool,
+    client_properties: str | None,
     keep_offsets: bool,
     engine: Engine,
     writing: Writing,
@@ -92,37 +113,61 @@ def salvage(
     whole; DIR must be empty or not there, and no broker may work where it lies (status 5). The
     manifest is written beside it. The status is 3 when anything was lost.
 
+    --produce sends the records of committed transactions to topics that are there already, to the
+    same partitions, in order, with their times, headers and nulls. Nobody else may write to them
+    meanwhile. After a kill, of either side, the same command goes on: what arrived is read back.
+
     \b
     Examples:
         kdump salvage /mnt/broker1 /mnt/broker2 /backup/kafka
         kdump salvage --topic orders --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --carve /rescue/sdb1.img /mnt/broker2
+        kdump salvage --produce broker1:9092 --topic 'orders*' /mnt/broker1 /mnt/broker2
         kdump salvage --check /data/new.manifest.json /data/new
     """
     from kdump.cli.reports import SalvageReport
     from kdump.cli.results import Results
     from kdump.cli.run_context import wrong_usage
     from kdump.engine.salvage.manifest import check
-    from kdump.engine.salvage.options import SalvageOptions, read_topic_map
+    from kdump.engine.salvage.options import (
+        SalvageOptions,
+        default_state,
+        read_client_properties,
+        read_topic_map,
+    )
     from kdump.engine.salvage.run import salvage as items
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
     from kdump.storage.properties import is_topic_id
 
     with wrong_usage():
-        out, topic_id = asked["out"], asked["topic_id"]
-        if dry_run and out is not None:
+        out, produce, topic_id = asked["out"], asked["produce"], asked["topic_id"]
+        if asked["dry_run"] and out is not None:
             raise UsageError("--dry-run and --out exclude each other")
-        if manifest is not None and (out is not None or len(paths) != 1):
-            raise UsageError("--check takes one data directory, and no --out")
+        if out is not None and produce is not None:
+            raise UsageError("--out and --produce exclude each other")
+        if produce is None:
+            asked["client_properties"] = client_properties
+            for name in ("resume", "rate", "client_properties", "groups"):
+                if asked[name]:
+                    raise UsageError(f"--{name.replace('_', '-')} goes with --produce")
+            del asked["client_properties"]
+        elif keep_offsets:
+            raise UsageError("--keep-offsets goes with --out: a cluster gives offsets anew")
+        if manifest is not None and (out or produce or len(paths) != 1):
+            raise UsageError("--check takes one data directory, and no --out or --produce")
         if topic_id is not None and not is_topic_id(topic_id):
             raise UsageError(f"--topic-id {topic_id} is no id of a topic: 22 characters")
         for path in (*paths, out or ""):
             if is_uri(path) and not (path in paths and is_view(path)):
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
+        if client_properties is not None:
+            asked["client_settings"] = read_client_properties(client_properties)
     if topic_map is not None:
         asked["names"] = read_topic_map(topic_map)
+    if produce is not None and asked["resume"] is None:
+        asked["resume"] = default_state(paths, asked)
     options = SalvageOptions(**asked)
     progress = Progress()
     report = SalvageReport(options, is_check=manifest is not None)

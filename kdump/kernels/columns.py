@@ -354,6 +354,8 @@ class DecodedRecords(Columns):
     key_size, key_sizes = _cell(R_KEY_SIZE), _Column(R_KEY_SIZE)
     value_position, value_positions = _cell(R_VALUE), _Column(R_VALUE)
     value_size, value_sizes = _cell(R_VALUE_SIZE), _Column(R_VALUE_SIZE)
+    headers_position, headers_positions = _cell(R_HEADERS), _Column(R_HEADERS)
+    headers_count, headers_counts = _cell(R_HEADERS_COUNT), _Column(R_HEADERS_COUNT)
     flags_of, row_flags = _cell(R_FLAGS), _Column(R_FLAGS)
 
     def up_to(self, end: int) -> DecodedRecords:

@@ -144,8 +144,26 @@ def _salvaged_note(fields: Fields) -> str:
         if one["doubtful"]:
             named += ", perhaps messages of a torn wrapper at wrong offsets"
         notes.append(f"{one['group']}, {named}{joined}")
+    notes += _produced_notes(fields["produced"])
     notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]
     return "; ".join(notes)
+
+
+def _produced_notes(produced: Fields | None) -> list[str]:
+    if produced is None:
+        return []
+    count, first = produced["records_count"], produced["first_offset"]
+    notes = [f"to be produced: {number_text(count)} records"]
+    if first is not None:
+        span = span_text(first, produced["last_offset"])
+        notes = [f"produced: {number_text(count)} records as {span}"]
+    if found := produced["found_count"]:
+        notes.append(f"{number_text(found)} of them were there")
+    left_out = ((produced[f"{word}_count"], word) for word in ("aborted", "open", "control"))
+    notes += [f"left out: {number_text(count)} {word}" for count, word in left_out if count]
+    if not produced["keeps_times"]:
+        notes.append("their times are those of arrival (LogAppendTime)")
+    return notes
 
 
 _SALVAGED = (

@@ -160,6 +160,7 @@ class Batch(NamedTuple):
     is_wrapper: bool
     records_count: int
     sound_from: int
+    producer_id: int
 
     @property
     def identity(self) -> tuple[int, ...]:
@@ -259,6 +260,7 @@ class Copy:
                     batches.leader_epoch(row) if batches.has_leader_epoch(row) else NO_EPOCH,
                     batches.crc(row), batches.layout(row), bool(flags & c.WRAPPER),
                     batches.records_count(row), last + 1 if is_clean else -1,
+                    batches.producer_id(row) if batches.has_producer_fields(row) else -1,
                 )  # fmt: skip
                 last, is_clean, tail = own_last, True, None
         self.tail = tail

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -13,6 +16,8 @@ from kdump.storage.names import DirectoryName
 from kdump.storage.source import whole
 from kdump.storage.targets import Selection
 
+#: What tells one command that produces from another, beside the paths.
+_TELLING = ("produce", "selection", "from_offset", "to_offset", "names", "server_properties")
 NEWEST_EPOCH, LONGEST = "newest-epoch", "longest"
 
 
@@ -21,7 +26,8 @@ class SalvageOptions(NamedTuple):
 
     `prefer` is one of the words above or a path; None: as `newest-epoch`, and what no epoch decides
     stays undecided. `names` are the new names of topics by their old ones, and names of partitions
-    of what was carved. `carve`: files are images.
+    of what was carved. `carve`: files are images. `produce` names brokers, `client_settings` are
+    librdkafka's, `resume` is the state file, `rate` is in bytes per second.
     """
 
     selection: Selection = Selection()
@@ -36,6 +42,12 @@ class SalvageOptions(NamedTuple):
     out: str | None = None
     carve: bool = False
     decompress_limit: int = DEFAULT_LIMIT
+    dry_run: bool = False
+    produce: str | None = None
+    client_settings: Mapping[str, str] = MappingProxyType({})
+    resume: str | None = None
+    rate: int | None = None
+    groups: bool = False
 
 
 def read_topic_map(path: str) -> dict[str, str]:
@@ -50,3 +62,21 @@ def read_topic_map(path: str) -> dict[str, str]:
             raise PathError(path, f"has a line {line!r}: give OLD,NEW, names that a topic can have")
         found[old] = new
     return found
+
+
+def read_client_properties(path: str) -> dict[str, str]:
+    """Read the client properties that Kafka's tools take, as settings of librdkafka."""
+    from kdump.client.properties import librdkafka_settings
+    from kdump.storage.properties import java_properties
+
+    given = dict(java_properties(whole(path, 1 << 20).decode("latin-1")))
+    return librdkafka_settings(path, given)
+
+
+def default_state(paths: Iterable[str], asked: Mapping[str, object]) -> str:
+    """Name the state file of a command, so that the same command finds it again."""
+    told: list[object] = [sorted(map(os.path.abspath, paths))]
+    told += [asked.get(name) for name in _TELLING]
+    digest = hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return os.path.join(home, "kdump", f"salvage-{digest[:16]}.json")

@@ -6,19 +6,18 @@ the batches. Held of a log are the headers of one block, and the batches that ar
 
 from __future__ import annotations
 
-import hashlib
 import os
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
 from kdump.broker.versions import text_of
+from kdump.engine.reading.sequence_rules import COORDINATED
 from kdump.engine.salvage import manifest
-from kdump.engine.salvage.build import DataDirectory, pieces
-from kdump.engine.salvage.carved import CarvedCopy, CarvedFound, Carving
-from kdump.engine.salvage.copies import Copy, Item, plan
-from kdump.engine.salvage.history import settle, survey
-from kdump.engine.salvage.merge import Merge, add_range
+from kdump.engine.salvage.build import DataDirectory
+from kdump.engine.salvage.carved import CarvedFound, Carving
+from kdump.engine.salvage.copies import Item, plan
+from kdump.engine.salvage.partition import Sums, open_copies, row_of
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import take_up
 from kdump.errors import KdumpError, PathError, Refused
@@ -31,7 +30,6 @@ from kdump.storage.source import whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from kdump.engine.salvage.merge import Ranges, Taken
     from kdump.engine.salvage.options import SalvageOptions
 
 _READINGS = 2
@@ -57,6 +55,14 @@ def salvage(
         yield from _carve(images, carved, progress)
     before = progress.done_bytes
     yield from take_up(plan(paths, options, carved), items, progress)
+    if options.produce is not None:
+        from kdump.engine.salvage.produce import produce
+
+        # Topics of the brokers' own are nobody's to write: --groups brings committed offsets.
+        items = [item for item in items if item.topic not in COORDINATED]
+        _refuse_names(items, options)
+        yield from produce(items, paths, options, progress)
+        return
     progress.planned_bytes = before + progress.planned_bytes * _READINGS
     settings = topic_settings(options.server_properties, paths, from_disk=options.topic_configs)
     _refuse_names(items, options)
@@ -125,7 +131,7 @@ def _refuse_names(items: list[Item], options: SalvageOptions) -> None:
         if key in seen:
             raise Refused(item.path, f"would be {key[0]}-{key[1]} as well as {seen[key].path}")
         seen[key] = item
-        if options.out is not None and item.topic is None:
+        if (options.out or options.produce) and item.topic is None:
             raise Refused(item.path, "does not say of which partition it is: rename the directory")
     if options.topic_id is not None and len({topic for topic, _ in seen}) > 1:
         raise Refused(items[0].path, "is of one of several topics: --topic-id is that of one")
@@ -138,20 +144,16 @@ def _partition(
     built: DataDirectory | None,
     progress: Progress,
 ) -> Row:
-    pace = Pace(progress.slots, 0, None, progress.tick)
-    copies = [found.opened(pace, options.decompress_limit) for found in item.copies]
+    opened = open_copies(item, options, progress)
     try:
-        topic_id = _topic_id(item, copies, options)
-        survey(copies)
-        history = settle(copies, options.prefer)
-        merged = Merge(copies, history, options)
-        settings = topics.of(copies[0].found.directory, item.topic)
+        merged = opened.merge()
+        settings = topics.of(opened.copies[0].found.directory, item.topic)
         rules = Rules(options.broker_version, settings, options.decompress_limit)
-        topic = options.names.get(item.topic or "", item.topic)
+        topic = opened.topic
         log = None
         if built is not None:
             log = built.partition(str(topic), item.partition or 0, rules)
-        found = _Sums()
+        found = Sums()
         try:
             for taken in merged.batches():
                 found.take(taken)
@@ -161,113 +163,14 @@ def _partition(
                 start = merged.start if options.from_offset is not None else 0
                 if found.first is None:
                     start = merged.start
-                ends = log.finish(start, topic_id)
+                ends = log.finish(start, opened.topic_id)
                 built.ended(str(topic), item.partition or 0, *ends)
         finally:
             if log is not None:
                 log.drop()
-        return _row(topic, item.partition, merged, found, copies)
+        return row_of(opened, merged, found)
     finally:
-        for copy in copies:
-            copy.close()
-
-
-def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | None:
-    """Choose the topic id; copies of another topic of the same name are left out, or refused."""
-    ids = sorted({copy.topic_id for copy in copies if copy.topic_id is not None})
-    asked = options.topic_id
-    if len(ids) > 1:
-        if asked not in ids:
-            of = "; ".join(
-                f"{each} ({', '.join(one.path for one in copies if one.topic_id == each)})"
-                for each in ids
-            )
-            raise Refused(
-                item.path,
-                f"has copies of several topics of one name: {of}; name those of one, or say "
-                "which with --topic-id",
-            )
-        copies[:] = [copy for copy in copies if copy.topic_id in (None, asked)]
-    return asked or (ids[0] if ids else None)
-
-
-class _Sums:
-    """What the batches taken come to."""
-
-    def __init__(self) -> None:
-        self.batches = self.records_count = 0
-        self.first: int | None = None
-        self.last: int | None = None
-        self.sum = hashlib.sha256()
-        self.sources: dict[str, Ranges] = {}
-        self.bytes: dict[str, Ranges] = {}  # of images
-
-    def take(self, taken: Taken) -> None:
-        """Take note of the next batch."""
-        contents = taken.contents
-        self.batches += 1
-        self.records_count += contents.records_count
-        if self.first is None:
-            self.first = contents.first
-        self.last = contents.last
-        for piece in pieces(taken):
-            self.sum.update(piece)
-        ranges = self.sources.setdefault(taken.batch.copy.path, [])
-        add_range(ranges, contents.first, contents.last)
-        copy = taken.batch.copy
-        if isinstance(copy, CarvedCopy):
-            for start, end in copy.pieces(taken.batch):
-                add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
-
-
-def _row(
-    topic: str | None, partition: int | None, merged: Merge, found: _Sums, copies: list[Copy]
-) -> Row:
-    lost: list[list[int | None]] = [list(each) for each in merged.lost]
-    if merged.open_end and lost:
-        lost[-1][1] = None
-    undecided = any(conflict.chosen is None for conflict in merged.conflicts)
-    return Row(
-        "salvaged",
-        {
-            "topic": topic,
-            "partition": partition,
-            "severity": "damage" if lost or undecided else None,
-            "records_count": found.records_count,
-            "batches": found.batches,
-            "first_offset": found.first,
-            "last_offset": found.last,
-            "from": [
-                {"path": path, "offsets": ranges}
-                | ({"bytes": found.bytes[path]} if path in found.bytes else {})
-                for path, ranges in found.sources.items()
-            ],
-            "carved": _groups_of(copies),
-            "lost": lost,
-            "conflicts": [
-                {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
-                for one in merged.conflicts
-            ],
-            "diverged": [
-                {"path": copy.path, "offsets": copy.diverged} for copy in copies if copy.diverged
-            ],
-            "sha256": found.sum.hexdigest(),
-        },
-    )
-
-
-def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
-    """Say which groups of carved batches are in a partition, and what says so."""
-    found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
-    return [
-        {
-            "group": group,
-            "named_by": one.named_by,
-            "joined_by": list(one.joined_by),
-            "doubtful": one.is_doubtful,
-        }
-        for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))
-    ]
+        opened.close()
 
 
 def _meta_properties(items: list[Item]) -> bytes | None:

@@ -1,0 +1,1 @@
+"""Running clusters, spoken to by librdkafka; nothing here knows of files."""

@@ -1,0 +1,158 @@
+"""One partition of a salvage: its copies opened and put in order, and what was taken of them."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.engine.salvage.build import pieces
+from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
+from kdump.engine.salvage.copies import Copy
+from kdump.engine.salvage.history import History, settle, survey
+from kdump.engine.salvage.merge import Merge, add_range
+from kdump.engine.work.pace import Pace, Progress
+from kdump.errors import Refused
+from kdump.findings.rows import Row
+
+if TYPE_CHECKING:
+    from kdump.engine.salvage.copies import Item
+    from kdump.engine.salvage.merge import Ranges, Taken
+    from kdump.engine.salvage.options import SalvageOptions
+
+
+class Opened(NamedTuple):
+    """The copies of a partition, in the order in which they lead, and their one history."""
+
+    item: Item
+    topic: str | None
+    copies: list[Copy]
+    history: History
+    topic_id: str | None
+    options: SalvageOptions
+
+    def merge(self, *, to_end: bool = False) -> Merge:
+        """Begin to take the batches of the result, or all `to_end` of the copies."""
+        for copy in self.copies:
+            copy.diverged = []
+        options = self.options._replace(to_offset=None) if to_end else self.options
+        return Merge(self.copies, self.history, options)
+
+    def close(self) -> None:
+        """Give back the files of the copies."""
+        for copy in self.copies:
+            copy.close()
+
+
+def open_copies(item: Item, options: SalvageOptions, progress: Progress) -> Opened:
+    """Open the copies of a partition and read them once: who leads, which epochs there were."""
+    pace = Pace(progress.slots, 0, None, progress.tick)
+    copies = [found.opened(pace, options.decompress_limit) for found in item.copies]
+    try:
+        topic_id = _topic_id(item, copies, options)
+        survey(copies)
+        topic = options.names.get(item.topic or "", item.topic)
+        return Opened(item, topic, copies, settle(copies, options.prefer), topic_id, options)
+    except BaseException:
+        for copy in copies:
+            copy.close()
+        raise
+
+
+def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | None:
+    """Choose the topic id; copies of another topic of the same name are left out, or refused."""
+    ids = sorted({copy.topic_id for copy in copies if copy.topic_id is not None})
+    asked = options.topic_id
+    if len(ids) > 1:
+        if asked not in ids:
+            of = "; ".join(
+                f"{each} ({', '.join(one.path for one in copies if one.topic_id == each)})"
+                for each in ids
+            )
+            raise Refused(
+                item.path,
+                f"has copies of several topics of one name: {of}; name those of one, or say "
+                "which with --topic-id",
+            )
+        copies[:] = [copy for copy in copies if copy.topic_id in (None, asked)]
+    return asked or (ids[0] if ids else None)
+
+
+class Sums:
+    """What the batches taken come to."""
+
+    def __init__(self) -> None:
+        self.batches = self.records_count = 0
+        self.first: int | None = None
+        self.last: int | None = None
+        self.sum = hashlib.sha256()
+        self.sources: dict[str, Ranges] = {}
+        self.bytes: dict[str, Ranges] = {}  # of images
+
+    def take(self, taken: Taken) -> None:
+        """Take note of the next batch."""
+        contents = taken.contents
+        self.batches += 1
+        self.records_count += contents.records_count
+        if self.first is None:
+            self.first = contents.first
+        self.last = contents.last
+        for piece in pieces(taken):
+            self.sum.update(piece)
+        ranges = self.sources.setdefault(taken.batch.copy.path, [])
+        add_range(ranges, contents.first, contents.last)
+        copy = taken.batch.copy
+        if isinstance(copy, CarvedCopy):
+            for start, end in copy.pieces(taken.batch):
+                add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
+
+
+def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
+    """Say what the result of a partition is."""
+    lost: list[list[int | None]] = [list(each) for each in merged.lost]
+    if merged.open_end and lost:
+        lost[-1][1] = None
+    undecided = any(conflict.chosen is None for conflict in merged.conflicts)
+    return Row(
+        "salvaged",
+        {
+            "topic": opened.topic,
+            "partition": opened.item.partition,
+            "severity": "damage" if lost or undecided else None,
+            "records_count": found.records_count,
+            "batches": found.batches,
+            "first_offset": found.first,
+            "last_offset": found.last,
+            "from": [
+                {"path": path, "offsets": ranges}
+                | ({"bytes": found.bytes[path]} if path in found.bytes else {})
+                for path, ranges in found.sources.items()
+            ],
+            "carved": _groups_of(opened.copies),
+            "lost": lost,
+            "conflicts": [
+                {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
+                for one in merged.conflicts
+            ],
+            "diverged": [
+                {"path": copy.path, "offsets": copy.diverged}
+                for copy in opened.copies
+                if copy.diverged
+            ],
+            "produced": None,
+            "sha256": found.sum.hexdigest(),
+        },
+    )
+
+
+def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
+    """Say which groups of carved batches are in a partition, and what says so."""
+    found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
+    return [
+        {
+            "group": group,
+            "named_by": one.named_by,
+            "joined_by": list(one.joined_by),
+            "doubtful": one.is_doubtful,
+        }
+        for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))
+    ]

@@ -1,0 +1,138 @@
+"""The records of a salvage that a reader of committed data is handed, to be produced anew.
+
+Whether a transaction was committed is said behind it: the log is gone over once for the outcomes,
+and then for the records. What nobody ended is left out as what was aborted, and counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kdump import kernels
+from kdump.broker.producer_events import Ended
+from kdump.broker.producer_state import ProducerStates
+from kdump.broker.visibility import AbortFilter
+from kdump.client.cluster import SentRecord
+from kdump.engine.salvage.build import pieces
+from kdump.errors import PathError, Refused
+from kdump.kernels import columns as c
+from kdump.kernels import reasons
+from kdump.record.batch import read_batch
+from kdump.record.default import headers_of
+from kdump.record.frames import Run
+from kdump.storage.names import OFFSET_MAX
+from kdump.storage.transaction_index import VERSION, AbortedTransaction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kdump.engine.salvage.merge import Taken
+    from kdump.engine.salvage.partition import Opened
+    from kdump.record.decoded import Decoded
+
+Offered = list[tuple[int, SentRecord]]
+
+
+class Visible:
+    """The records of a partition that are to be produced, with their offsets, and what is not.
+
+    `watch` is given the batches of the whole log first. The counts are whole when all records were
+    asked for, which may be done again.
+    """
+
+    def __init__(self, opened: Opened) -> None:
+        self.aborted_count = self.open_count = self.control_count = 0
+        self._opened = opened
+        self._limit = opened.options.decompress_limit
+        self._states = ProducerStates()
+        self._aborted: list[AbortedTransaction] = []
+
+    def watch(self, taken: Taken) -> None:
+        """See which transactions end, and how."""
+        if taken.batch.producer_id < 0:
+            return
+        for event in self._states.replay(self._run(taken)):
+            if isinstance(event, Ended) and (entry := event.aborted()) is not None:
+                self._aborted.append(entry)
+
+    def records(self) -> Iterator[Offered]:
+        """Yield the records in the order of their offsets, some at a time."""
+        self.aborted_count = self.open_count = self.control_count = 0
+        options, open_from = self._opened.options, self._states.open
+        if self._states.overflowed:
+            raise Refused(self._opened.item.path, "has more open transactions than can be told")
+        low = options.from_offset or 0
+        high = OFFSET_MAX if options.to_offset is None else options.to_offset
+        unended = [
+            AbortedTransaction(VERSION, producer_id, first, OFFSET_MAX, first)
+            for producer_id, first in open_from.items()
+        ]
+        hidden = AbortFilter([*self._aborted, *unended])
+        for taken in self._opened.merge().batches():
+            run, count = self._run(taken), taken.contents.records_count
+            is_hidden = hidden.skips(run, 0)
+            if run.batches.flags & c.CONTROL:
+                self.control_count += count
+            elif not is_hidden:
+                yield from self._wanted(run, taken, low, high)
+            elif taken.batch.first >= open_from.get(taken.batch.producer_id, OFFSET_MAX):
+                self.open_count += count
+            else:
+                self.aborted_count += count
+
+    def _wanted(self, run: Run, taken: Taken, low: int, high: int) -> Iterator[Offered]:
+        for piece in read_batch(run.data, 0, run.batches, 0, limit=self._limit):
+            if piece.reason not in (reasons.END, reasons.FULL):
+                raise Refused(
+                    taken.batch.path,
+                    f"the batch at offset {taken.contents.first} cannot be opened, and so not "
+                    "produced: --decompress-limit, or a codec that is missing",
+                )
+            some = _records(piece, taken)
+            if some and (some[0][0] < low or some[-1][0] >= high):
+                some = [one for one in some if low <= one[0] < high]
+            if some:
+                yield some
+
+    def _run(self, taken: Taken) -> Run:
+        if taken.batch.size_bytes > self._limit:
+            raise Refused(
+                taken.batch.path,
+                f"the batch at offset {taken.contents.first} is too large to be opened, and so not "
+                "produced: --decompress-limit",
+            )
+        data = bytearray().join(pieces(taken))
+        rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
+        if rows.count != 1:
+            raise PathError(taken.batch.path, "changed while it was read")
+        return Run(data, 0, rows)
+
+
+def _records(piece: Decoded, taken: Taken) -> Offered:
+    """Take the records of a piece out of its bytes."""
+    view, records = memoryview(piece.data), piece.records
+    found: Offered = []
+    for row, (offset, timestamp, key, key_size, value, value_size, count) in enumerate(
+        zip(
+            records.offsets, records.timestamps, records.key_positions, records.key_sizes,
+            records.value_positions, records.value_sizes, records.headers_counts, strict=True,
+        )
+    ):  # fmt: skip
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if count:
+            start, end = records.headers_position(row), len(view)
+            try:
+                headers = tuple(
+                    (name.decode(), text) for name, text in headers_of(view, start, count, end)
+                )
+            except UnicodeDecodeError:
+                raise Refused(
+                    taken.batch.path, f"offset {offset} has a header whose name is no UTF-8"
+                ) from None
+        found.append((offset, SentRecord(
+            timestamp,
+            bytes(view[key : key + key_size]) if key_size >= 0 else None,
+            bytes(view[value : value + value_size]) if value_size >= 0 else None,
+            headers,
+        )))  # fmt: skip
+    return found

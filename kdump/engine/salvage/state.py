@@ -1,0 +1,166 @@
+"""How far a run that produces has come, on disk, so that it can go on after it was killed.
+
+What the file says has arrived has; what arrived behind that is read back from the cluster.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import suppress
+from typing import NamedTuple
+
+from kdump.errors import PathError, Refused
+from kdump.storage.names import OURS
+from kdump.storage.source import whole
+from kdump.writing import NewFile, flush_directory, open_directory, write_file
+
+_FORM = 1
+_SIZE_LIMIT = 1 << 30
+_PAUSE_SECONDS = 0.5
+MAP_ENDING, GROUPS_ENDING = ".offsets.csv", ".groups.csv"
+
+
+class Arrived(NamedTuple):
+    """How much of a partition has arrived.
+
+    The first record got the offset `start` of the cluster, and `records_count` lie there from it on
+    without a hole; `next_offset` of the copies is behind the last of them.
+    """
+
+    start: int
+    records_count: int = 0
+    next_offset: int = 0
+    is_done: bool = False
+
+
+class State:
+    """The state file of a run; a context manager, in which no other run has it."""
+
+    def __init__(self, path: str, cluster_id: str) -> None:
+        self.path = path
+        self._cluster_id = cluster_id
+        self._folder, self._name = os.path.split(os.path.abspath(path))
+        self._written = 0.0
+        self.partitions: dict[str, Arrived] = {}
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self._fd = open_directory(self._folder)
+        except OSError as error:
+            raise PathError.from_os(self._folder, error) from error
+
+    def __enter__(self) -> State:
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(self._folder, "another salvage has its state here") from None
+        except OSError:
+            pass  # a file system without such locks
+        for ending in ("", MAP_ENDING, GROUPS_ENDING):
+            with suppress(OSError):  # of a run that was killed
+                os.unlink(self._name + ending + OURS, dir_fd=self._fd)
+        self._read()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+    def _read(self) -> None:
+        if not os.path.lexists(self.path):
+            return
+        try:
+            content = json.loads(whole(self.path, _SIZE_LIMIT))
+            if content["salvage_state"] != _FORM:
+                raise ValueError
+            cluster_id = content["cluster_id"]
+            self.partitions = {
+                name: Arrived(**said) for name, said in content["partitions"].items()
+            }
+        except (ValueError, KeyError, TypeError):
+            raise Refused(self.path, "is no state of a salvage") from None
+        if cluster_id != self._cluster_id:
+            raise Refused(self.path, f"is of another cluster, {cluster_id}: name another --resume")
+
+    def put(self, name: str, arrived: Arrived, *, now: bool = False) -> None:
+        """Take note of what has arrived; on disk at once, or soon."""
+        self.partitions[name] = arrived
+        if not now and time.monotonic() - self._written < _PAUSE_SECONDS:
+            return
+        content = {
+            "salvage_state": _FORM,
+            "cluster_id": self._cluster_id,
+            "partitions": {key: one._asdict() for key, one in self.partitions.items()},
+        }
+        self.write("", json.dumps(content, indent=1).encode() + b"\n")
+        self._written = time.monotonic()
+
+    def write(self, ending: str, data: bytes) -> None:
+        """Write a small file, the state itself or one beside it."""
+        try:
+            write_file(self._fd, self._name + ending, data, OURS)
+            flush_directory(self._fd)
+        except OSError as error:
+            raise PathError.from_os(self.path + ending, error) from error
+
+    def offset_map(self) -> OffsetMap:
+        """Begin the map of offsets beside it."""
+        try:
+            return OffsetMap(NewFile(self._fd, self._name + MAP_ENDING + OURS, mode=0o666),
+                             self._name + MAP_ENDING, self.path + MAP_ENDING)  # fmt: skip
+        except OSError as error:
+            raise PathError.from_os(self.path + MAP_ENDING, error) from error
+
+
+class OffsetMap:
+    """Where records went, as ranges of offsets without a hole; a file that appears when whole."""
+
+    def __init__(self, file: NewFile, name: str, path: str) -> None:
+        self._file, self._name, self._path = file, name, path
+        self._lines = ["topic,partition,old,new,records_count\n"]
+        self._at: tuple[str, int] = ("", 0)
+        self._old = self._new = self._count = 0
+
+    def __enter__(self) -> OffsetMap:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.drop()
+
+    def add(self, at: tuple[str, int], old: int, new: int) -> None:
+        """Add a record of a partition, by the name that the topic has in the cluster.
+
+        After a broker was away the records before it come by again.
+        """
+        if at == self._at and old < self._old + self._count:
+            return
+        if old == self._old + self._count and at == self._at and self._count:
+            self._count += 1
+            return
+        self._end_range()
+        self._at, self._old, self._new, self._count = at, old, new, 1
+
+    def finish(self) -> None:
+        """Put it in its place."""
+        self._end_range()
+        self._flush()
+        try:
+            self._file.seal()
+            self._file.rename(self._name)
+        except OSError as error:
+            raise PathError.from_os(self._path, error) from error
+
+    def _end_range(self) -> None:
+        if self._count:
+            topic, partition = self._at
+            self._lines.append(f"{topic},{partition},{self._old},{self._new},{self._count}\n")
+            if len(self._lines) > 1000:
+                self._flush()
+
+    def _flush(self) -> None:
+        try:
+            self._file.write("".join(self._lines).encode())
+        except OSError as error:
+            raise PathError.from_os(self._path, error) from error
+        self._lines = []

@@ -1,0 +1,102 @@
+"""See that the topics of a cluster can take what is to be produced to them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kdump.client.cluster import Cluster, TopicFacts
+    from kdump.engine.salvage.partition import Opened
+
+_BATCH_BYTES = 61 + 40  # around one record, however long its lengths are written
+_DEFAULT_MAX_BYTES = 1_048_588
+#: Settings by which a broker refuses or soon deletes what is older, in milliseconds.
+_AGES = ("retention.ms", "message.timestamp.before.max.ms", "message.timestamp.difference.max.ms")
+
+
+class Target(NamedTuple):
+    """A topic of the cluster, and what it takes; `oldest` has settings with the time they allow."""
+
+    topic: str
+    brokers: str
+    max_bytes: int
+    keeps_times: bool
+    oldest: tuple[tuple[str, int], ...]
+
+    def refuse(self, path: str, offset: int, size_bytes: int, timestamp_ms: int) -> None:
+        """Refuse a record that the topic would not take, or not keep."""
+        if size_bytes + _BATCH_BYTES > self.max_bytes:
+            raise Refused(
+                path,
+                f"the record at offset {offset} has {size_bytes:,} bytes, and {self.topic} takes "
+                f"batches of {self.max_bytes:,}; "
+                + self._command(f"max.message.bytes={size_bytes + _BATCH_BYTES}"),
+            )
+        if not self.keeps_times:
+            return
+        if timestamp_ms == 0:
+            raise Refused(
+                path,
+                f"the record at offset {offset} has the timestamp 0, which librdkafka takes for "
+                "none and would make the present; leave it out with --from-offset, or use --out",
+            )
+        for name, oldest in self.oldest:
+            if 0 < timestamp_ms < oldest:
+                value = -1 if name == "retention.ms" else (1 << 63) - 1
+                raise Refused(
+                    path,
+                    f"the record at offset {offset} is older than {name} of {self.topic} allows, "
+                    "and would be lost again; " + self._command(f"{name}={value}"),
+                )
+
+    def _command(self, setting: str) -> str:
+        return (
+            f"type kafka-configs.sh --bootstrap-server {self.brokers} --alter --entity-type topics "
+            f"--entity-name {self.topic} --add-config {setting} and then the same command again"
+        )
+
+
+def targets_of(cluster: Cluster, brokers: str, partitions: Iterable[Opened]) -> dict[str, Target]:
+    """Ask the cluster for each topic; refused where one is not there, or has too few partitions."""
+    needed: dict[str, tuple[int, str]] = {}
+    for opened in partitions:
+        topic, number = str(opened.topic), (opened.item.partition or 0) + 1
+        if number > needed.get(topic, (0, ""))[0]:
+            needed[topic] = number, opened.item.path
+    found = {}
+    for topic, (count, path) in needed.items():
+        facts = cluster.topic(topic)
+        if facts is None or facts.partitions < count:
+            there = "is not there" if facts is None else f"has {facts.partitions} partitions"
+            action = "--create" if facts is None else "--alter"
+            more = " --config retention.ms=-1" if facts is None else ""
+            raise Refused(
+                path,
+                f"topic {topic} {there} in the cluster; type kafka-topics.sh --bootstrap-server "
+                f"{brokers} {action} --topic {topic} --partitions {count}{more} and then the same "
+                "command again",
+            )
+        found[topic] = _target(topic, brokers, facts)
+    return found
+
+
+def _target(topic: str, brokers: str, facts: TopicFacts) -> Target:
+    settings, now_ms = facts.settings, int(time.time() * 1000)
+    oldest = []
+    for name in _AGES:
+        age = int(settings.get(name, -1))
+        deletes = "delete" in settings.get("cleanup.policy", "delete")
+        if 0 <= age < now_ms and (deletes or name != "retention.ms"):
+            oldest.append((name, now_ms - age))
+    return Target(
+        topic,
+        brokers,
+        int(settings.get("max.message.bytes", _DEFAULT_MAX_BYTES)),
+        settings.get("message.timestamp.type") != "LogAppendTime",
+        tuple(oldest),
+    )

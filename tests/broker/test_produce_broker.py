@@ -1,0 +1,244 @@
+"""Real brokers that salvaged records are produced to, while one side or the other is killed.
+
+A broker writes a topic of many kinds of batches; its directory is salvaged into another topic of
+the same broker. Whatever is killed, the same command at last ends with 0, and a consumer is handed
+each record once, in order. KDUMP_FUZZ=long kills 200 times on each side (KDUMP_PRODUCE_KILLS says
+otherwise). Needs `broker/` of KDUMP_SHARED and the extra `produce`.
+"""
+
+import csv
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from broker_box import Broker, Json
+
+pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
+pytestmark = pytest.mark.broker
+
+_LONG = os.environ.get("KDUMP_FUZZ") == "long"
+_SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
+VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
+SOURCE = "orders"
+FOREVER = {"retention.ms": "-1"}
+
+
+class Cluster:
+    """A broker with a topic in it, and a copy of its directory to salvage."""
+
+    def __init__(self, tmp_path: Path, version: str = "4.4.0") -> None:
+        self.broker = Broker(tmp_path / "data", version)
+        self.folder = tmp_path
+        self.broker.start()
+        self.filled()
+        self.expected = self.records(SOURCE)
+        shutil.copytree(self.broker.directory, tmp_path / "copy")
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{json.loads(self.broker.run('status').stdout)['port']}"
+
+    def ask(self, *operations: Json) -> list[Json]:
+        answers = self.broker.ask(*operations)
+        assert all(answer["ok"] for answer in answers), answers
+        return answers
+
+    def filled(self) -> None:
+        rng = random.Random(_SEED)
+        self.ask({"op": "create_topic", "topic": SOURCE, "segmentBytes": 400_000,
+                  "configs": FOREVER})  # fmt: skip
+        operations: list[Json] = []
+        for number in range(8):
+            operations.append({
+                "op": "produce", "topic": SOURCE, "count": rng.randrange(1000, 3000),
+                "batch": rng.choice((1, 5, 50, 400)), "valueSize": [0, 300], "seed": number,
+                "keySize": rng.choice((None, 0, [0, 12])), "headers": rng.choice((0, 0, 3)),
+                "codec": rng.choice(("none", "gzip", "lz4", "snappy")),
+                "timestamps": [1_600_000_000_000, rng.choice((0, 1, 1000))],
+            })  # fmt: skip
+            end = rng.choice(("abort", "commit"))
+            operations.append({"op": "txn", "topic": SOURCE, "txn": "a", "count": 90, "end": end})
+            operations.append({"op": "produce", "topic": SOURCE, "count": 30, "valueSize": None})
+        operations.append({"op": "commit_offsets", "group": "billing", "offsets": [
+            {"topic": SOURCE, "partition": 0, "offset": 4321}]})  # fmt: skip
+        self.ask(*operations)
+
+    def records(self, topic: str) -> list[Any]:
+        (answer,) = self.ask({"op": "consume", "topic": topic, "from": 0, "records": 1_000_000,
+                              "isolation": "read_committed", "timeout": 120})  # fmt: skip
+        return answer["records"]
+
+    def target(self, name: str, **configs: object) -> list[str]:
+        """Make a topic, and give the command that produces to it."""
+        settings = {key.replace("_", "."): str(one) for key, one in configs.items()}
+        self.ask({"op": "create_topic", "topic": name, "configs": FOREVER | settings})
+        (self.folder / f"{name}.map").write_text(f"{SOURCE},{name}\n")
+        return [
+            sys.executable, "-m", "kdump", "salvage", "--topic", SOURCE,
+            "--topic-map", str(self.folder / f"{name}.map"), "--produce", self.address,
+            "--resume", str(self.folder / f"{name}.state"), "--groups", str(self.folder / "copy"),
+        ]  # fmt: skip
+
+    def assert_whole(self, name: str) -> None:
+        found = self.records(name)
+        assert [bare(one) for one in found] == [bare(one) for one in self.expected]
+        assert [one["offset"] for one in found] == list(range(len(found)))
+        moved = self.moved(name)
+        assert [moved[one["offset"]] for one in self.expected] == list(range(len(found)))
+
+    def moved(self, name: str) -> dict[int, int]:
+        """Read the offset map."""
+        moved: dict[int, int] = {}
+        with (self.folder / f"{name}.state.offsets.csv").open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                assert (row["topic"], row["partition"]) == (name, "0")
+                for number in range(int(row["records_count"])):
+                    moved[int(row["old"]) + number] = int(row["new"]) + number
+        return moved
+
+
+def bare(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in record.items() if name not in ("offset", "leaderEpoch")}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> (
+    Iterator[Cluster]
+):  # fmt: skip
+    found = Cluster(tmp_path_factory.mktemp("cluster"), request.param)
+    yield found
+    found.broker.run("kill")
+
+
+def done(command: list[str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_records_come_back_as_they_were(cluster: Cluster) -> None:
+    command = cluster.target("back")
+    first = done(command)
+    assert first.returncode == 0, first.stderr
+    (row,) = map(json.loads, first.stdout.splitlines())
+    produced = row["produced"]
+    assert produced["records_count"] == len(cluster.expected)
+    assert produced["aborted_count"] + produced["control_count"] > 0
+    assert (
+        produced["records_count"] + produced["aborted_count"] + produced["control_count"]
+        == (row["records_count"])
+    )
+    cluster.assert_whole("back")
+    # The first record at or behind the offset that the group committed.
+    wanted = next(n for n, one in enumerate(cluster.expected) if one["offset"] >= 4321)
+    plan = (cluster.folder / "back.state.groups.csv").read_text("utf-8")
+    assert plan == f"billing,back,0,{wanted}\n"
+    again = done(command)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["produced"]["found_count"] == len(cluster.expected)
+    cluster.assert_whole("back")
+
+
+def test_what_would_lose_records_is_refused(cluster: Cluster) -> None:
+    for name, settings, told in (
+        ("short", {"retention_ms": 86_400_000}, "retention.ms=-1"),
+        ("young", {"message_timestamp_before_max_ms": 1000}, "message.timestamp.before.max.ms"),
+        ("small", {"max_message_bytes": 200}, "max.message.bytes"),
+    ):
+        refused = done(cluster.target(name, **settings))
+        assert refused.returncode == 5, refused.stderr
+        assert told in refused.stderr
+    planned = done([*cluster.target("there"), "--dry-run"])
+    assert planned.returncode == 0, planned.stderr
+    assert cluster.records("there") == []
+    command = cluster.target("another")
+    (cluster.folder / "another.map").write_text(f"{SOURCE},nowhere\n")
+    missing = done(command)
+    assert missing.returncode == 5
+    assert "kafka-topics.sh" in missing.stderr
+
+
+def test_a_foreign_producer_is_noticed(cluster: Cluster) -> None:
+    command = [*cluster.target("shared"), "--rate", "300KiB"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
+        wait_for(cluster.folder / "shared.state")
+        cluster.ask({"op": "produce", "topic": "shared", "count": 3})
+        assert running.stderr is not None
+        told = running.stderr.read()
+    assert running.returncode == 5, told
+    assert "No other producer" in told
+    assert done(command).returncode == 5
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.fuzz
+def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
+    rng = random.Random(_SEED)
+    killed = rounds = 0
+    while killed < KILLS:
+        name = f"ours{rounds}"
+        command = [*cluster.target(name), "--rate", "2MiB"]
+        state = cluster.folder / f"{name}.state"
+        while True:
+            with subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            ) as running:
+                pause = rng.uniform(0.4, 4.5)
+                if not state.exists():  # to be killed while it sends, from the first record on
+                    wait_for(state)
+                    pause = rng.random()
+                try:
+                    running.wait(pause)
+                except subprocess.TimeoutExpired:
+                    running.kill()
+                    killed += 1
+                assert running.stderr is not None
+                told = running.stderr.read()
+            if running.returncode == 0:
+                break
+            assert running.returncode == -9, told
+        cluster.assert_whole(name)
+        rounds += 1
+    print(f"{cluster.broker.version}: {killed} kills of kdump in {rounds} productions")
+
+
+@pytest.mark.fuzz
+def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
+    rng = random.Random(_SEED)
+    killed = rounds = resumed = 0
+    while killed < KILLS:
+        name = f"theirs{rounds}"
+        command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
+        while True:
+            with subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            ) as running:
+                wait_for(cluster.folder / f"{name}.state")
+                while running.poll() is None:
+                    time.sleep(rng.choice((4, 12)) * rng.random())
+                    cluster.broker.run("kill")
+                    killed += 1
+                    cluster.broker.start()
+                assert running.stderr is not None
+                told = running.stderr.read()
+            if running.returncode == 0:
+                break
+            assert running.returncode == 1, told
+            resumed += 1
+        cluster.assert_whole(name)
+        rounds += 1
+    told = f"{killed} kills of the broker in {rounds} productions, {resumed} of them resumed"
+    print(f"{cluster.broker.version}: {told}")
