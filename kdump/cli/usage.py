@@ -39,9 +39,8 @@ def read_grouping(text: str) -> tuple[str, ...]:
 @_ADDED(
     "--by",
     type=Read("words", read_grouping),
-    default="topic",
     metavar="WORD[,WORD]",
-    help="What to add up by: topic, partition, producer, codec, key.",
+    help="What to add up by: topic, partition, producer, codec, key. Default: topic.",
 )
 @_ADDED(
     "--top",
@@ -69,7 +68,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
 def usage(
     paths: tuple[str, ...],
     *,
-    by: tuple[str, ...],
+    by: tuple[str, ...] | None,
     top: int | None,
     partitioner: str | None,
     partitions: int | None,
@@ -111,7 +110,9 @@ def usage(
         from kdump.engine.usage.placement import PlacementOptions
         from kdump.engine.usage.placing import placement
 
-        asked.pop("deep")
+        with wrong_usage():
+            if by is not None or asked.pop("deep"):
+                raise UsageError("--by and --deep do not go with --partitioner, which reads keys")
         name = None if partitioner == "any" else partitioner.replace("default", "murmur2")
         of_keys = PlacementOptions(
             partitioner=name,
@@ -129,6 +130,7 @@ def usage(
     with wrong_usage():
         if partitions is not None or scratch is not None:
             raise UsageError("--partitions and --scratch go with --partitioner")
+    by = by or ("topic",)
     if top is None:
         top = _TOP if {"key", "producer"} & {*by} else 0
     options = UsageOptions(by=by, top=top, **asked)

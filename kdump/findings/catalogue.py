@@ -589,7 +589,8 @@ CATALOGUE: dict[str, Code] = {
     ),
     "start-refused": _damage(
         "The next start of the broker would fail.",
-        "Mend what stops it before the start, or move that partition out of the data directory.",
+        "Mend what stops it before the start; where it is one partition, that may be moved out of "
+        "the data directory.",
         "The broker, and with it every partition it holds, stays down.",
     ),
     # Files and directories by their names, and what only all of them together show.

@@ -2,9 +2,12 @@
 
 import re
 import time
+from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from kdump.cli import cli
 from kdump.cli.options import (
     read_duration,
     read_int64,
@@ -148,3 +151,11 @@ def test_slices() -> None:
     for text in ("0/7", "8/7", "7", "a/b", "1/0"):
         with pytest.raises(ValueError, match="no slice"):
             read_slice(text)
+
+
+@pytest.mark.parametrize("other", [("--by", "key"), ("--deep",)])
+def test_partitioners_go_with_no_grouping(other: tuple[str, ...], tmp_path: Path) -> None:
+    arguments = ["usage", "--partitioner", "any", *other, str(tmp_path)]
+    result = CliRunner().invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert "do not go with --partitioner" in result.stderr

@@ -7,6 +7,7 @@ or `.cleaned` file, or a file that was named by itself.
 from __future__ import annotations
 
 import os
+import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -121,10 +122,20 @@ def plan(
         for one in unnamed.values():
             reason = "does not say of which partition it is: name a directory TOPIC-PARTITION too"
             yield PathError(one.path, reason)
-    for (topic, partition), group in sorted(groups.items(), key=lambda item: str(item[0])):
+    for (topic, partition), group in sorted(groups.items(), key=_order):
         copies = tuple(group.values())
         size = sum(one.planned_bytes() for one in copies)
         yield Item(copies[0].path, topic, partition, copies, size)
+
+
+def _order(
+    group: tuple[tuple[str | None, int | None], object],
+) -> tuple[list[tuple[int, str]], int]:
+    """Sort by topic, numbers in its name as numbers, then by partition."""
+    topic, partition = group[0]
+    parts = re.findall(r"\d+|\D+", topic or "")
+    numbered = [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+    return numbered, -1 if partition is None else partition
 
 
 def _found(target: Target) -> Iterator[Found]:
