@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.oracle, pytest.mark.fuzz]
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _TOPICS = 20 if _LONG else 7
-_DAMAGED = int(os.environ.get("KDUMP_FUZZ_COUNT", "300" if _LONG else "6"))
+_DAMAGED = int(os.environ.get("KDUMP_FUZZ_COUNT", "300")) if _LONG else 6
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 MIB = 1 << 20
 
