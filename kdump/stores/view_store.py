@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 from collections.abc import Sequence
 from typing import IO, Any, NamedTuple
 
@@ -61,11 +60,15 @@ def add_view(root: str, members: dict[str, Member]) -> None:
 
 def known_views() -> bytes:
     """Return all views that this process knows, for `TABLE` to name a file of."""
+    import pickle
+
     return pickle.dumps(_views)
 
 
 def _view(root: str) -> dict[str, Member]:
     if root not in _views and TABLE in os.environ:
+        import pickle
+
         with open(os.environ[TABLE], "rb") as file:
             _views.update(pickle.load(file))
     if root not in _views:
