@@ -17,7 +17,6 @@ from kdump.errors import PathError, UsageError
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.stores.uris import is_uri, is_view
-from kdump.stores.view_store import STDIN, file_of, root_of, stat_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 _NO_TOPIC = "input"
 _SHOWN_SECONDS = 0.3
+_ID_SIZE = 22  # characters of a topic id
 
 
 class Named(NamedTuple):
@@ -97,6 +97,8 @@ class _Inputs:
         unpacked = None if _is_known(path) else self._unpacker.view_of(path)
         if unpacked is not None:
             return self._unpacked(path, unpacked)
+        from kdump.stores.view_store import stat_of
+
         with open(path, "rb") as file:
             member = stat_of(file)._replace(file=os.path.abspath(path))
         return self._aliased(path, member)
@@ -113,18 +115,24 @@ class _Inputs:
         return self._published(path, unpacked.members, inside if is_single else "")
 
     def _published(self, path: str, members: dict[str, Member], inside: str) -> str:
+        from kdump.stores.view_store import root_of
+
         root = root_of(path)
         self._unpacker.publish(root, members)
         return f"{root}/{inside}"
 
     def _again(self, uri: str) -> str:
         """Open the archive of a path in it that kdump has printed."""
+        from kdump.stores.view_store import file_of
+
         path = file_of(uri)
         root = self.opened(path).partition("!")[0]
         return uri if root == uri.partition("!")[0] else path
 
     def _of_stdin(self) -> str:
         """Copy standard input to a file, as what is read of it is read more than once."""
+        from kdump.stores.view_store import STDIN
+
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError(
                 "standard input is a terminal: give it a file, as in kdump dump - < FILE"
@@ -161,6 +169,8 @@ class _Inputs:
         return self._published(path, {inside: member}, inside)
 
     def _tiered(self, path: str) -> str | None:
+        if not _may_be_tiered(path):
+            return None
         from kdump.storage.tiered import tiered_members
 
         found = tiered_members(path)
@@ -169,6 +179,17 @@ class _Inputs:
         for older in found[1]:
             _tell(f"{older}: is older than another copy of its segment, which is read")
         return self._published(path, found[0], "")
+
+
+def _may_be_tiered(path: str) -> bool:
+    """Whether names in or of a directory have room for a topic id, so that it is worth a look."""
+    try:
+        found = [os.path.basename(os.path.abspath(path)), *os.listdir(path)]
+    except OSError:
+        return False
+    return any(
+        len(name) > _ID_SIZE and "-" in (name[-_ID_SIZE - 1], name[_ID_SIZE]) for name in found
+    )
 
 
 def _is_known(path: str) -> bool:
