@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NO_TOPIC = "input"
 _SHOWN_SECONDS = 0.3
-_ID_SIZE = 22  # characters of a topic id
+_ID_SIZE, _OFFSET_SIZE = 22, 20  # characters of a topic id, digits of a base offset
 
 
 class Named(NamedTuple):
@@ -187,9 +187,9 @@ def _may_be_tiered(path: str) -> bool:
         found = [os.path.basename(os.path.abspath(path)), *os.listdir(path)]
     except OSError:
         return False
-    return any(
-        len(name) > _ID_SIZE and "-" in (name[-_ID_SIZE - 1], name[_ID_SIZE]) for name in found
-    )
+    # In front of an id at the end, behind one at the start, behind the base offset of a segment.
+    at = (-_ID_SIZE - 1, _ID_SIZE, _OFFSET_SIZE)
+    return any(len(name) > _ID_SIZE and "-" in [name[one] for one in at] for name in found)
 
 
 def _is_known(path: str) -> bool:

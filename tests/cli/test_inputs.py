@@ -224,7 +224,7 @@ def test_tiered_storage(tmp_path: Path, place: str) -> None:
     for file in (OF_41 / "d2" / "orders.plain-0").iterdir():
         if file.name[:20].isdigit():
             stem, _, kind = file.name.partition(".")
-            shutil.copy(file, folder / f"{stem}-bCqX9U--S-6U8XUM9II25Q.{kind}")
+            shutil.copy(file, folder / f"{stem}-bCqX9UaaSb6U8XUM9II25Q.{kind}")
     _, theirs = rows("dump PATH", str(OF_41 / "d2" / "orders.plain-0"))
     for path in (tmp_path / "remote", folder):
         assert rows("dump PATH", str(path)) == (0, theirs)
