@@ -15,9 +15,11 @@ DIRECTORIES = sorted(
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path.relative_to(DATA)))
 def test_same_as_the_path(directory: Path) -> None:
     for command in COMMANDS:
-        local = answer(command, str(directory))
-        assert answer(command, f"file://{directory}") == local
-        assert local[0] != 1
+        status, rows, error = answer(command, str(directory))
+        # Whether the node starts is asked of a node's own disks alone.
+        rows = "".join(line for line in rows.splitlines(True) if '"row":"node-start"' not in line)
+        assert answer(command, f"file://{directory}") == (status, rows, error)
+        assert status != 1
 
 
 def test_worker_processes() -> None:
