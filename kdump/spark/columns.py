@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk, BatchRow
+from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.arrow import ArrowSink
 from kdump.output.arrow_columns import as_kafka
 from kdump.output.arrow_schema import AS_KAFKA, schema_of
@@ -54,39 +55,60 @@ class _Batches(ArrowSink):
 
 
 def of_items(
-    items: Iterable[Item | Finding | KdumpError],
+    files: Iterable[tuple[str, Iterable[Item | Finding | KdumpError]]],
     schema: Arrow,
-    path: str,
     *,
     headers: bool,
     decode: bool = False,
 ) -> Iterator[Arrow]:
-    """Yield the rows of one file. Findings are rows of another view; an error is raised.
+    """Yield the rows of files, each with its path. Findings are rows of another view; an error is
+    raised.
 
-    `headers`: rows are batch headers, not records. `decode`: those of internal topics are said.
+    A record batch holds the rows of many small files. `headers`: rows are batch headers, not
+    records. `decode`: those of internal topics are said.
     """
     wanted = frozenset(AS_KAFKA.get(name, name) for name in schema.names)
     sink = _Batches(wanted, decode=decode)
-    for item in items:
-        if isinstance(item, KdumpError):
-            raise item
-        if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
-            continue
-        sink.write(item)
-        for batch in sink.take():
-            yield _as_spark(batch, schema, path)
+    paths: deque[tuple[str, int]] = deque()  # of the rows that the sink holds, in order
+    for path, items in files:
+        for item in items:
+            if isinstance(item, KdumpError):
+                raise item
+            if isinstance(item, Finding) or isinstance(item, (BatchChunk, BatchRow)) is not headers:
+                continue
+            chunk = isinstance(item, (BatchChunk, RecordChunk))
+            paths.append((path, len(item) if chunk else 1))
+            sink.write(item)
+            for batch in sink.take():
+                yield _as_spark(batch, schema, paths)
     sink.finish()
     for batch in sink.take():
-        yield _as_spark(batch, schema, path)
+        yield _as_spark(batch, schema, paths)
 
 
-def _as_spark(batch: Arrow, schema: Arrow, path: str) -> Arrow:
+def _paths_of(rows: int, paths: deque[tuple[str, int]]) -> Arrow:
+    """Take the paths of the next rows."""
     import pyarrow as pa
 
+    found = []
+    while rows:
+        path, count = paths.popleft()
+        if count > rows:
+            paths.appendleft((path, count - rows))
+        taken = min(count, rows)
+        rows -= taken
+        found.append(pa.repeat(pa.scalar(path), taken))
+    return pa.concat_arrays(found) if found else pa.array([], pa.string())
+
+
+def _as_spark(batch: Arrow, schema: Arrow, paths: deque[tuple[str, int]]) -> Arrow:
+    import pyarrow as pa
+
+    path = _paths_of(batch.num_rows, paths)
     made = []
     for field in schema:
         if field.name == "path":
-            column = pa.repeat(pa.scalar(path), batch.num_rows)
+            column = path
         else:
             column = batch.column(AS_KAFKA.get(field.name, field.name))
             if field.name in AS_KAFKA:

@@ -13,7 +13,7 @@ from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
-from kdump.engine.work.splits import plan
+from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.spark import replays
@@ -130,13 +130,16 @@ def rows_of(
     elif view == "index-entries":
         yield from of_rows(_entries_of(planned(pieces)), schema)
     else:
-        for split in planned(pieces):
-            for file, size in zip(split.target.files, split.sizes, strict=True):
-                alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
-                items = ProvedReader(alone, options).items()
-                yield from of_items(
-                    items, schema, file.path, headers=view == "batches", decode=options.decode
-                )
+        files = _files_of(planned(pieces), options)
+        yield from of_items(files, schema, headers=view == "batches", decode=options.decode)
+
+
+def _files_of(splits: Iterable[Split], options: DumpOptions) -> Iterator[tuple[str, Any]]:
+    """Yield each file of splits, or the piece of it, with what is read of it."""
+    for split in splits:
+        for file, size in zip(split.target.files, split.sizes, strict=True):
+            alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
+            yield file.path, ProvedReader(alone, options).items()
 
 
 def _sound(items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:

@@ -375,3 +375,11 @@ def test_a_registered_source_says_where_kdump_is_missing(directory: Path, has_it
     else:
         assert "has no kdump" in done.stdout
         assert "set PYSPARK_PYTHON to a Python that has it" in done.stdout
+
+
+def test_each_row_has_the_path_of_its_file(spark: Any, directory: Path) -> None:
+    for view in ("records", "batches"):
+        rows = read(spark, directory, view=view).select("topic", "partition", "segment", "path")
+        for row in rows.distinct().collect():
+            name = f"{row.topic}-{row.partition}/{row.segment:020}.log"
+            assert row.path == str(directory / name)
