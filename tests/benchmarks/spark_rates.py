@@ -32,10 +32,11 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.path.append(str(HERE.parent.parent))  # the checkout serves where kdump is not installed
 
+import table_data  # noqa: E402
 from generate import Case, generate  # noqa: E402
 from measure import table  # noqa: E402
 
-PARTS = ("first", "verify", "dump", "sql", "memory")
+PARTS = ("first", "verify", "dump", "sql", "small", "memory")
 BARS = {"verify": 0.7, "dump v2none": 0.8}
 TERABYTE = 10**12
 _TICK_SECONDS = 0.05
@@ -292,6 +293,40 @@ class Bench:
 
         self.compare("SQL over records", size, {"every column": every, "key and offset": few})
 
+    def small(self) -> None:
+        """Measure each view of 2,000 tiny partitions beside the command that gives its rows."""
+        root = self.data / "small"
+        if not root.exists():
+            table_data.small(root)
+        of_views = {
+            "records": ["dump"],
+            "batches": ["dump", "--batches"],
+            "index-entries": ["dump", "--entries"],
+            "findings": ["verify"],
+        }
+        size = sum(one.stat().st_size for one in root.glob("*/*.log"))
+        for view, words in of_views.items():
+            argv = [sys.executable, "-m", "kdump", *words, "--format", "jsonl", str(root)]
+            frame = self.session.read.format("kdump").option("view", view)
+            ways: dict[str, Callable[[], object]] = {
+                "command": lambda argv=argv: subprocess.run(
+                    argv, stdout=subprocess.DEVNULL, check=True
+                ),
+                "Spark": lambda frame=frame: frame.load(str(root)).toArrow(),
+            }
+            name = f"{view} of 2,000 tiny partitions"
+            self.compare(name, size, ways)
+            costs = self.figures[name]
+            ratios = [
+                spark.cpu / command.cpu
+                for spark, command in zip(costs["Spark"], costs["command"], strict=True)
+            ]
+            print(
+                f"Spark's CPU / the command's: {median(ratios):.2f} "
+                f"({min(ratios):.2f} to {max(ratios):.2f}), bar 3",
+                flush=True,
+            )
+
     def memory(self) -> None:
         """Measure a worker that meets batches of 64 MiB."""
         from kdump.engine.work.pipeline import Workers
@@ -408,15 +443,17 @@ def main() -> None:
             bench.dump(cases)
         if "sql" in parts:
             bench.sql(cases)
+        if "small" in parts:
+            bench.small()
         if "memory" in parts:
             bench.memory()
     if arguments.json:
-        told = {
+        figures = {
             name: {way: [cost._asdict() for cost in costs] for way, costs in ways.items()}
             | {"bytes": bench.sizes[name]}
             for name, ways in bench.figures.items()
         }
-        arguments.json.write_text(json.dumps(told, indent=1) + "\n")
+        arguments.json.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":
