@@ -7,6 +7,7 @@ partitions. What is equal is told from what a consumer was handed.
 import os
 import random
 import shutil
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -268,3 +269,24 @@ def test_the_partitioner_that_fits_is_named(world: World) -> None:
             assert world.grown[topic] % of["as_if_partitions"] == 0 or (
                 of["as_if_partitions"] % world.grown[topic] == 0
             )
+
+
+@pytest.mark.skipif(not LONG, reason="long profile: every topic on Spark, too")
+def test_on_spark(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from kdump.spark.driver import SparkDriver
+    from kdump.spark.session import spark_session
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    topics, paths = Selection(topic="topic-*"), [str(world.directory)]
+    bys = (("key",), ("value",), ("key", "value"))
+    with spark_session("local[2]", None) as session:
+        driver = SparkDriver(session, 4, decodes=True)
+        for by in bys:
+            for within_ms in (None, 60_000):
+                options = DuplicateOptions(selection=topics, by=by, within_ms=within_ms)
+                assert found_in(world, options, driver=driver) == found_in(world, options)
+        for name in (None, *NAMES):
+            asked = PlacementOptions(partitioner=name, selection=topics, top=1000)
+            here, there = placement(paths, asked), placement(paths, asked, driver=driver)
+            assert list(there) == list(here)
