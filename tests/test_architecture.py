@@ -54,7 +54,7 @@ ROOMS: dict[str, str] = {
     "coordinators": "dump reading work",
     "predict": "checks reading",
     "cluster": "reading work",
-    "compare": "reading work",
+    "compare": "predict reading work",
     "find": "advice reading work",
     "groups": "coordinators dump reading work",
     "kafka_text": "reading",

@@ -75,6 +75,24 @@ class CompareReport(Report):
         )
 
 
+class ElectReport(Report):
+    """Choices of a leader are sentences and tables; `-q` leaves those with something at stake."""
+
+    has_summary = True
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the table."""
+        if form != "table":
+            return None
+        from kdump.output.elect_table import ElectTable
+
+        return ElectTable(page, quiet=self.quiet)
+
+    def takes(self, item: Result) -> bool:
+        """Leave out partitions that may be led by any."""
+        return not (self.quiet and isinstance(item, Row) and not item.fields.get("at_stake"))
+
+
 class LookupReport(Report):
     """Sees whether any partition had an answer; 4, "none", is the status where none had."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
+from kdump.broker.elections import end_of
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, runs_of_epochs
 from kdump.kernels import columns as c
 
@@ -86,11 +87,6 @@ def lineage(
         (epoch, start) for epoch, start in written if epoch > last[0] and last[1] < start <= end
     ]
     return [*before, *known, *after]
-
-
-def end_of(epochs: Sequence[tuple[int, int]], epoch: int, end: int) -> int:
-    """Where an epoch ends in a log that ends at `end`: at the start of the next one."""
-    return next((start for other, start in epochs if other > epoch), end)
 
 
 def common(logs: Sequence[tuple[Sequence[tuple[int, int]], int]]) -> tuple[int, int] | None:

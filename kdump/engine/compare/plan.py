@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kdump.broker.versions import Version
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -13,12 +14,17 @@ from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 
 class CompareOptions(NamedTuple):
-    """What is compared, and how much of it is reported: `shown` differences of each partition."""
+    """What is compared, and how much of it is reported: `shown` differences of each partition.
+
+    `elect`: not that, but who should lead, as a broker of a version would have the logs.
+    """
 
     selection: Selection = Selection()
     server_properties: str | None = None
     decompress_limit: int = DEFAULT_LIMIT
     shown: int = 20
+    elect: bool = False
+    broker_version: Version | None = None  # None: the newest
 
 
 class Item(NamedTuple):

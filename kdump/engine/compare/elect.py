@@ -1,0 +1,383 @@
+"""Say of each partition who should lead, and what every other choice loses (E1 to E4).
+
+How far each replica goes is what a start would leave of it, which the model of the broker is asked;
+whatever lies behind the cut that a leader's followers make is lost with that choice. Headers are
+read only from the lowest of these cuts on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from kdump.broker.elections import (
+    Position,
+    cut_point,
+    is_elected,
+    may_lead,
+    raft_position,
+)
+from kdump.broker.log_reader import RefusalError, UnknowableError
+from kdump.broker.settings import Settings
+from kdump.broker.shutdown_state import stop_of
+from kdump.broker.versions import COUNTED_OFFSETS, NEWEST, Version, has
+from kdump.engine.compare.commands import commands_of
+from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
+from kdump.engine.compare.plan import CompareOptions, Item, plan
+from kdump.engine.compare.replica import Block, Replica
+from kdump.engine.predict.recovery import loaded as loaded_log
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
+from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.findings.rows import Row
+from kdump.kernels import NAME as KERNEL
+from kdump.replay.cluster import read_cluster
+from kdump.replay.lost_changes import changes_in
+from kdump.storage import names
+from kdump.storage.about import meta_of
+from kdump.storage.checkpoints import loaded
+from kdump.storage.local_log import LocalLog
+from kdump.storage.names import Kind
+from kdump.storage.targets import Target
+
+if TYPE_CHECKING:
+    from kdump.broker.leader_epochs import Span
+    from kdump.engine.work.pace import Pace
+    from kdump.replay.cluster_state import ClusterState
+
+#: Spans of lost records that a row names, the first.
+_SPANS_SHOWN = 20
+_BY_RAFT, _BY_ISR, _BY_LOG = "raft", "in-sync", "longest-log"
+
+
+class Registered(NamedTuple):
+    """What the metadata log says of a partition, or of the quorum: then only `assigned`, by voters.
+
+    `directory_ids` are those of voters whose directory is known.
+    """
+
+    assigned: tuple[int, ...]
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    directory_ids: tuple[tuple[int, str], ...] = ()
+
+
+class Candidate(NamedTuple):
+    """One replica as a start would leave it."""
+
+    path: str
+    node: int | None
+    directory_id: str | None
+    start: int
+    position: Position
+    epochs: list[tuple[int, int]]
+    spans: list[Span]
+    refused: str | None  # why it could not be led from here
+
+    @property
+    def end(self) -> int:
+        """The log end."""
+        return self.position.end
+
+
+class Loss(NamedTuple):
+    """What is lost of one leader epoch, and the log that has it."""
+
+    holder: Candidate
+    span: Span
+
+
+def elect(
+    paths: Iterable[str],
+    options: CompareOptions,
+    *,
+    progress: Progress | None = None,
+    driver: Driver = ONE_BY_ONE,
+) -> Iterator[Row | KdumpError]:
+    """Yield a `replica-election` row for each partition, and one last `summary` row."""
+    started = time.monotonic()
+    progress = progress or Progress()
+    planned = plan(list(paths), options)
+    items: list[Item] = []
+    yield from take_up((*planned.errors, *planned.items), items, progress)
+    if not items and not planned.errors:
+        yield NothingToDo("no partition lies under two of the paths: there is nothing to choose")
+    rules: dict[str, int] = {}
+    errors, losing = len(planned.errors), 0
+    step = partial(elect_item, registered=_registered(items), options=options)
+    for _, result in driver(items, step, progress):
+        if isinstance(result, KdumpError):
+            errors += 1
+            yield result
+            continue
+        rule = str(result.fields["rule"])
+        rules[rule] = rules.get(rule, 0) + 1
+        losing += bool(result.fields["at_stake"])
+        yield result
+    yield Row(
+        "summary",
+        {
+            "partitions": len(items),
+            "rules": dict(sorted(rules.items())),
+            "at_stake": losing,
+            "found_once_count": len(planned.found_once),
+            "paths_unfinished": errors,
+            "seconds": round(time.monotonic() - started, 3),
+            "kernel": KERNEL,
+        },
+    )
+
+
+def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
+    """Return what the metadata log that goes furthest says of the partitions planned."""
+    wanted = {(item.topic or "", item.partition or 0) for item in items}
+    logs = {
+        os.path.join(os.path.dirname(path), f"{names.CLUSTER_METADATA_TOPIC}-0")
+        for item in items
+        for path in item.paths
+    }
+    states = [state for log in sorted(logs) if (state := read_cluster(log)) is not None]
+    if not states:
+        return {}
+    newest = max(states, key=_reach)
+    found = {
+        key: Registered(one.replicas, one.isr, one.elr)
+        for of_topic in newest.partitions.values()
+        for one in of_topic.values()
+        if (key := (one.topic or "", one.partition)) in wanted
+    }
+    voters = [one for one in newest.controllers.values() if one.voter]
+    if voters:
+        found[names.CLUSTER_METADATA_TOPIC, 0] = Registered(
+            tuple(sorted(one.controller_id for one in voters)),
+            directory_ids=tuple(
+                (one.controller_id, one.directory_id) for one in voters if one.directory_id
+            ),
+        )
+    return found
+
+
+def _reach(state: ClusterState) -> tuple[int, int]:
+    leader = state.leader.get("")
+    return (leader.epoch if leader else -1), state.next_offset
+
+
+def elect_item(
+    item: Item,
+    pace: Pace,
+    *,
+    registered: dict[tuple[str, int], Registered],
+    options: CompareOptions,
+) -> Row | KdumpError:
+    """Choose among the replicas of one partition, which are listed again."""
+    broker = options.broker_version or NEWEST
+    known = registered.get((item.topic or "", item.partition or 0), Registered(()))
+    try:
+        candidates = _candidates(item, broker, options, pace)
+    except PathError as error:
+        return error
+    rule = _rule(item, known)
+    leader = max(range(len(candidates)), key=lambda at: _merit(candidates[at], known, at))
+    choices = [_choice(at, candidates, known, rule) for at in range(len(candidates))]
+    fields: dict[str, object] = {
+        "topic": item.topic,
+        "partition": item.partition,
+        "rule": rule,
+        "leader": candidates[leader].path,
+        "leader_node": candidates[leader].node,
+        "leader_epoch": choices[leader]["last_epoch"],
+        "leader_end": candidates[leader].end,
+        "assigned": list(known.assigned) or None,
+        "isr": list(known.isr) or None,
+        "elr": list(known.elr) or None,
+        "voters_count": (len(known.assigned) or None) if rule == _BY_RAFT else None,
+        "voters_here": _voters_here(candidates, known) if rule == _BY_RAFT else None,
+        "at_stake": any(choice["records_lost"] for choice in choices),
+        "choices": choices,
+    }
+    return Row("replica-election", fields | commands_of(fields, known.directory_ids))
+
+
+def _rule(item: Item, known: Registered) -> str:
+    if item.topic == names.CLUSTER_METADATA_TOPIC:
+        return _BY_RAFT
+    return _BY_ISR if known.isr or known.elr else _BY_LOG
+
+
+def _merit(one: Candidate, known: Registered, order: int) -> tuple[object, ...]:
+    """What makes a candidate better: that it starts, a longer log, then what Kafka would prefer."""
+    place = known.assigned.index(one.node) if one.node in known.assigned else len(known.assigned)
+    in_sync = one.node in may_lead(known.isr, known.elr)
+    return one.refused is None, one.position, in_sync, -place, -order
+
+
+def _is_voter(one: Candidate, known: Registered) -> bool | None:
+    """Whether a controller of the quorum has this log; None where nothing says who they are."""
+    if not known.assigned:
+        return None
+    directory_id = dict(known.directory_ids).get(one.node or 0)
+    return one.node in known.assigned and directory_id in (None, one.directory_id)
+
+
+def _voters_here(candidates: Sequence[Candidate], known: Registered) -> int | None:
+    return sum(map(bool, (_is_voter(one, known) for one in candidates))) or None
+
+
+# What each replica holds.
+
+
+def _candidates(
+    item: Item, broker: Version, options: CompareOptions, pace: Pace
+) -> list[Candidate]:
+    found = [
+        _started(number, item, path, broker, options, pace)
+        for number, path in enumerate(item.paths)
+    ]
+    lowest = min(
+        cut_point(one.epochs, one.end, other.epochs, other.end)
+        for one, _ in found
+        for other, _ in found
+    )
+    candidates = []
+    for one, replica in found:
+        if replica is None:
+            candidates.append(one)
+            continue
+        spans = [
+            span._replace(last_offset=min(span.last_offset, one.end - 1))
+            for span in _read(replica, lowest)
+            if span.first_offset < one.end
+        ]
+        starts = dict(one.epochs)
+        epochs = [
+            (epoch, min(start, starts.get(epoch, start)))
+            for epoch, start in lineage(spans, one.epochs, one.end)
+            if start < one.end or not spans
+        ]
+        position = one.position
+        if epochs and epochs[-1][0] > position.epoch:
+            position = position._replace(epoch=epochs[-1][0])
+        candidates.append(one._replace(spans=spans, epochs=epochs, position=position))
+    return candidates
+
+
+def _started(
+    number: int, item: Item, path: str, broker: Version, options: CompareOptions, pace: Pace
+) -> tuple[Candidate, Replica | None]:
+    """Have the model of the broker start on one replica, and say how far its log goes then.
+
+    The replica is None where nothing of its log is left behind a newer snapshot (E2).
+    """
+    log = LocalLog.open(path)
+    target = Target(item.topic, item.partition, path, log, (), whole=True)
+    directory = target.log_dir()
+    replica = Replica(number, target, directory, pace=pace, limit=options.decompress_limit)
+    refused, end = None, replica.end
+    try:
+        stop = stop_of(log, directory, broker)
+        if has(broker, COUNTED_OFFSETS):
+            end = loaded_log(log, broker, Settings(), stop).log_end
+    except (RefusalError, UnknowableError) as error:
+        refused = str(error)
+    written = [(at.epoch, at.start_offset) for at in loaded(log.epoch_starts())]
+    epochs = [(epoch, start) for epoch, start in written if start < end]
+    snapshots = [
+        (name.epoch or 0, name.base_offset)
+        for name, _ in log.others
+        if name.kind is Kind.METADATA_SNAPSHOT and name.base_offset is not None
+    ]
+    position, emptied = raft_position(epochs, end, snapshots)
+    meta = meta_of(os.path.dirname(path))
+    node = meta.get("node.id") or meta.get("broker.id")
+    start = replica.start
+    if emptied:
+        epochs, start = [position], position.end
+    found = Candidate(
+        path,
+        int(node) if node is not None and node.isdecimal() else None,
+        meta.get("directory.id"),
+        start,
+        position,
+        [(epoch, start) for epoch, start in epochs],
+        [],
+        refused,
+    )
+    return found, None if emptied else replica
+
+
+def _read(replica: Replica, offset: int) -> list[Span]:
+    """Return the spans of leader epochs from the segment on that holds an offset."""
+    if not replica.segments:
+        return []
+    epochs = Epochs()
+    below = [one.base_offset for one in replica.segments if one.base_offset <= offset]
+    last = (below[-1] if below else replica.segments[0].base_offset) - 1
+    for item in replica.again(offset):
+        if isinstance(item, Block):
+            epochs.feed(item.batches, last)
+            last = item.batches.last_offset(item.batches.count - 1)
+    return epochs.spans
+
+
+# What each choice loses.
+
+
+def _choice(
+    at: int, candidates: Sequence[Candidate], known: Registered, rule: str
+) -> dict[str, object]:
+    one = candidates[at]
+    lost = _losses(one, [other for other in candidates if other is not one])
+    is_raft = rule == _BY_RAFT
+    voter = _is_voter(one, known) if is_raft else None
+    elected = None
+    if is_raft and known.assigned:
+        others = [
+            other.position
+            for other in candidates
+            if other is not one and other.refused is None and _is_voter(other, known)
+        ]
+        can_lead = bool(voter) and one.refused is None
+        elected = can_lead and is_elected(one.position, others, len(known.assigned))
+    return {
+        "path": one.path,
+        "node_id": one.node,
+        "voter": voter,
+        "in_sync": one.node in may_lead(known.isr, known.elr) if rule == _BY_ISR else None,
+        "electable": elected,
+        "refused": one.refused,
+        "log_start": one.start,
+        "log_end": one.end,
+        "last_epoch": one.epochs[-1][0] if one.epochs else None,
+        "records_lost": sum(loss.span.records_count for loss in lost),
+        "lost": [
+            span_fields(loss.span) | {"path": loss.holder.path} for loss in lost[:_SPANS_SHOWN]
+        ],
+        "changes_lost": _changes(lost) if is_raft else None,
+    }
+
+
+def _losses(leader: Candidate, others: Iterable[Candidate]) -> list[Loss]:
+    """Return what lies behind the cuts of followers, each epoch by the one that has most of it."""
+    most: dict[int, Loss] = {}
+    for other in others:
+        cut = cut_point(leader.epochs, leader.end, other.epochs, other.end)
+        for span in beyond(other.spans, max(cut, leader.start)):
+            known = most.get(span.epoch)
+            if known is None or known.span.last_offset < span.last_offset:
+                most[span.epoch] = Loss(other, span)
+    return [most[epoch] for epoch in sorted(most)]
+
+
+def _changes(lost: Iterable[Loss]) -> dict[str, int]:
+    """Say in words what a lost part of the metadata log changed, the most frequent first."""
+    parts: dict[str, dict[int, tuple[int, int]]] = {}
+    for holder, span in lost:
+        parts.setdefault(holder.path, {})[span.epoch] = span.first_offset, span.last_offset
+    found = Counter[tuple[str, str]]()
+    for path, of_path in parts.items():
+        found += changes_in(path, of_path)
+    return {" ".join(filter(None, words)): count for words, count in found.most_common()}
