@@ -78,8 +78,8 @@ class ElectTable(TextReport):
 
     def _summary(self, fields: dict[str, Any]) -> None:
         many = counted(fields["partitions"], "partition")
-        stake = f"{fields['at_stake']:,} lose records with another choice"
-        self._line(f"{many}: {stake}. {seconds_text(fields['seconds'])}.")
+        stake = f"{fields['at_stake']:,} with records at stake"
+        self._line(f"{many}, {stake}. {seconds_text(fields['seconds'])}.")
 
 
 def change_text(change: tuple[str, int]) -> str:

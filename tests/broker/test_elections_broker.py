@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import struct
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -249,6 +250,46 @@ def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -
             shutil.rmtree(directory)
     print(f"{checked} partitions led by whoever came up first, {lossy} with losses as said")
     assert lossy
+
+
+@pytest.mark.parametrize(("dynamic", "left"), [(False, 1), (False, 2), (False, 3), (True, 2)])
+def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int) -> None:
+    """Two of three disks are gone: what is said to be typed makes the third one lead."""
+    from confluent_kafka.admin import AdminClient
+
+    cluster = ThreeNodes(tmp_path, VERSION, dynamic=dynamic)
+    try:
+        cluster.format()
+        for node in NODES:
+            cluster.start(node)
+        assert cluster.leader() is not None
+        life = Life(cluster, random.Random(SEED))
+        for _ in range(3):
+            life.go_on()
+        cluster.kill()
+        gone = [node for node in NODES if node != left]
+        for node in gone:
+            shutil.rmtree(cluster.data(node))
+        before = entries(cluster.data(left) / METADATA)
+        (fields,) = elections(tmp_path, "__cluster_metadata", (left,))
+        assert fields["advice"].startswith("Of 3 voters 1 is here")
+        assert len(fields["commands"]) == (4 if dynamic else 3)
+        anew = gone[0]
+        for command in fields["commands"]:
+            if command.startswith("kafka-storage.sh format "):
+                assert command.endswith(f"controller-{anew}.properties")
+                cluster.storage_tool(anew, *command.partition(" --config ")[0].split()[2:])
+            else:
+                typed = command.replace(f"METADATA_LOG_DIR_{anew}", str(cluster.data(anew)))
+                subprocess.run(typed, shell=True, check=True)
+        for node in (left, anew):
+            cluster.start(node)
+        assert cluster.leader() in (left, anew)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        assert {("t0", 0), ("t1", 0), ("t2", 0)} <= settled(admin).keys()
+        assert before <= entries(cluster.data(anew) / METADATA)
+    finally:
+        cluster.close()
 
 
 def settled(admin: Any, seconds: float = 30) -> dict[tuple[str, int], int]:

@@ -21,7 +21,7 @@ node.id={node}
 process.roles={roles}
 log.dirs={directory}
 controller.listener.names=CONTROLLER
-controller.quorum.voters={voters}
+{quorum}
 listeners={listeners}
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 inter.broker.listener.name=PLAINTEXT
@@ -39,11 +39,15 @@ log.retention.check.interval.ms=3600000
 
 
 class ThreeNodes:
-    """A cluster of three in a directory: `n1` to `n3` are data directories."""
+    """A cluster of three in a directory: `n1` to `n3` are data directories.
 
-    def __init__(self, directory: Path, version: str) -> None:
+    `dynamic`: the voters are in the log (KIP-853), else in the settings.
+    """
+
+    def __init__(self, directory: Path, version: str, *, dynamic: bool = False) -> None:
         self.directory = directory
         self.version = version
+        self.dynamic = dynamic
         self.running: dict[int, subprocess.Popen[bytes]] = {}
         self._ports: dict[tuple[int, str], int] = {}
         self._locks = []
@@ -65,9 +69,19 @@ class ThreeNodes:
 
     def format(self) -> None:
         """Make directories as for a new cluster."""
+        ids = ",".join(
+            f"{node}@127.0.0.1:{self._ports[node, 'controller']}:directory{node}AAAAAAAAAAAA"
+            for node in NODES
+        )
         for node in NODES:
-            self._java(node, "controller,broker", "kafka.tools.StorageTool", "format",
-                       "-t", CLUSTER, "-c").communicate()  # fmt: skip
+            self.storage_tool(
+                node, "-t", CLUSTER, *(("--initial-controllers", ids) if self.dynamic else ())
+            )
+
+    def storage_tool(self, node: int, *words: str) -> None:
+        """Format the directory of one node."""
+        tool = "kafka.tools.StorageTool"
+        self._java(node, "controller,broker", tool, "format", *words, "-c").communicate()
 
     def start(self, node: int, roles: str = "broker,controller") -> None:
         self.running[node] = self._java(node, roles, "kafka.Kafka")
@@ -76,11 +90,13 @@ class ThreeNodes:
         listeners = [f"CONTROLLER://127.0.0.1:{self._ports[node, 'controller']}"]
         if "broker" in roles:
             listeners.append(f"PLAINTEXT://127.0.0.1:{self._ports[node, 'broker']}")
+        where = ",".join(f"127.0.0.1:{self._ports[each, 'controller']}" for each in NODES)
         voters = ",".join(f"{each}@127.0.0.1:{self._ports[each, 'controller']}" for each in NODES)
         settings = self.directory / f"n{node}.properties"
         text = _SETTINGS.format(
-            node=node, roles=roles, directory=self.data(node), voters=voters,
-            listeners=",".join(listeners),
+            node=node, roles=roles, directory=self.data(node), listeners=",".join(listeners),
+            quorum=f"controller.quorum.bootstrap.servers={where}" if self.dynamic
+            else f"controller.quorum.voters={voters}",
         )  # fmt: skip
         if "broker" not in roles:
             text = "".join(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kdump.findings.commands import as_path, shell_text
 from kdump.storage import names
@@ -12,16 +12,24 @@ from kdump.storage import names
 _SERVER, _CONTROLLER = "HOST:9092", "HOST:9093"
 
 
-def commands_of(
-    fields: dict[str, Any], directory_ids: Sequence[tuple[int, str]]
-) -> dict[str, object]:
-    """Return the members `advice` and `commands` of a `replica-election` row.
+class Registered(NamedTuple):
+    """What the metadata log says of a partition, or of the quorum: then `assigned` are its voters.
 
-    `directory_ids` are those that the voters of a quorum are known by.
+    `directory_ids` are those of voters that are known by their directory, too.
     """
+
+    assigned: tuple[int, ...]
+    isr: tuple[int, ...] = ()
+    elr: tuple[int, ...] = ()
+    directory_ids: tuple[tuple[int, str], ...] = ()
+    cluster_id: str | None = None
+
+
+def commands_of(fields: dict[str, Any], known: Registered) -> dict[str, object]:
+    """Return the members `advice` and `commands` of a `replica-election` row."""
     best = next(each for each in fields["choices"] if each["path"] == fields["leader"])
     if fields["topic"] == names.CLUSTER_METADATA_TOPIC:
-        advice, commands = _of_quorum(fields, best, dict(directory_ids))
+        advice, commands = _of_quorum(fields, best, known)
     else:
         advice, commands = _of_partition(fields, best)
     return {"advice": advice, "commands": commands}
@@ -36,15 +44,14 @@ def _of_partition(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, li
         "kafka-leader-election.sh", "--bootstrap-server", _SERVER, "--election-type", "UNCLEAN",
         "--topic", str(fields["topic"]), "--partition", str(fields["partition"]),
     ))  # fmt: skip
-    wait = f"leave {_list(others)} down until it leads, and have it elected where it does not by"
-    if best["in_sync"]:
-        return f"Start {node} first, {wait} itself, as after a crash.", [asked]
     why = "" if fields["rule"] == "in-sync" else "No metadata log here says who is in sync. "
-    return f"{why}Start {node}, {wait} itself.", [asked]
+    first = f"Start {node} first, and {_list(others)} once it leads"
+    crash = " as after a crash," if best["in_sync"] else ""
+    return f"{why}{first}; where it does not by itself,{crash} have it elected.", [asked]
 
 
 def _of_quorum(
-    fields: dict[str, Any], best: dict[str, Any], directory_ids: dict[int, str]
+    fields: dict[str, Any], best: dict[str, Any], known: Registered
 ) -> tuple[str, list[str]]:
     node, choices = _named(best), fields["choices"]
     voters, here = fields["voters_count"], fields["voters_here"] or 0
@@ -55,7 +62,8 @@ def _of_quorum(
     elif not best["voter"]:
         sure = f"{node} goes furthest, and is no voter: its log has to be given to the voters. "
     else:
-        sure = f"{here} of {voters} voters are here, too few to elect a leader. "
+        are = "is" if here == 1 else "are"
+        sure = f"Of {voters} voters {here} {are} here, too few to elect a leader. "
     commands = []
     for each in choices:
         if each is not best and each["voter"] is not False:
@@ -67,7 +75,7 @@ def _of_quorum(
     ]
     lacking = (voters or 0) // 2 + 1 - here
     for number in missing[: max(lacking, 0)]:
-        commands += _formatted(best["path"], number, directory_ids.get(number))
+        commands += _formatted(best["path"], number, known)
     return sure + "With all nodes stopped, give its log to the others, then start them.", commands
 
 
@@ -100,16 +108,23 @@ def _copied(source: str, path: str) -> list[str]:
     ]
 
 
-def _formatted(source: str, number: int, directory_id: str | None) -> list[str]:
-    """Make a voter anew whose disk is gone."""
-    form = "kafka-storage.sh format --cluster-id CLUSTER_ID --no-initial-controllers --config"
+def _formatted(source: str, number: int, known: Registered) -> list[str]:
+    """Make a voter anew whose disk is gone; where voters are known by directory, with its id (E5).
+
+    It takes over what the other knows of the last vote: one that has led, and does not know that
+    any more, ends when the other names it as the leader.
+    """
+    directory_id, where = dict(known.directory_ids).get(number), f"METADATA_LOG_DIR_{number}"
+    form = f"kafka-storage.sh format --cluster-id {known.cluster_id or 'CLUSTER_ID'}"
+    log = f"{where}/{names.CLUSTER_METADATA_TOPIC}-0"
+    form += " --no-initial-controllers" if directory_id else ""
     commands = [
-        f"{form} controller-{number}.properties",
-        shell_text(("cp", "-a", as_path(source), f"METADATA_LOG_DIR_{number}/")),
-        f"rm METADATA_LOG_DIR_{number}/{names.CLUSTER_METADATA_TOPIC}-0/{names.QUORUM_STATE}",
+        f"{form} --config controller-{number}.properties",
+        f"rm -r {log}",
+        f"{shell_text(('cp', '-a', as_path(source)))} {log}",
     ]
     if directory_id is not None:
-        meta = f"METADATA_LOG_DIR_{number}/{names.META_PROPERTIES}"
+        meta = f"{where}/{names.META_PROPERTIES}"
         commands.append(f"sed -i 's/^directory.id=.*/directory.id={directory_id}/' {meta}")
     return commands
 

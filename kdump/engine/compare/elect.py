@@ -21,11 +21,12 @@ from kdump.broker.elections import (
     may_lead,
     raft_position,
 )
+from kdump.broker.leader_epochs import Span
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.broker.versions import COUNTED_OFFSETS, NEWEST, Version, has
-from kdump.engine.compare.commands import commands_of
+from kdump.engine.compare.commands import Registered, commands_of
 from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
@@ -38,32 +39,19 @@ from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
 from kdump.replay.lost_changes import changes_in
 from kdump.storage import names
-from kdump.storage.about import meta_of
+from kdump.storage.about import meta_of, owner_of
 from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
-    from kdump.broker.leader_epochs import Span
     from kdump.engine.work.pace import Pace
     from kdump.replay.cluster_state import ClusterState
 
 #: Spans of lost records that a row names, the first.
 _SPANS_SHOWN = 20
 _BY_RAFT, _BY_ISR, _BY_LOG = "raft", "in-sync", "longest-log"
-
-
-class Registered(NamedTuple):
-    """What the metadata log says of a partition, or of the quorum: then only `assigned`, by voters.
-
-    `directory_ids` are those of voters whose directory is known.
-    """
-
-    assigned: tuple[int, ...]
-    isr: tuple[int, ...] = ()
-    elr: tuple[int, ...] = ()
-    directory_ids: tuple[tuple[int, str], ...] = ()
 
 
 class Candidate(NamedTuple):
@@ -76,6 +64,7 @@ class Candidate(NamedTuple):
     position: Position
     epochs: list[tuple[int, int]]
     spans: list[Span]
+    emptied: bool  # a snapshot takes the place of its log (E2)
     refused: str | None  # why it could not be led from here
 
     @property
@@ -140,10 +129,10 @@ def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
         for item in items
         for path in item.paths
     }
-    states = [state for log in sorted(logs) if (state := read_cluster(log)) is not None]
+    states = [(state, log) for log in sorted(logs) if (state := read_cluster(log)) is not None]
     if not states:
         return {}
-    newest = max(states, key=_reach)
+    newest, log = max(states, key=lambda one: _reach(one[0]))
     found = {
         key: Registered(one.replicas, one.isr, one.elr)
         for of_topic in newest.partitions.values()
@@ -157,6 +146,7 @@ def _registered(items: Iterable[Item]) -> dict[tuple[str, int], Registered]:
             directory_ids=tuple(
                 (one.controller_id, one.directory_id) for one in voters if one.directory_id
             ),
+            cluster_id=owner_of(os.path.dirname(log))[1],
         )
     return found
 
@@ -199,7 +189,7 @@ def elect_item(
         "at_stake": any(choice["records_lost"] for choice in choices),
         "choices": choices,
     }
-    return Row("replica-election", fields | commands_of(fields, known.directory_ids))
+    return Row("replica-election", fields | commands_of(fields, known))
 
 
 def _rule(item: Item, known: Registered) -> str:
@@ -244,7 +234,7 @@ def _candidates(
     )
     candidates = []
     for one, replica in found:
-        if replica is None:
+        if one.emptied:
             candidates.append(one)
             continue
         spans = [
@@ -267,11 +257,8 @@ def _candidates(
 
 def _started(
     number: int, item: Item, path: str, broker: Version, options: CompareOptions, pace: Pace
-) -> tuple[Candidate, Replica | None]:
-    """Have the model of the broker start on one replica, and say how far its log goes then.
-
-    The replica is None where nothing of its log is left behind a newer snapshot (E2).
-    """
+) -> tuple[Candidate, Replica]:
+    """Have the model of the broker start on one replica, and say how far its log goes then."""
     log = LocalLog.open(path)
     target = Target(item.topic, item.partition, path, log, (), whole=True)
     directory = target.log_dir()
@@ -293,8 +280,11 @@ def _started(
     position, emptied = raft_position(epochs, end, snapshots)
     meta = meta_of(os.path.dirname(path))
     node = meta.get("node.id") or meta.get("broker.id")
-    start = replica.start
+    start, spans = replica.start, []
     if emptied:
+        # What only the snapshot stands for: its offsets are known, and not which were records.
+        only = position.end - end
+        spans = [Span(position.epoch, end, position.end - 1, 0, only)] if only > 0 else []
         epochs, start = [position], position.end
     found = Candidate(
         path,
@@ -302,11 +292,12 @@ def _started(
         meta.get("directory.id"),
         start,
         position,
-        [(epoch, start) for epoch, start in epochs],
-        [],
+        [(epoch, offset) for epoch, offset in epochs],
+        spans,
+        emptied,
         refused,
     )
-    return found, None if emptied else replica
+    return found, replica
 
 
 def _read(replica: Replica, offset: int) -> list[Span]:
@@ -361,10 +352,15 @@ def _choice(
 
 
 def _losses(leader: Candidate, others: Iterable[Candidate]) -> list[Loss]:
-    """Return what lies behind the cuts of followers, each epoch by the one that has most of it."""
+    """Return what lies behind the cuts of followers, each epoch by the one that has most of it.
+
+    Of what only a snapshot stands for that is the rest behind all logs.
+    """
     most: dict[int, Loss] = {}
-    for other in others:
+    for other in sorted(others, key=lambda one: one.emptied):
         cut = cut_point(leader.epochs, leader.end, other.epochs, other.end)
+        if other.emptied:
+            cut = max(cut, *(loss.span.last_offset + 1 for loss in most.values()), 0)
         for span in beyond(other.spans, max(cut, leader.start)):
             known = most.get(span.epoch)
             if known is None or known.span.last_offset < span.last_offset:

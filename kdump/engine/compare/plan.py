@@ -9,7 +9,7 @@ from kdump.broker.versions import Version
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.names import directory_name
+from kdump.storage.names import CLUSTER_METADATA_TOPIC, directory_name
 from kdump.storage.targets import Selection, Target, data_directories, resolve
 
 
@@ -68,7 +68,8 @@ def plan(paths: Sequence[str], options: CompareOptions) -> Plan:
     found_once = []
     items = []
     for (topic, partition), targets in sorted(groups.items(), key=lambda group: _order(group[0])):
-        if len(targets) < 2:
+        alone = options.elect and topic == CLUSTER_METADATA_TOPIC  # what is left of a quorum
+        if len(targets) < 2 and not alone:
             name = targets[0].path if topic is None else directory_name(topic, partition or 0)
             found_once.append(name)
             continue

@@ -1,0 +1,184 @@
+"""Who should lead of replicas as three real nodes left them, and of some made by hand."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+
+from kdump.engine.compare.elect import elect
+from kdump.engine.compare.plan import CompareOptions
+from kdump.engine.work.pipeline import Workers
+from kdump.errors import NothingToDo
+from kdump.findings.rows import Row
+from kdump.storage.targets import Selection
+
+NODES = Path(__file__).parents[3] / "sample-data/damaged/4.4.0-three-nodes"
+METADATA = "__cluster_metadata-0"
+Json = dict[str, Any]
+
+
+def rows(*paths: Path, topic: str | None = None) -> list[Json]:
+    options = CompareOptions(selection=Selection(topic=topic), elect=True)
+    found = list(elect([str(path) for path in paths], options))
+    assert all(isinstance(row, Row) for row in found), found
+    return [json.loads(json.dumps(row.fields)) for row in found]  # type: ignore[union-attr]
+
+
+def all_nodes() -> list[Path]:
+    return sorted(NODES.iterdir())
+
+
+def choices(fields: Json, *members: str) -> list[tuple[object, ...]]:
+    return [tuple(one[member] for member in members) for one in fields["choices"]]
+
+
+def test_quorum() -> None:
+    fields, summary = rows(*all_nodes(), topic="__cluster_metadata")
+    assert (fields["rule"], fields["leader_node"], fields["voters_count"]) == ("raft", 1, 3)
+    assert choices(fields, "last_epoch", "log_end", "records_lost", "electable") == [
+        (4, 517, 0, True),
+        (3, 498, 19, True),
+        (3, 490, 27, False),
+    ]
+    lost = fields["choices"][1]
+    assert [(span["leader_epoch"], span["first_offset"], span["last_offset"])
+            for span in lost["lost"]] == [(3, 498, 503), (4, 504, 516)]  # fmt: skip
+    assert lost["changes_lost"]["topic created"] == 3
+    assert lost["changes_lost"]["ISR change"] == 6
+    assert fields["advice"].startswith("Start node 1 and node 2, and node 3 once node 1 leads")
+    assert (summary["partitions"], summary["at_stake"], summary["rules"]) == (1, 1, {"raft": 1})
+
+
+def test_shorter_logs_cannot_win_where_only_two_are_up() -> None:
+    fields, _ = rows(*all_nodes()[:2], topic="__cluster_metadata")
+    assert choices(fields, "node_id", "electable") == [(1, True), (2, False)]
+    assert fields["advice"] == "Start node 1 and node 2: only node 1 can be elected."
+
+
+def test_one_voter_is_too_few() -> None:
+    fields, _ = rows(all_nodes()[2], topic="__cluster_metadata")
+    assert choices(fields, "node_id", "electable") == [(3, False)]
+    assert fields["advice"].startswith("Of 3 voters 1 is here, too few")
+    form, remove, copy = fields["commands"]
+    assert form == (
+        "kafka-storage.sh format --cluster-id threeNodesAAAAAAAAAAAA --config "
+        "controller-1.properties"
+    )
+    assert remove == f"rm -r METADATA_LOG_DIR_1/{METADATA}"
+    assert copy == f"cp -a {NODES / 'n3' / METADATA} METADATA_LOG_DIR_1/{METADATA}"
+
+
+def test_log_of_a_node_without_a_vote(tmp_path: Path) -> None:
+    """It goes furthest, and has to be given to the voters."""
+    shutil.copytree(NODES, tmp_path / "nodes")
+    meta = tmp_path / "nodes/n1/meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=1", "node.id=9"))
+    fields, _ = rows(*sorted((tmp_path / "nodes").iterdir()), topic="__cluster_metadata")
+    assert choices(fields, "node_id", "voter", "electable")[0] == (9, False, False)
+    assert fields["leader_node"] == 9
+    assert fields["advice"].startswith("node 9 goes furthest, and is no voter")
+    moved = [command for command in fields["commands"] if command.startswith("mv ")]
+    assert len(moved) == 2
+    assert all(command.endswith(".metadata-before") for command in moved)
+
+
+def test_newer_snapshot_stands_for_the_log(tmp_path: Path) -> None:
+    shutil.copytree(NODES, tmp_path / "nodes")
+    log = tmp_path / "nodes/n3" / METADATA
+    shutil.copyfile(log / f"{0:020}-{0:010}.checkpoint", log / f"{600:020}-{5:010}.checkpoint")
+    fields, _ = rows(*sorted((tmp_path / "nodes").iterdir()), topic="__cluster_metadata")
+    assert choices(fields, "last_epoch", "log_start", "log_end")[2] == (5, 600, 600)
+    assert fields["leader_node"] == 3
+    assert choices(fields, "records_lost") == [(83,), (83 + 19,), (0,)]
+
+
+def test_partitions() -> None:
+    *found, summary = rows(*all_nodes(), topic="t*")
+    assert [
+        (one["topic"], one["partition"], one["rule"], one["leader_node"], one["isr"])
+        for one in found
+    ] == [
+        ("t10", 1, "in-sync", 1, [1, 2, 3]),
+        ("t13", 1, "in-sync", 2, [1, 2, 3]),
+        ("t27", 1, "in-sync", 2, [1, 2, 3]),
+    ]
+    assert choices(found[1], "last_epoch", "log_end", "records_lost", "in_sync") == [
+        (1, 22, 11, True),
+        (1, 33, 0, True),
+        (None, 0, 33, True),
+    ]
+    (command,) = found[0]["commands"]
+    assert command.endswith("--election-type UNCLEAN --topic t10 --partition 1")
+    assert summary["rules"] == {"in-sync": 3}
+
+
+def test_workers_give_the_same() -> None:
+    options, paths = CompareOptions(elect=True), list(map(str, all_nodes()))
+    ours = list(elect(paths, options))[:-1]
+    assert list(elect(paths, options, driver=Workers(2)))[:-1] == ours
+
+
+def test_replicas_alone_in_a_partition() -> None:
+    (error, _) = elect([str(all_nodes()[0])], CompareOptions(Selection(topic="t13"), elect=True))
+    assert isinstance(error, NothingToDo)
+
+
+def made(directory: Path, log: list[tuple[int, int]], *, checkpoint: bool = True) -> Path:
+    """Write a replica of one record a batch: (leader epoch, offset)."""
+    partition = directory / "orders-0"
+    partition.mkdir(parents=True)
+    data = b"".join(
+        builders.batch([builders.record(0, 0, b"k", b"v")], base_offset=offset, leader_epoch=epoch)
+        for epoch, offset in log
+    )
+    (partition / f"{0:020}.log").write_bytes(data)
+    if checkpoint:
+        starts = dict(reversed(log))
+        lines = [f"{epoch} {starts[epoch]}" for epoch in sorted(starts)]
+        text = "\n".join(["0", str(len(lines)), *lines]) + "\n"
+        (partition / "leader-epoch-checkpoint").write_text(text)
+    return directory
+
+
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_histories_that_part(tmp_path: Path, checkpoint: bool) -> None:
+    """The longer log was led by who did not lead any more: its last three records are lost."""
+    common = [(0, offset) for offset in range(10)]
+    old = made(tmp_path / "a", [*common, (0, 10), (0, 11), (0, 12)], checkpoint=checkpoint)
+    new = made(tmp_path / "b", [*common, (2, 10), (2, 11)], checkpoint=checkpoint)
+    fields, _ = rows(old, new)
+    assert fields["rule"] == "longest-log"
+    assert fields["leader"] == str(new / "orders-0")
+    assert choices(fields, "log_end", "last_epoch", "records_lost") == [(13, 0, 2), (12, 2, 3)]
+    lost = fields["choices"][1]["lost"][0]
+    assert (lost["leader_epoch"], lost["first_offset"], lost["last_offset"]) == (0, 10, 12)
+    assert "No metadata log here says who is in sync." in fields["advice"]
+
+
+def test_what_two_others_have_is_lost_once(tmp_path: Path) -> None:
+    log = [(1, offset) for offset in range(8)]
+    a, b, c = (made(tmp_path / name, log[:end]) for name, end in (("a", 8), ("b", 7), ("c", 2)))
+    fields, _ = rows(a, b, c)
+    assert choices(fields, "records_lost") == [(0,), (1,), (6,)]
+
+
+def test_torn_tail_is_not_counted(tmp_path: Path) -> None:
+    """What a start cuts off makes no log longer."""
+    log = [(1, offset) for offset in range(8)]
+    torn, short = made(tmp_path / "a", log), made(tmp_path / "b", log[:7])
+    path = torn / "orders-0" / f"{0:020}.log"
+    (torn / "meta.properties").write_text("version=1\nnode.id=4\ncluster.id=c\n")
+    path.write_bytes(path.read_bytes()[:-80])
+    fields, _ = rows(torn, short)
+    assert choices(fields, "log_end", "records_lost") == [(6, 1), (7, 0)]
+
+
+def test_nothing_at_stake(tmp_path: Path) -> None:
+    log = [(1, offset) for offset in range(8)]
+    fields, summary = rows(made(tmp_path / "a", log), made(tmp_path / "b", log))
+    assert not fields["at_stake"]
+    assert fields["commands"] == []
+    assert summary["at_stake"] == 0
