@@ -107,6 +107,11 @@ def _end_as_plugin(why: str) -> None:
     "Default: 100MiB.",
 )
 @_CHECKED(
+    "--measure",
+    help="With --predict: read for up to 3 s in the logs of each data directory, past the page "
+    "cache, and give the time that recovery takes as a range.",
+)
+@_CHECKED(
     "--recovery-threads",
     type=FROM_1,
     help="With --predict: recovery threads of a data directory. Default: "
@@ -246,6 +251,10 @@ def _refuse_contradictions(
     for name in ("recovery_rate", "recovery_threads", "as_user"):
         if asked[name] is not None and not asked["predict"]:
             raise UsageError(f"--{name.replace('_', '-')} needs --predict")
+    if asked["measure"] and not asked["predict"]:
+        raise UsageError("--measure needs --predict")
+    if asked["measure"] and engine.is_spark:
+        raise UsageError("--measure reads disks of this machine, not of a cluster")
     if asked["as_user"] is not None:
         from kdump.engine.predict.node import user_of
 

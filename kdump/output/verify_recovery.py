@@ -66,6 +66,15 @@ def totals_lines(forecast: dict[str, Any], width: int) -> Iterator[str]:
             f"{size_text(forecast['bytes_per_second'])}/s a thread and "
             f"{counted(forecast['recovery_threads'], 'recovery thread')} a data directory"
         )
+    if forecast.get("seconds_at_most") is not None:
+        least, most = (_duration(forecast[f"seconds_at_{end}"]) for end in ("least", "most"))
+        text += f"; {least if least == most else f'{least} to {most}'}" if size else ""
+        text += " by what these disks give now" if size else ""
+    for disk in forecast.get("disks", ()):
+        if size and disk["low"] is not None:
+            rates = f"{size_text(disk['low'])}/s to {size_text(disk['high'])}/s"
+            where = ", or its memory" if disk["cached"] else ""
+            text += f" ({disk['path']}: {rates}{where})"
     lost, losing = forecast["records_lost"], forecast["partitions_losing"]
     if losing:
         text += f"; {counted(lost, 'record')} lost in {counted(losing, 'partition')}"

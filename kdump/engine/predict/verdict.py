@@ -1,8 +1,9 @@
 """Make findings of predictions that lose records or fail, and sum all of them up.
 
-How long recovery takes, a disk cannot tell. The estimate divides the bytes to be read by a rate,
+How long recovery takes, the files cannot tell. The estimate divides the bytes to be read by a rate,
 and says which: each of a data directory's recovery threads takes a partition at a time, and the
-directories are worked on at once.
+directories are worked on at once. A rate that was measured gives a range: at most what one stream
+gets at its slowest for all threads together, at best its fastest for each.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ from kdump.engine.predict.directory import REFUSALS
 from kdump.findings.finding import Finding, finding
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
+from kdump.storage.disk_rate import DiskRate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from kdump.findings.rows import Row
 
 #: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
@@ -83,10 +87,16 @@ def _start_finding(code: str, row: Row, message: str) -> Finding:
 
 
 class Totals:
-    """Adds up forecasts; `rate` is in bytes a second and thread, `threads` a data directory's."""
+    """Adds up forecasts; `rate` is in bytes a second and thread, `threads` a data directory's.
 
-    def __init__(self, rate: int, threads: int) -> None:
+    `measured` are rates of disks, by data directory.
+    """
+
+    def __init__(
+        self, rate: int, threads: int, measured: Mapping[str, DiskRate | None] | None = None
+    ) -> None:
         self._rate = rate
+        self._measured = measured
         self._threads = max(1, threads)
         self._outcomes: Counter[str] = Counter()
         self._records_lost = self._losing = self._segments = 0
@@ -119,14 +129,26 @@ class Totals:
             "seconds": round(self._seconds(), 1),
             "bytes_per_second": self._rate,
             "recovery_threads": self._threads,
-        }
+        } | ({} if self._measured is None else self._range(self._measured))
 
     def _seconds(self) -> float:
         """How long the slowest data directory takes; a partition is read by one thread."""
-        return max(
-            (
-                max(size / self._threads, self._largest[directory]) / self._rate
-                for directory, size in self._bytes.items()
-            ),
-            default=0.0,
-        )
+        return max((self._work(each) / self._rate for each in self._bytes), default=0.0)
+
+    def _work(self, directory: str) -> float:
+        """The bytes of the thread of a data directory that ends last."""
+        return max(self._bytes[directory] / self._threads, self._largest[directory])
+
+    def _range(self, measured: Mapping[str, DiskRate | None]) -> dict[str, object]:
+        known = {each: rate for each in self._bytes if (rate := measured.get(each)) is not None}
+        unknown = dict.fromkeys(DiskRate._fields)
+        least = max((self._work(each) / rate.high for each, rate in known.items()), default=None)
+        most = max((self._bytes[each] / rate.low for each, rate in known.items()), default=None)
+        return {
+            "seconds_at_least": None if least is None else round(least, 1),
+            "seconds_at_most": None if most is None else round(most, 1),
+            "disks": [
+                {"path": path} | (unknown if rate is None else rate._asdict())
+                for path, rate in measured.items()
+            ],
+        }

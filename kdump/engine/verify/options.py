@@ -29,6 +29,7 @@ class VerifyOptions(NamedTuple):
     predict: bool = False
     broker_version: Version | None = None  # None: the newest
     recovery_rate: int | None = None  # bytes a second and thread; None: a plain disk's
+    measure: bool = False  # also by what the disks give now
     recovery_threads: int | None = None  # a data directory's; None: as the broker has it
     as_user: str | None = None  # who runs the broker; None: whoever may do all it needs
     summary_by: tuple[str, ...] = ()  # broker, topic, or both

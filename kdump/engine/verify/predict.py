@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,13 +20,14 @@ from kdump.errors import PathError
 from kdump.findings.rows import Row
 from kdump.storage import lock, names, places
 from kdump.storage.about import facts_of
-from kdump.storage.local_log import looks_like_partition
+from kdump.storage.disk_rate import DiskRate, measure
+from kdump.storage.local_log import LocalLog, looks_like_partition
 from kdump.storage.log_dir import LogDir
 
 if TYPE_CHECKING:
     from kdump.broker.node_settings import Fact
     from kdump.broker.settings import Settings
-    from kdump.engine.verify.options import VerifyOptions
+    from kdump.engine.verify.options import Item, VerifyOptions
     from kdump.findings.finding import Finding
     from kdump.replay.cluster_state import ClusterState
     from kdump.storage.about import DirectoryFacts
@@ -67,10 +69,28 @@ class Predictor(NamedTuple):
         doubt = "the broker wrote to it during each of several looks"
         return Row("recovery", unknown(target, doubt))
 
-    def totals(self, rate: int | None, threads: int | None) -> Totals:
+    def totals(
+        self,
+        rate: int | None,
+        threads: int | None,
+        measured: dict[str, DiskRate | None] | None,
+    ) -> Totals:
         """Begin the sum of all forecasts."""
         threads = threads or self.settings.recovery_threads or default_threads(self.broker)
-        return Totals(rate or DEFAULT_RATE, threads)
+        return Totals(rate or DEFAULT_RATE, threads, measured)
+
+
+def measured_disks(items: Iterable[Item]) -> dict[str, DiskRate | None]:
+    """Measure the disk of each data directory by reading logs of its partitions; of no store."""
+    logs: dict[str, list[tuple[str, int]]] = {}
+    for item in items:
+        if item.whole and not places.is_uri(item.path):
+            of_directory = logs.setdefault(places.parent(item.path), [])
+            with suppress(PathError):
+                for segment in LocalLog.open(item.path).logs:
+                    path = str(segment.log)
+                    of_directory.append((path, places.planned_size(path)))
+    return {directory: measure(files) for directory, files in logs.items()}
 
 
 def _place(row: Row) -> tuple[object, ...]:

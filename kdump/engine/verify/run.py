@@ -71,10 +71,17 @@ def verify(
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.verdict import verdict
-        from kdump.engine.verify.predict import is_refused, node_rows, predictor, refused
+        from kdump.engine.verify.predict import (
+            is_refused,
+            measured_disks,
+            node_rows,
+            predictor,
+            refused,
+        )
 
         predict = predictor(progress.directories, options.broker_version, settings.broker)
-        totals = predict.totals(options.recovery_rate, options.recovery_threads)
+        measured = measured_disks(items) if options.measure else None
+        totals = predict.totals(options.recovery_rate, options.recovery_threads, measured)
     step = partial(
         verify_item,
         options=options,

@@ -17,6 +17,7 @@ from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.run import verify
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
+from kdump.storage.disk_rate import DiskRate
 from kdump.storage.targets import Selection, Target, resolve
 
 MIB = 1 << 20
@@ -109,6 +110,25 @@ def test_sums() -> None:
     }
 
 
+def test_range_of_disks_that_were_measured() -> None:
+    disks = {
+        "/data/d1": DiskRate(MIB, 4 * MIB, False),
+        "/data/d2": DiskRate(3 * MIB, 3 * MIB, True),
+    }
+    totals = Totals(rate=2 * MIB, threads=2, measured=disks | {"/data/d3": None})
+    for directory, sizes in (("/data/d1", (8, 8, 4)), ("/data/d2", (12, 1))):
+        for number, size in enumerate(sizes):
+            totals.add(row(path=f"{directory}/orders-{number}", bytes_read=size * MIB))
+    fields = totals.fields()
+    assert fields["seconds_at_least"] == 4.0  # of d2: one thread reads its largest
+    assert fields["seconds_at_most"] == 20.0  # of d1: all of it at the slowest
+    assert fields["disks"] == [
+        {"path": "/data/d1", "low": MIB, "high": 4 * MIB, "cached": False},
+        {"path": "/data/d2", "low": 3 * MIB, "high": 3 * MIB, "cached": True},
+        {"path": "/data/d3", "low": None, "high": None, "cached": None},
+    ]
+
+
 def test_threads_of_a_version() -> None:
     assert [default_threads(version) for version in ((3, 9), (4, 0), (4, 1))] == [1, 2, 2]
 
@@ -154,6 +174,9 @@ def test_threads_and_rate_that_are_stated(tmp_path: Path) -> None:
     _, summary = told(broken(data), server_properties=str(settings), recovery_rate=MIB)
     forecast = summary["forecast"]
     assert (forecast["bytes_per_second"], forecast["recovery_threads"]) == (MIB, 8)
+    assert "disks" not in forecast
+    _, summary = told(data, measure=True)
+    assert [disk["path"] for disk in summary["forecast"]["disks"]] == [str(data)]
     _, summary = told(data, server_properties=str(settings), recovery_threads=3)
     assert summary["forecast"]["recovery_threads"] == 3
 

@@ -1,0 +1,36 @@
+"""Pieces that are read to measure a disk."""
+
+from pathlib import Path
+
+from kdump.storage.disk_rate import measure
+
+MIB = 1 << 20
+
+
+def test_rates_of_files(tmp_path: Path) -> None:
+    files = []
+    for number, size in enumerate((9 * MIB, 0, 70 * MIB + 5)):
+        path = tmp_path / str(number)
+        path.write_bytes(bytes(size))
+        files.append((str(path), size))
+    rate = measure(files)
+    assert rate is not None
+    assert 0 < rate.low <= rate.high
+
+
+def test_little_is_measured_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(5000))
+    rate = measure([(str(path), 5000)])
+    assert rate is None or rate.low > 0
+
+
+def test_nothing_to_read(tmp_path: Path) -> None:
+    assert measure([]) is None
+    assert measure([(str(tmp_path / "gone"), 100 * MIB)]) is None
+
+
+def test_no_longer_than_asked(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(64 * MIB))
+    assert measure([(str(path), 64 * MIB)], seconds=-1) is None
