@@ -15,7 +15,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record import control
-from kdump.record.frames import Gap
+from kdump.record.frames import Gap, Run
 from kdump.storage import names, places
 from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
@@ -25,7 +25,6 @@ from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Run
     from kdump.storage.local_log import LocalLog
     from kdump.storage.targets import Target
     from kdump.storage.transaction_index import AbortedTransaction
@@ -170,7 +169,24 @@ def last_stable_offset(
             if high_watermark is not None and ended.offset >= high_watermark  # not replicated yet
         )
     bounds.extend(states.open.values())
-    return max(log_start, min(bounds)) if bounds else None, states
+    if not bounds:
+        return None, states
+    stable = min(bounds)
+    return stable if stable >= log_start else _found_at(log, log_start, limit), states
+
+
+def _found_at(log: LocalLog, offset: int, limit: int) -> int:
+    """Return the base offset of the first entry that reaches an offset, as a fetch finds it."""
+    for segment, following in with_next_base(log.logs):
+        if (following is not None and following <= offset) or segment.log is None:
+            continue
+        for item in walk(segment.log, limit=limit, next_base=following):
+            if isinstance(item, Run):
+                batches = item.batches
+                for row in range(batches.count):
+                    if batches.last_offset(row) >= offset:
+                        return max(batches.base_offset(row), segment.base_offset)
+    return offset
 
 
 def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerStates:

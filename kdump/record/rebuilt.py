@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
 
 _XERIAL_HEADER_BYTES, _XERIAL_BLOCK_BYTES = 16, 1 << 15
-_LZ4_HEADER_BYTES, _LZ4_BLOCK_BYTES, _LZ4_SIZE_BYTES = 7, 1 << 16, 4
 
 
 def rebuilt_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int | None) -> int:
@@ -143,14 +142,14 @@ def _snappy(plain: bytes) -> int:
 
 
 def _lz4(plain: bytes) -> int:
-    from lz4 import block
+    from lz4 import frame
 
-    size = _LZ4_HEADER_BYTES + _LZ4_SIZE_BYTES
-    for at in range(0, len(plain), _LZ4_BLOCK_BYTES):
-        piece = plain[at : at + _LZ4_BLOCK_BYTES]
-        packed = len(block.compress(piece, store_size=False))
-        size += _LZ4_SIZE_BYTES + min(packed, len(piece))
-    return size
+    # Of `lz4.block` the tables are those of a stream, and find other matches than Kafka's.
+    return len(
+        frame.compress(
+            plain, block_size=frame.BLOCKSIZE_MAX64KB, block_linked=False, store_size=False
+        )
+    )
 
 
 def _zstd(plain: bytes) -> int:

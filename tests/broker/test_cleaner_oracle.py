@@ -88,8 +88,6 @@ def asked(rng: random.Random, directory: Path, *, transactions: bool, cleaned: b
     bases = [one["baseOffset"] for one in listed]
     places = (start + rng.randrange(span + 1), rng.choice(bases), end + rng.choice((0, 1)))
     log_start = rng.choice((None, None, rng.choice(places[:2])))
-    if transactions and cleaned:
-        log_start = None
     mark = None
     if not transactions and rng.random() < 0.3:
         least = start if log_start is None else log_start
@@ -148,5 +146,5 @@ def compare(question: Question) -> None:
         return
     told += f"\n{cleaned.dead ^ real.dead} {cleaned} {real}"
     assert (cleaned.dead, cleaned.checkpoint) == (real.dead, real.checkpoint), told
-    # What was compressed anew differs by the libraries.
-    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.02 * real.bytes_left, told
+    # What was compressed anew may differ by the libraries.
+    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.005 * real.bytes_left, told

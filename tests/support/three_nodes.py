@@ -134,6 +134,8 @@ class ThreeNodes:
         to.mkdir(parents=True)
         for process in self.running.values():
             process.send_signal(signal.SIGSTOP)
+        while not all(map(_is_stopped, self.running.values())):
+            time.sleep(0.01)
         try:
             for node in NODES:
                 subprocess.run(
@@ -152,6 +154,14 @@ class ThreeNodes:
                     return node
             time.sleep(0.1)
         return None
+
+
+def _is_stopped(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether no thread of a process runs any more."""
+    return all(
+        (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+    )
 
 
 def cut_back(path: Path, draw: random.Random) -> None:

@@ -120,7 +120,7 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     form += " --no-initial-controllers" if directory_id else ""
     commands = [
         f"{form} --config controller-{number}.properties",
-        f"rm -r {log}",
+        f"rm -rf {log}",
         f"{shell_text(('cp', '-a', as_path(source)))} {log}",
     ]
     if directory_id is not None:

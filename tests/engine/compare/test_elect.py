@@ -67,7 +67,7 @@ def test_one_voter_is_too_few() -> None:
         "kafka-storage.sh format --cluster-id threeNodesAAAAAAAAAAAA --config "
         "controller-1.properties"
     )
-    assert remove == f"rm -r METADATA_LOG_DIR_1/{METADATA}"
+    assert remove == f"rm -rf METADATA_LOG_DIR_1/{METADATA}"
     assert copy == f"cp -a {NODES / 'n3' / METADATA} METADATA_LOG_DIR_1/{METADATA}"
 
 
