@@ -229,7 +229,7 @@ def test_what_an_election_of_replicas_loses(cases: list[Path], tmp_path: Path) -
                 if node != first:
                     cluster.kill(node)
                     cluster.start(node)
-            settled(admin)
+            settled(admin, in_sync=True)
             cluster.frozen(tmp_path / "after")
         finally:
             cluster.close()
@@ -292,20 +292,25 @@ def test_a_lost_quorum_is_brought_back(tmp_path: Path, dynamic: bool, left: int)
         cluster.close()
 
 
-def settled(admin: Any, seconds: float = 30) -> dict[tuple[str, int], int]:
-    """Wait until leaders change no more."""
+def settled(
+    admin: Any, seconds: float = 60, *, in_sync: bool = False
+) -> dict[tuple[str, int], int]:
+    """Wait until leaders change no more, and all replicas are in sync; give the leaders."""
     before, since, until = {}, time.monotonic(), time.monotonic() + seconds
-    while time.monotonic() < until and time.monotonic() - since < 6:
+    behind = in_sync
+    while time.monotonic() < until and (behind or time.monotonic() - since < 6):
         time.sleep(0.5)
         try:
             topics = admin.list_topics(timeout=5).topics
         except Exception:
             continue
-        leaders = {
-            (name, number): one.leader
+        partitions = {
+            (name, number): one
             for name, topic in topics.items()
             for number, one in topic.partitions.items()
         }
+        leaders = {place: one.leader for place, one in partitions.items()}
+        behind = in_sync and any(len(one.isrs) < len(NODES) for one in partitions.values())
         if leaders != before:
             before, since = leaders, time.monotonic()
     return before
