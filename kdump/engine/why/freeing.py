@@ -5,6 +5,10 @@ have deleted if no record pinned it, then the oldest records of all topics. Each
 records is a pass worked out with the log start that the step makes; what that pass deletes is what
 the step promises. Only the oldest segments of a log can go, and never the active one.
 
+Where a topic takes several steps, one that has retention delete the same is given in their place:
+it is one command for all of its partitions, on all brokers, has to be taken back, and deletes
+whatever else becomes as old meanwhile.
+
 No step touches a topic that is compacted, where an old record may be the only one of its key; one
 that is tiered, where deleting records deletes the copies too; or one of the cluster's own.
 """
@@ -48,6 +52,7 @@ class Freeable(NamedTuple):
     sizes: tuple[int, ...]
     deleted: int  # segments that the next pass deletes anyway
     may_lose: bool
+    own_retention: bool  # retention.ms is set for the topic itself
 
 
 class Lost(NamedTuple):
@@ -67,6 +72,7 @@ class Plan:
         self._asked_bytes = asked_bytes
         self._now_ms = now_ms
         self._orders = count(1)
+        self._of_topic: dict[str, list[tuple[int, Freeable, int]]] = {}  # orders, segments that go
 
     def steps(self, retired: Iterable[Retired], logs: list[Freeable]) -> Iterator[Row]:
         """Yield the steps as rows, the cheapest first."""
@@ -84,6 +90,10 @@ class Plan:
                 done[log.topic, log.partition] = gone
                 yield from rows
         yield from self._oldest(logs, done)
+        for topic, parts in self._of_topic.items():
+            orders = sorted({order for order, _, _ in parts})
+            if len(orders) > 1:
+                yield from self._by_settings(topic, orders, parts)
 
     def _is_enough(self) -> bool:
         return self.planned_bytes >= self._asked_bytes
@@ -123,7 +133,42 @@ class Plan:
         lost, records = _lost(log, first, gone)
         text = f"loses {records:,} records of {log.topic}-{log.partition} {what}; {_NEXT_PASS}"
         row = self._row(_command(log, offset), log.topic, log.partition, lost, records, text)
+        order = int(str(row.fields["order"]))
+        self._of_topic.setdefault(log.topic, []).append((order, log, gone))
         return gone, (row,)
+
+    def _by_settings(
+        self, topic: str, orders: list[int], parts: list[tuple[int, Freeable, int]]
+    ) -> Iterator[Row]:
+        """Have retention delete what steps would; nothing where its passes would not.
+
+        A record ahead of the clock may pin what a step deletes: no time that retention has then.
+        """
+        gone = {log.partition: (log, to) for _, log, to in parts}
+        newest = max(log.log.segments[to - 1].time_ms for log, to in gone.values())
+        retention_ms = self._now_ms - newest - 1
+        if retention_ms < 0:
+            return
+        size = records = 0
+        for log, to in gone.values():
+            policy = log.policy._replace(retention_ms=retention_ms)
+            then = len(retention_pass(log.log, policy, self._now_ms).deleted)
+            if then < to:
+                return
+            size += sum(log.sizes[log.deleted : then])
+            records += _lost(log, log.deleted, then)[1]
+        before = next(log for log, _ in gone.values())
+        undo = ("--delete-config", "retention.ms")
+        if before.own_retention:
+            undo = ("--add-config", f"retention.ms={before.policy.retention_ms}")
+        steps = ", ".join(map(str, orders))
+        gone_text = (
+            f"retention deletes {records:,} records of {topic}, on other brokers what is as old"
+        )
+        text = f"in place of {steps}: {gone_text}; {_NEXT_PASS}, then {_alter(topic, *undo)}"
+        command = _alter(topic, "--add-config", f"retention.ms={retention_ms}")
+        lost = Lost(size, None, None, newest)
+        yield self._row(command, topic, None, lost, records, text, in_place_of=orders)
 
     def _oldest(self, logs: list[Freeable], done: dict[tuple[str, int], int]) -> Iterator[Row]:
         """Choose among the segments that are left, always that with the oldest last record."""
@@ -155,8 +200,11 @@ class Plan:
         lost: Lost,
         records: int | None,
         text: str,
+        *,
+        in_place_of: list[int] | None = None,
     ) -> Row:
-        self.planned_bytes += lost.size_bytes
+        if in_place_of is None:
+            self.planned_bytes += lost.size_bytes
         fields: dict[str, object] = {
             "order": next(self._orders),
             "command": command,
@@ -168,12 +216,18 @@ class Plan:
             "topic": topic,
             "partition": partition,
             "text": text,
+            "in_place_of": in_place_of,
         }
         return Row("plan-step", fields)
 
 
 def freeable(
-    topic: str | None, partition: int | None, judged: Fates, sizes: tuple[int, ...]
+    topic: str | None,
+    partition: int | None,
+    judged: Fates,
+    sizes: tuple[int, ...],
+    *,
+    own_retention: bool,
 ) -> Freeable | None:
     """Make of a judged partition what a plan goes by; None without a name."""
     if topic is None or partition is None:
@@ -181,7 +235,7 @@ def freeable(
     policy = judged.policy
     may_lose = policy.deletes and not (policy.compacts or policy.tiered or topic.startswith("__"))
     deleted = len(judged.next_pass.deleted)
-    return Freeable(topic, partition, judged.log, policy, sizes, deleted, may_lose)
+    return Freeable(topic, partition, judged.log, policy, sizes, deleted, may_lose, own_retention)
 
 
 def _behind_pins(log: Freeable, now_ms: int) -> int:
@@ -211,3 +265,9 @@ def _command(log: Freeable, offset: int) -> str:
     words = ("kafka-delete-records.sh", "--bootstrap-server", "HOST:PORT")
     file = ("--offset-json-file", "/dev/stdin")
     return f"{shell_text((*words, *file))} <<< {shell_text((asked,))}"
+
+
+def _alter(topic: str, *words: str) -> str:
+    """Write the command that changes a setting of a topic."""
+    where = ("--bootstrap-server", "HOST:PORT", "--entity-type", "topics", "--entity-name", topic)
+    return shell_text(("kafka-configs.sh", *where, "--alter", *words))
