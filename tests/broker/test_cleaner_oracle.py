@@ -66,12 +66,10 @@ def made(rng: random.Random, seed: int, directory: Path) -> bool:
     return kind in ("transactional", "txn")
 
 
-def asked(rng: random.Random, directory: Path, *, transactions: bool, cleaned: bool) -> Question:
+def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Question:
     """Draw a moment, settings and checkpoints.
 
-    What was decided above a high watermark the oracle has forgotten, so that none is given then. An
-    open transaction from below the log start ends committed data at the log start, or at the first
-    batch that is left there.
+    What was decided above a high watermark the oracle has forgotten, so that none is given then.
     """
     listed = oracle().ask("segments", dir=directory)
     start, end = listed[0]["baseOffset"], listed[-1]["nextOffset"]
@@ -111,14 +109,16 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     directory = tmp_path / "t-0"
     transactions = made(rng, seed, directory)
     for number in range(QUESTIONS):
-        cleaned = directory.parent != tmp_path
-        question = asked(rng, directory, transactions=transactions, cleaned=cleaned)
+        question = asked(rng, directory, transactions=transactions)
         compare(question)
         left = tmp_path / str(number) / "t-0"
         answer = question.asked("clean", out=left)
         if answer["ok"] and rng.random() < 0.5:
-            # A log that was cleaned before, as the cleaner's checkpoint says or not.
-            directory = next(left.parent.rglob("*.log")).parent
+            # A log that was cleaned before, as the cleaner's checkpoint says or not. Without a
+            # snapshot a broker that stopped in order forgets open transactions (R8).
+            other = next(left.parent.rglob("*.log")).parent
+            if not transactions or any(other.glob("*.snapshot")):
+                directory = other
 
 
 def compare(question: Question) -> None:
