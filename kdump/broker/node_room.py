@@ -1,4 +1,4 @@
-"""Whether there is room for what a start writes, and files enough may be open (N13)."""
+"""Whether a start has room for what it writes, names for it, and may open files enough (N13)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from kdump.storage.names import Kind
 
 _FILES_EACH = 4  # of a partition's small files and preallocated indexes, a block each
 _FILES = 16  # of a data directory: checkpoints, their new versions, .lock
+_LONGEST = len(f"/{0:020}.timeindex.cleaned")  # of what a start may make in a partition
 
 
 def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """Say where a start finds no room; what it needs beyond a little nobody knows before."""
     segments = 0
     for directory in filter(os.path.isdir, node.log_dirs):
-        partitions, found = _counted(directory)
+        partitions, found, longest = _counted(directory)
         segments += found
+        yield from _names(directory, longest)
         room = os.statvfs(directory)
         free, inodes = room.f_bavail * room.f_frsize, room.f_favail
         needed = (_FILES + _FILES_EACH * partitions) * room.f_frsize
@@ -44,22 +46,34 @@ def room_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         )
 
 
+def _names(directory: str, longest: str) -> Iterator[Fact]:
+    size, most = len(os.fsencode(longest)) + _LONGEST, os.pathconf(directory, "PC_PATH_MAX")
+    if longest and size >= most:
+        message = (
+            f"Whether files can be made under this path: of the {most - 1:,} bytes that a path may "
+            f"have here, those of its indexes would take {size:,}."
+        )
+        yield Fact(UNKNOWN, "path-length", message, longest, "Mount the volume at a shorter path.")
+
+
 _MAKE_ROOM = (
     "Make room: what kdump why finds to be left over, or files that are not Kafka's; or enlarge "
     "the volume. Do not delete segments by hand."
 )
 
 
-def _counted(directory: str) -> tuple[int, int]:
-    """The partitions of a data directory, and their segments."""
+def _counted(directory: str) -> tuple[int, int, str]:
+    """The partitions of a data directory, their segments, and the longest path of one."""
     partitions = segments = 0
+    longest = ""
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.is_dir() and names.parse_directory(entry.name) is not None:
                     partitions += 1
+                    longest = max(longest, os.path.abspath(entry.path), key=len)
                     listed = os.listdir(entry.path)
                     segments += sum(names.parse(name).kind is Kind.LOG for name in listed)
     except OSError:
         pass  # it is said elsewhere what may not be listed
-    return partitions, segments
+    return partitions, segments, longest

@@ -149,6 +149,15 @@ def test_more_segments_than_files_may_be_open(tmp_path: Path, monkeypatch: Any) 
     assert (UNKNOWN, "open-files") in [fact[:2] for fact in facts]
 
 
+def test_path_that_has_no_room_for_its_files(tmp_path: Path, monkeypatch: Any) -> None:
+    node = unpacked("4.4.0", 1, tmp_path / "node")
+    longest = len(str(node.first / "__cluster_metadata-0"))
+    for most, expected in ((longest + 39, [UNKNOWN]), (longest + 40, [])):
+        monkeypatch.setattr(os, "pathconf", lambda *_, most=most: most)
+        facts = node_start([str(node.first)], None)
+        assert [fact.outcome for fact in facts if fact.cause == "path-length"] == expected
+
+
 def test_the_only_controller_without_its_log_forgets_all(tmp_path: Path) -> None:
     node = unpacked("4.4.0", 1, tmp_path / "node")
     shutil.rmtree(node.metadata)
