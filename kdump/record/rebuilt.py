@@ -1,8 +1,8 @@
 """Say how large an entry is that a log cleaner writes anew with fewer records (F28).
 
 Offsets stay as they were, times are counted from another base, and a compressed entry is compressed
-again: by the same codecs, though not by the same library as a broker's, so that its size may differ
-by some bytes. What is written here is measured and dropped.
+again: LZ4 to the byte as a broker does it, the others by the same codecs in another library's hands,
+so that the size may differ by some bytes. What is written here is measured and dropped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
 
 _XERIAL_HEADER_BYTES, _XERIAL_BLOCK_BYTES = 16, 1 << 15
-_LZ4_HEADER_BYTES, _LZ4_BLOCK_BYTES, _LZ4_SIZE_BYTES = 7, 1 << 16, 4
 
 
 def rebuilt_size(batches: RecordBatches, row: int, kept: Kept, horizon_ms: int | None) -> int:
@@ -143,14 +142,11 @@ def _snappy(plain: bytes) -> int:
 
 
 def _lz4(plain: bytes) -> int:
-    from lz4 import block
+    # Block by block, `lz4.block` finds fewer matches than lz4-java: digits come out a fifth larger.
+    from lz4 import frame
 
-    size = _LZ4_HEADER_BYTES + _LZ4_SIZE_BYTES
-    for at in range(0, len(plain), _LZ4_BLOCK_BYTES):
-        piece = plain[at : at + _LZ4_BLOCK_BYTES]
-        packed = len(block.compress(piece, store_size=False))
-        size += _LZ4_SIZE_BYTES + min(packed, len(piece))
-    return size
+    size = frame.BLOCKSIZE_MAX64KB
+    return len(frame.compress(plain, block_size=size, block_linked=False, store_size=False))
 
 
 def _zstd(plain: bytes) -> int:

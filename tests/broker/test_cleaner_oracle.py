@@ -148,5 +148,5 @@ def compare(question: Question) -> None:
         return
     told += f"\n{cleaned.dead ^ real.dead} {cleaned} {real}"
     assert (cleaned.dead, cleaned.checkpoint) == (real.dead, real.checkpoint), told
-    # What was compressed anew differs by the libraries.
-    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.02 * real.bytes_left, told
+    # What gzip and zstd compressed anew differs by some bytes, as their releases do.
+    assert abs(cleaned.bytes_left - real.bytes_left) <= 0.005 * real.bytes_left, told
