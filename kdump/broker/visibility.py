@@ -37,9 +37,10 @@ STALE_CHECKPOINT_SECONDS = 10
 class View:
     """The offsets a consumer is handed: from `log_start` up to, not including, `end`.
 
-    `end` is None where the log end serves. `findings` say what could not be known. `directory` is
-    the data directory around the partition, None where it cannot be listed. `held` tells of the
-    open transaction before which readers of committed data stop, for whoever comes to it.
+    `end` is None where the log end serves, as is `mark`, the high watermark. `findings` say what
+    could not be known. `directory` is the data directory around the partition, None where it cannot
+    be listed. `held` tells of the open transaction before which readers of committed data stop, for
+    whoever comes to it.
     """
 
     def __init__(self, target: Target, *, committed: bool, limit: int) -> None:
@@ -58,11 +59,12 @@ class View:
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
             self.findings.append(self._finding("high-watermark-unknown", actual=mark, message=why))
-        self.end: int | None = None if why else mark
+        self.mark: int | None = None if why else mark
+        self.end = self.mark
         self.held: Finding | None = None
         self.aborted: list[AbortedTransaction] = []
         if committed and logs:
-            stable, states = last_stable_offset(log, self.log_start, self.end, limit)
+            stable, states = last_stable_offset(log, self.log_start, self.mark, limit)
             if stable is not None:
                 self.end = stable
                 self.held = self._held(stable, states)

@@ -66,12 +66,10 @@ def made(rng: random.Random, seed: int, directory: Path) -> bool:
     return kind in ("transactional", "txn")
 
 
-def asked(rng: random.Random, directory: Path, *, transactions: bool, cleaned: bool) -> Question:
+def asked(rng: random.Random, directory: Path, *, transactions: bool) -> Question:
     """Draw a moment, settings and checkpoints.
 
-    What was decided above a high watermark the oracle has forgotten, so that none is given then. An
-    open transaction from below the log start ends committed data at the log start, or at the first
-    batch that is left there.
+    What was decided above a high watermark the oracle has forgotten, so that none is given then.
     """
     listed = oracle().ask("segments", dir=directory)
     start, end = listed[0]["baseOffset"], listed[-1]["nextOffset"]
@@ -88,8 +86,6 @@ def asked(rng: random.Random, directory: Path, *, transactions: bool, cleaned: b
     bases = [one["baseOffset"] for one in listed]
     places = (start + rng.randrange(span + 1), rng.choice(bases), end + rng.choice((0, 1)))
     log_start = rng.choice((None, None, rng.choice(places[:2])))
-    if transactions and cleaned:
-        log_start = None
     mark = None
     if not transactions and rng.random() < 0.3:
         least = start if log_start is None else log_start
@@ -113,8 +109,7 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
     directory = tmp_path / "t-0"
     transactions = made(rng, seed, directory)
     for number in range(QUESTIONS):
-        cleaned = directory.parent != tmp_path
-        question = asked(rng, directory, transactions=transactions, cleaned=cleaned)
+        question = asked(rng, directory, transactions=transactions)
         compare(question)
         left = tmp_path / str(number) / "t-0"
         answer = question.asked("clean", out=left)
