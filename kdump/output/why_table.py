@@ -173,7 +173,9 @@ class WhyTable(TextReport):
                 yield f"{step['order']:3}  {size:>10}  {line}" if not number else " " * 17 + line
             if step["command"] is not None:
                 yield f"     → {visible(step['command'])}"
-        yield "Passes come every log.retention.check.interval.ms, 5 minutes unless set."
+            if step["undo"] is not None:
+                yield f"     and back: {visible(step['undo'])}"
+        yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
         if planned < asked:
             missing = size_text(asked - planned)
             yield f"{missing} short: what is left is active, compacted or of the cluster itself."

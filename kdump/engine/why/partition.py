@@ -9,7 +9,7 @@ from kdump.broker.segment_facts import log_facts
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import compaction_of
 from kdump.engine.why.fates import Fate, Fates
-from kdump.engine.why.freeing import Freeable, Retired, freeable
+from kdump.engine.why.freeable import Freeable, Retired, freeable
 from kdump.engine.why.pins import read_pin
 from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import reserved_bytes, space_of
@@ -104,7 +104,8 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     gone = len(judged.next_pass.deleted)
     rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
     plans = options.free_bytes is not None
-    free = freeable(item.topic, item.partition, judged, freed) if plans else None
+    known = topics.known(item.path, item.topic) if plans else None
+    free = freeable(item.topic, item.partition, judged, freed, known, broker) if plans else None
     return Judged(tuple(rows), free, findings=compaction.findings)
 
 
