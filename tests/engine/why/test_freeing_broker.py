@@ -71,6 +71,7 @@ def fill(broker: Broker, case: int) -> None:
         )  # fmt: skip
     wide = f"wide.{case}"
     limits = draw.choice(({"retention.ms": "-1"}, {"retention.ms": str(400 * DAY_MS)}))
+    last = draw.choice((20, 90))  # where they fill segments, no age tells these from the active one
     asked.append(
         {"op": "create_topic", "topic": wide, "partitions": 3, "segmentBytes": 9000,
          "configs": limits}
@@ -81,7 +82,7 @@ def fill(broker: Broker, case: int) -> None:
             "timestamps": [at, 1],
         }
         for partition in range(3)
-        for count, at in ((draw.randint(100, 300), now - 95 * DAY_MS), (90, now - 5 * DAY_MS))
+        for count, at in ((draw.randint(100, 300), now - 95 * DAY_MS), (last, now - 5 * DAY_MS))
     )  # fmt: skip
     for answer in broker.ask(*asked):
         assert answer["ok"], answer
@@ -105,12 +106,14 @@ def freed(directory: Path, before: dict[str, int]) -> int:
 
 
 def operation(command: str) -> dict[str, Any]:
-    """Make of a step's command what the client does for it."""
+    """Make of a step's command what the client does for it; it sets what others delete."""
     words = shlex.split(command)
     if words[0] == "kafka-configs.sh":
-        name, value = words[words.index("--add-config") + 1].split("=")
+        what, change = words[-2:]
+        name, _, value = change.partition("=")
+        assert what == ("--add-config" if value else "--delete-config")
         topic = words[words.index("--entity-name") + 1]
-        return {"op": "alter_topic", "topic": topic, "configs": {name: value}}
+        return {"op": "alter_topic", "topic": topic, "configs": {name: value or "-1"}}
     (wanted,) = json.loads(words[-1])["partitions"]
     return {
         "op": "delete_records", "topic": wanted["topic"], "partition": wanted["partition"],
