@@ -18,10 +18,10 @@ POLICY = Policy(
 KNOWN = KnownTopic({}, 2)
 
 
-def partition(number: int, hours: list[int], size: int = 100, **members: Any) -> Freeable:
+def partition(number: int, hours: list[float], size: int = 100, **members: Any) -> Freeable:
     """Segments of ten offsets, as old as given; the last is the active one."""
     segments = tuple(
-        SegmentFacts(at * 10, size, NOW - old * HOUR, at * 10 + 9, NOW)
+        SegmentFacts(at * 10, size, NOW - int(old * HOUR), at * 10 + 9, NOW)
         for at, old in enumerate(hours)
     )
     log = LogFacts(segments, 0, len(hours) * 10)
@@ -95,6 +95,13 @@ def test_no_bytes_just_above_what_is_to_stay() -> None:
 def test_not_if_the_next_is_nearly_as_old() -> None:
     """Of segments of one hour the limit would take more before it is typed in."""
     assert limit((partition(0, [90, 80, 80, 3]), 2), (partition(1, [95, 80, 3], 900), 2)) is None
+
+
+@pytest.mark.parametrize(("active", "name"), [(79.75, "retention.bytes"), (79.25, "retention.ms")])
+def test_an_age_holds_for_half_an_hour(active: float, name: str) -> None:
+    found = limit(*((partition(number, [90, 80, active]), 2) for number in range(2)))
+    assert found is not None
+    assert f"--add-config {name}=" in found.command
 
 
 def test_no_limit_above_that_of_now() -> None:
