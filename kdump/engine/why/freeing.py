@@ -121,10 +121,8 @@ class Plan:
         size = sum(lost.size_bytes for lost, _ in losses)
         records = sum(count for _, count in losses)
         logs = [one.log for one in gone]
-        text = (
-            f"{limit.words} loses {records:,} records of {len(gone)} partitions {what}; "
-            f"{_next_pass(logs)}"
-        )
+        where = f"{len(gone)} partitions" if len(gone) > 1 else f"{topic}-{gone[0].log.partition}"
+        text = f"{limit.words} loses {records:,} records of {where} {what}; {_next_pass(logs)}"
         if limit.more_from_ms is None:
             text += "; deletes more as more is written, until it is set back"
         else:
