@@ -20,7 +20,7 @@ LAYERS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
     "kernels": ("", "crcmod crc32c"),
     "messages": ("", ""),
-    "record": ("errors kernels messages", "lz4 snappy zstandard isal"),
+    "record": ("errors kernels messages", "lz4 snappy zstandard isal pyarrow"),
     "stores": ("errors", "pyarrow fsspec lz4 zstandard"),
     "storage": ("errors kernels record stores", ""),
     "client": ("errors", "confluent_kafka"),

@@ -452,7 +452,7 @@ class Cleaning:
         if has(self._broker, v.LAST_BATCH_KEPT):
             return bool(last + 1 == self._choice.end_offset)
         if has(self._broker, v.LAST_REPLICATED_BATCH_KEPT):
-            mark = self._partition.high_watermark
+            mark = self._partition.view.mark
             return bool(last + 1 == (self._partition.log_end if mark is None else mark))
         return False
 

@@ -56,6 +56,7 @@ class Settings(NamedTuple):
     dedupe_buffer: int = 128 << 20  # bytes, of all cleaner threads together
     dedupe_load_factor: float = 0.9
     cleaner_threads: int = 1
+    retention_check_ms: int = 300_000
 
     @property
     def stated(self) -> frozenset[str]:
@@ -162,6 +163,7 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.cleaner.delete.retention.ms", "delete_retention_ms", 1),
     ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
     ("log.cleaner.threads", "cleaner_threads", 1),
+    ("log.retention.check.interval.ms", "retention_check_ms", 1),
 )
 #: Settings that are parts of one -> field.
 _RATIOS = {

@@ -144,6 +144,9 @@ TWO_RECOVERY_THREADS = Change(
 OLD_MESSAGES_REWRITTEN = Change(
     (4, 0), "KIP-724 K6", "A cleaning writes messages of magic 0 and 1 anew as record batches."
 )
+READ_GIVES_BASE_OFFSET = Change(
+    (4, 0), "KAFKA-17803 L7", "What is unstable begins where a batch does that is left."
+)
 BASE_OFFSET_SEARCH = Change(
     (4, 1), "KAFKA-18989 L2", "A search within a segment compares base offsets first."
 )

@@ -15,7 +15,7 @@ from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
 from kdump.record import control
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap
 from kdump.storage import names, places
 from kdump.storage.file_records import walk
 from kdump.storage.local_log import with_next_base
@@ -25,6 +25,7 @@ from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches
+    from kdump.record.frames import Run
     from kdump.storage.local_log import LocalLog
     from kdump.storage.targets import Target
     from kdump.storage.transaction_index import AbortedTransaction
@@ -36,9 +37,10 @@ STALE_CHECKPOINT_SECONDS = 10
 class View:
     """The offsets a consumer is handed: from `log_start` up to, not including, `end`.
 
-    `end` is None where the log end serves. `findings` say what could not be known. `directory` is
-    the data directory around the partition, None where it cannot be listed. `held` tells of the
-    open transaction before which readers of committed data stop, for whoever comes to it.
+    `end` is None where the log end serves, as is `mark`, the high watermark. `findings` say what
+    could not be known. `directory` is the data directory around the partition, None where it cannot
+    be listed. `held` tells of the open transaction before which readers of committed data stop, for
+    whoever comes to it.
     """
 
     def __init__(self, target: Target, *, committed: bool, limit: int) -> None:
@@ -57,11 +59,12 @@ class View:
         why = self._why_unknown(mark, log)
         if why and logs and not logs[-1].is_pre08:
             self.findings.append(self._finding("high-watermark-unknown", actual=mark, message=why))
-        self.end: int | None = None if why else mark
+        self.mark: int | None = None if why else mark
+        self.end = self.mark
         self.held: Finding | None = None
         self.aborted: list[AbortedTransaction] = []
         if committed and logs:
-            stable, states = last_stable_offset(log, self.log_start, self.end, limit)
+            stable, states = last_stable_offset(log, self.log_start, self.mark, limit)
             if stable is not None:
                 self.end = stable
                 self.held = self._held(stable, states)
@@ -169,24 +172,7 @@ def last_stable_offset(
             if high_watermark is not None and ended.offset >= high_watermark  # not replicated yet
         )
     bounds.extend(states.open.values())
-    if not bounds:
-        return None, states
-    stable = min(bounds)
-    return stable if stable >= log_start else _found_at(log, log_start, limit), states
-
-
-def _found_at(log: LocalLog, offset: int, limit: int) -> int:
-    """Return the base offset of the first entry that reaches an offset, as a fetch finds it."""
-    for segment, following in with_next_base(log.logs):
-        if (following is not None and following <= offset) or segment.log is None:
-            continue
-        for item in walk(segment.log, limit=limit, next_base=following):
-            if isinstance(item, Run):
-                batches = item.batches
-                for row in range(batches.count):
-                    if batches.last_offset(row) >= offset:
-                        return max(batches.base_offset(row), segment.base_offset)
-    return offset
+    return max(log_start, min(bounds)) if bounds else None, states
 
 
 def producers_at_end(log: LocalLog, log_start: int, limit: int) -> ProducerStates:

@@ -170,11 +170,12 @@ class WhyTable(TextReport):
             until = step["loses_to_ms"]
             last = "" if until is None else f"; the last is of {second_cell(until)}"
             for number, line in enumerate(wrap(visible(step["text"] + last), self._width - 17)):
-                mark = "  or" if step["in_place_of"] else f"{step['order']:3} "
-                yield f"{mark} {size:>10}  {line}" if not number else " " * 17 + line
+                yield f"{step['order']:3}  {size:>10}  {line}" if not number else " " * 17 + line
             if step["command"] is not None:
                 yield f"     → {visible(step['command'])}"
-        yield "Passes come every log.retention.check.interval.ms, 5 minutes unless set."
+            if step["undo"] is not None:
+                yield f"     and back: {visible(step['undo'])}"
+        yield "Files are removed file.delete.delay.ms, a minute unless set, after their pass."
         if planned < asked:
             missing = size_text(asked - planned)
             yield f"{missing} short: what is left is active, compacted or of the cluster itself."

@@ -33,14 +33,25 @@ _SIBLINGS = 1000  # of a folder that holds data directories
 
 
 class ClusterSettings(NamedTuple):
-    """What one metadata log says of settings: of brokers, and of topics with their ids."""
+    """What one metadata log says of settings: of brokers, and of topics with their ids.
+
+    `partitions` counts those of each topic; empty where the log does not say all.
+    """
 
     brokers: dict[str, dict[str, str]]
     topics: dict[str, dict[str, str]]
     ids: dict[str, str]
+    partitions: dict[str, int]
 
 
-NOTHING = ClusterSettings({}, {}, {})
+NOTHING = ClusterSettings({}, {}, {}, {})
+
+
+class KnownTopic(NamedTuple):
+    """What a cluster's metadata says of a topic: the settings of its own, and its partitions."""
+
+    configs: dict[str, str]
+    partitions: int
 
 
 class _OfTopic(NamedTuple):
@@ -86,6 +97,16 @@ class TopicSettings:
         if found.own is not None and read_topic_id(partition) in (None, found.topic_id):
             return found.own
         return found.without
+
+    def known(self, partition: str, topic: str | None) -> KnownTopic | None:
+        """Return what the metadata says of the topic of a partition's directory; None: nothing."""
+        if topic is None or not self._from_disk:
+            return None
+        _, cluster = self._in(places.real(places.parent(partition)))
+        is_it = read_topic_id(partition) in (None, cluster.ids.get(topic))
+        if topic not in cluster.partitions or not is_it:
+            return None
+        return KnownTopic(cluster.topics.get(topic, {}), cluster.partitions[topic])
 
     def _of_topic(self, directory: str, topic: str | None) -> _OfTopic:
         settings = self.broker
@@ -150,15 +171,16 @@ def settings_in(cluster: ClusterState | None) -> ClusterSettings:
     """Take the settings of brokers and topics out of a state."""
     if cluster is None:
         return NOTHING
-    found = ClusterSettings({}, {}, {})
+    found = ClusterSettings({}, {}, dict(cluster.ids), {})
+    if cluster.complete:
+        for name, topic_id in cluster.ids.items():
+            found.partitions[name] = len(cluster.partitions.get(topic_id, ()))
     for kind, name in cluster.configs:
         own = cluster.settings(kind, name)
         if kind == "broker":
             found.brokers[name] = {key: own[key] for key in s.BROKER_CONFIGS & own.keys()}
         elif kind == "topic":
             found.topics[name] = {key: own[key] for key in s.TOPIC_CONFIGS & own.keys()}
-            if name in cluster.ids:
-                found.ids[name] = cluster.ids[name]
     return found
 
 

@@ -1,11 +1,17 @@
 """When a log is cleaned, and what holds it back (K4)."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+from producing import data, snapshot
 
-from kdump.broker.cleaner import CleanerLog, Facts
+from kdump.broker.cleaner import CleanerLog, Facts, cleaner_log
+from kdump.broker.partition import PartitionView
+from kdump.broker.segment_facts import log_facts
 from kdump.broker.settings import Settings
+from kdump.broker.versions import Version
+from kdump.storage.targets import Selection, resolve
 
 NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -91,3 +97,21 @@ def test_first_batches_without_a_time_do_not_count_for_max_lag() -> None:
 )
 def test_what_is_in_the_way(members: Any, own: Any, blocked_by: str) -> None:
     assert log(**members).blocked_by(settings(**own), NOW) == blocked_by
+
+
+@pytest.mark.parametrize(("broker", "stable"), [((3, 9), 2), ((4, 0), 3), ((4, 1), 3)])
+def test_what_is_unstable_begins_with_a_batch_that_is_left(
+    tmp_path: Path, broker: Version, stable: int
+) -> None:
+    """Of the open transaction only the snapshot is left, and the batch it began with is not."""
+    directory = tmp_path / "t-0"
+    directory.mkdir()
+    for base in (0, 3):
+        (directory / f"{base:020}.log").write_bytes(data(base))
+    (directory / f"{3:020}.snapshot").write_bytes(snapshot((8, 0, 0, 2, 0, -1, 0, 2)))
+    (target,) = resolve([str(directory)], Selection())
+    assert not isinstance(target, Exception)
+    view = PartitionView(target, isolation="read_committed", as_is=True, broker=broker)
+    found = cleaner_log(view, log_facts(target, broker, clean=True))
+    view.close()
+    assert (found.last_stable_offset, found.log_end) == (stable, 4)

@@ -114,11 +114,8 @@ def test_cleaning_as_a_broker(tmp_path: Path, seed: int) -> None:
         left = tmp_path / str(number) / "t-0"
         answer = question.asked("clean", out=left)
         if answer["ok"] and rng.random() < 0.5:
-            # A log that was cleaned before, as the cleaner's checkpoint says or not. Without a
-            # snapshot a broker that stopped in order forgets open transactions (R8).
-            other = next(left.parent.rglob("*.log")).parent
-            if not transactions or any(other.glob("*.snapshot")):
-                directory = other
+            # A log that was cleaned before, as the cleaner's checkpoint says or not.
+            directory = next(left.parent.rglob("*.log")).parent
 
 
 def compare(question: Question) -> None:
@@ -146,5 +143,5 @@ def compare(question: Question) -> None:
         return
     told += f"\n{cleaned.dead ^ real.dead} {cleaned} {real}"
     assert (cleaned.dead, cleaned.checkpoint) == (real.dead, real.checkpoint), told
-    # What was compressed anew may differ by the libraries.
+    # What gzip and zstd compressed anew differs by some bytes, as their releases do.
     assert abs(cleaned.bytes_left - real.bytes_left) <= 0.005 * real.bytes_left, told

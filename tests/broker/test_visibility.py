@@ -84,14 +84,6 @@ def test_snapshot_that_is_begun_with(tmp_path: Path) -> None:
     assert last_stable_offset(log, 0, None, LIMIT)[0] is None
 
 
-def test_open_transaction_from_below_the_log_start(tmp_path: Path) -> None:
-    """The base of the first entry that reaches the log start: in a batch, or behind a hole."""
-    segments = {0: [opening(0, 7), data(1, count=4)], 5: [data(9)], 10: [data(10)]}
-    log = log_in(tmp_path / "t-0", segments, _10=snapshot((7, 0, 0, 0, 0, -1, 0, 0)))
-    for log_start, stable in ((0, 0), (3, 1), (6, 9)):
-        assert last_stable_offset(log, log_start, None, LIMIT)[0] == stable
-
-
 def test_aborted_transactions_of_all_segments(tmp_path: Path) -> None:
     path = tmp_path / "t-0"
     path.mkdir()

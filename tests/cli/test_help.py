@@ -1,5 +1,6 @@
 """The help: headings, short forms, and what is refused before anything is done."""
 
+import shutil
 from pathlib import Path
 
 import click
@@ -70,16 +71,25 @@ WITH_VERSION = [name for name in NAMES if takes_version(name)]
 @pytest.mark.parametrize(
     ("version", "is_newer"), [("5.0", True), ("4.5.1", True), ("4.4.0", False)]
 )
-def test_version_newer_than_any_known_is_said(name: str, version: str, *, is_newer: bool) -> None:
+def test_version_newer_than_any_known_is_said(
+    tmp_path: Path, name: str, version: str, *, is_newer: bool
+) -> None:
     partition = CLEAN / "4.4.0/d1/__consumer_offsets-0"
-    target = {"find-offset": ["3"], "find-time": ["-1"], "why": ["--now", "@1764000000"]}.get(
-        name, []
-    )
+    target: list[str | Path] = []
+    match name:
+        case "find-offset":
+            target = ["3"]
+        case "find-time":
+            target = ["-1"]
+        case "why":
+            target = ["--now", "@1764000000"]
+        case "compare":
+            target = [shutil.copytree(partition, tmp_path / partition.name)]
     result = kdump(name, "--broker-version", version, partition, *target)
     assert result.exit_code == 0
     told = f"kdump: {version} is newer than any version known: taken as 4.4\n"
     assert (told in result.stderr) is is_newer
-    if name != "verify":  # its summary has how long it took
+    if name not in {"verify", "compare"}:  # their summaries have how long it took
         assert result.stdout == kdump(name, partition, *target).stdout
 
 

@@ -30,11 +30,11 @@ def space(topic: str | None, size: int, retired: str | None = None) -> Row:
     return Row("partition-space", members)
 
 
-def step(order: int, command: str | None, *, in_place_of: list[int] | None = None) -> Row:
+def step(order: int, command: str | None, undo: str | None = None) -> Row:
     members = {
-        "in_place_of": in_place_of,
         "order": order, "command": command, "frees_bytes": 5 << 30, "loses_records": 3,
         "loses_from": 0, "loses_to": 2, "loses_to_ms": NOW, "text": "loses 3 records of clicks-0",
+        "undo": undo,
     }  # fmt: skip
     return Row("plan-step", members)
 
@@ -84,13 +84,13 @@ def test_segments_that_one_record_keeps_are_one_sentence() -> None:
 
 def test_plan() -> None:
     plan = summary(asked_bytes=10 << 30, planned_bytes=5 << 30)
-    other = step(3, "kafka-configs.sh y", in_place_of=[1, 2])
-    lines = shown(*ROWS, step(1, None), step(2, "kafka-delete-records.sh x"), other, plan)
+    steps = step(1, None), step(2, "kafka-delete-records.sh x"), step(3, None, "kafka-configs.sh y")
+    lines = shown(*ROWS, *steps, plan)
     text = " ".join(" ".join(lines).split())
     assert "To free 10.0 GiB, cheapest first:" in text
     assert "     → kafka-delete-records.sh x" in lines
-    assert text.count("→") == 2
-    assert any(line.startswith("  or    5.0 GiB") for line in lines)
+    assert text.count("→") == 1
+    assert "     and back: kafka-configs.sh y" in lines
     assert "5.0 GiB short" in text
 
 

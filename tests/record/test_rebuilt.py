@@ -1,6 +1,7 @@
 """How large an entry is that is written anew with fewer records."""
 
 import random
+import sys
 from collections.abc import Callable
 
 import builders
@@ -69,3 +70,21 @@ def test_a_stream_is_smaller_than_its_text_by_much(codec: int) -> None:
 def test_what_cannot_be_compressed_is_stored_by_lz4() -> None:
     plain = random.Random(1).randbytes(70_000)
     assert packed_size(LZ4, plain) == len(plain) + 11 + 2 * 4
+
+
+def test_lz4_finds_what_lz4_java_finds() -> None:
+    draw = random.Random(5)
+    plain = b"".join(b"%d" % draw.randrange(10**6) for _ in range(14_000))
+    # Two blocks; lz4-java 1.8.0 makes these of them, native and in Java alike.
+    assert packed_size(LZ4, plain) == 51_206 + 14_005 + 11 + 2 * 4
+
+
+@pytest.mark.parametrize("arrow", [True, False])
+def test_snappy_with_either_library(monkeypatch: pytest.MonkeyPatch, arrow: bool) -> None:
+    if not arrow:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    draw = random.Random(5)
+    words = [draw.randbytes(5) for _ in range(300)]
+    plain = b"".join(draw.choice(words) for _ in range(1200))
+    java = 16 + 4 + 3728  # snappy-java 1.1.10
+    assert 0 < abs(packed_size(SNAPPY, plain) - java) < 0.005 * java

@@ -175,8 +175,30 @@ class Records(Check):
             else:
                 message = f"Record offset {offset:,} lies outside its batch, {base:,}-{last:,}."
             yield _resting(
-                batch.finding("record-offset", offset=offset, actual=offset, message=message)
+                batch.finding(
+                    "record-offset",
+                    offset=offset,
+                    actual=offset,
+                    message=message,
+                    consequences=self._sealed(batch),
+                )
             )
+
+    def _sealed(self, batch: BatchAt) -> tuple[str, ...]:
+        """Say where a right checksum proves little: a cleaner looks at none, and makes new ones.
+
+        It does so for a batch that loses records, which has fewer than its offsets from then on.
+        """
+        batches, row = batch.batches, batch.row
+        last = batches.last_offset(row)
+        holes = batches.records_count(row) <= last - batches.base_offset(row)
+        if batches.is_legacy(row) or not holes or last >= self.partition.cleaned_to():
+            return ()
+        words = (
+            "The log cleaner wrote this batch anew, without a look at its checksum: damage from "
+            "before may be sealed in it, here and where nothing shows it."
+        )
+        return (words,)
 
     def _undecodable(
         self, batch: BatchAt, reason: int, detail: str, decoded: int

@@ -14,7 +14,7 @@ from kdump.broker.rolling import COMPACTED, UNEXPLAINED, Incoming, Rolled, Seale
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.kernels import columns as c
-from kdump.storage import names, places
+from kdump.storage import places
 from kdump.storage.layout import OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
 
@@ -30,9 +30,7 @@ class Rolling(Check):
         super().__init__(partition)
         self.rolled: list[Rolled] = []
         self.settings = partition.settings.for_topic(partition.target.topic)
-        directory, target = partition.directory, partition.target
-        place = (names.CLEANER_CHECKPOINT, target.topic, target.partition)
-        self._cleaned = (directory.offset(*place) if directory else None) or 0
+        self._cleaned = partition.cleaned_to()
 
     def end(self) -> Iterator[Finding]:
         """Tell of segments that no rule explains, once, and only by settings that were stated."""

@@ -207,6 +207,13 @@ class PartitionScan:
         known = directory.offsets(name) is not None and directory.checkpoint_time(name) is not None
         return log_start(first, directory, self.target.topic, self.target.partition), known
 
+    def cleaned_to(self) -> int:
+        """The cleaner's checkpoint, 0 where there is none: a cleaner came so far."""
+        if self.directory is None:
+            return 0
+        place = (names.CLEANER_CHECKPOINT, self.target.topic, self.target.partition)
+        return self.directory.offset(*place) or 0
+
     def trimmed_to(self) -> int:
         """Where the leader epochs begin, 0 where that is not known.
 

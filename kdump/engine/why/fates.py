@@ -72,7 +72,7 @@ class Fates:
     ) -> None:
         self.log = log
         self.policy = policy
-        self._settings = settings
+        self.settings = settings
         self._now_ms = now_ms
         self._pin_of = pin_of
         self._pins: dict[int, Pin] = {}
@@ -174,11 +174,11 @@ class Fates:
     def _time_rule(self) -> str:
         policy = self.policy
         name = "retention.ms"
-        if policy.tiered and self._settings.local_retention_ms != -2:
+        if policy.tiered and self.settings.local_retention_ms != -2:
             name = "local.retention.ms"
         source = self._source(name.replace(".", "_"))
         return f"{name}={length_text(policy.retention_ms)}{source}"
 
     def _source(self, field: str) -> str:
-        source = self._settings.source(field)
+        source = self.settings.source(field)
         return "" if source == "topic" else f" ({source})"

@@ -2,12 +2,8 @@
 
 First what the broker deletes by itself and what no broker knows any more, then what retention would
 have deleted if no record pinned it, then the oldest records of all topics. Each step that deletes
-records is a pass worked out with the log start that the step makes; what that pass deletes is what
-the step promises. Only the oldest segments of a log can go, and never the active one.
-
-Where a topic takes several steps, one that has retention delete the same is given in their place:
-it is one command for all of its partitions, on all brokers, has to be taken back, and deletes
-whatever else becomes as old meanwhile.
+records is a pass worked out with the log start, or the limit, that the step makes; what that pass
+deletes is what the step promises. Only the oldest segments of a log can go, never the active one.
 
 No step touches a topic that is compacted, where an old record may be the only one of its key; one
 that is tiered, where deleting records deletes the copies too; or one of the cluster's own.
@@ -18,50 +14,19 @@ from __future__ import annotations
 import json
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kdump.broker.retention import is_past, retention_pass
+from kdump.broker.retention import retention_pass
+from kdump.engine.why.fates import length_text, minute_text
+from kdump.engine.why.freeable import Freeable, Lost, Retired, behind_pins, lost_of
+from kdump.engine.why.lowering import Wanted, lowered
 from kdump.findings.commands import as_path, shell_text
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from kdump.broker.retention import LogFacts, Policy
-    from kdump.engine.why.fates import Fates
-
-_NEXT_PASS = "goes with the next retention pass"
-
-
-class Retired(NamedTuple):
-    """A directory that is no partition in use. `held`: a broker runs on the directory around it."""
-
-    path: str
-    why: str  # delete, stray or future
-    size_bytes: int
-    held: bool
-
-
-class Freeable(NamedTuple):
-    """A partition with the sizes of its segments' files; `may_lose` records, or must not."""
-
-    topic: str
-    partition: int
-    log: LogFacts
-    policy: Policy
-    sizes: tuple[int, ...]
-    deleted: int  # segments that the next pass deletes anyway
-    may_lose: bool
-    own_retention: bool  # retention.ms is set for the topic itself
-
-
-class Lost(NamedTuple):
-    """What a step deletes: bytes of files, and the offsets that are gone, None where none is."""
-
-    size_bytes: int
-    first_offset: int | None
-    last_offset: int | None
-    latest_ms: int | None
+    from kdump.engine.why.lowering import Lowered
 
 
 class Plan:
@@ -72,7 +37,6 @@ class Plan:
         self._asked_bytes = asked_bytes
         self._now_ms = now_ms
         self._orders = count(1)
-        self._of_topic: dict[str, list[tuple[int, Freeable, int]]] = {}  # orders, segments that go
 
     def steps(self, retired: Iterable[Retired], logs: list[Freeable]) -> Iterator[Row]:
         """Yield the steps as rows, the cheapest first."""
@@ -81,19 +45,17 @@ class Plan:
         for one in retired:
             if not self._is_enough() and one.why != "future":
                 yield self._of_retired(one)
-        done = {(log.topic, log.partition): log.deleted for log in logs}
-        for log in logs:
-            to = _behind_pins(log, self._now_ms)
-            if to > log.deleted and not self._is_enough():
-                what = "that retention would have deleted"
-                gone, rows = self._of_records(log, log.deleted, to, what)
-                done[log.topic, log.partition] = gone
-                yield from rows
-        yield from self._oldest(logs, done)
-        for topic, parts in self._of_topic.items():
-            orders = sorted({order for order, _, _ in parts})
-            if len(orders) > 1:
-                yield from self._by_settings(topic, orders, parts)
+        done = [log.deleted for log in logs]
+        pinned: dict[int, int] = {}
+        left = self._asked_bytes - self.planned_bytes
+        for number, log in enumerate(logs):
+            to = behind_pins(log, self._now_ms)
+            if to > log.deleted and left > 0:
+                pinned[number] = to
+                left -= sum(log.sizes[log.deleted : to])
+        yield from self._of_records(logs, done, pinned, "that retention would have deleted")
+        chosen = self._oldest(logs, done)
+        yield from self._of_records(logs, done, chosen, "that retention keeps")
 
     def _is_enough(self) -> bool:
         return self.planned_bytes >= self._asked_bytes
@@ -101,12 +63,15 @@ class Plan:
     def _by_itself(self, logs: list[Freeable]) -> Iterator[Row]:
         size = sum(sum(log.sizes[: log.deleted]) for log in logs)
         if size:
-            records = sum(_lost(log, 0, log.deleted)[1] for log in logs if log.deleted)
+            records = sum(lost_of(log, 0, log.deleted)[1] for log in logs if log.deleted)
             latest = max(
                 log.log.segments[number].time_ms for log in logs for number in range(log.deleted)
             )
-            text = f"nothing to do: {_NEXT_PASS} of a broker that runs"
-            yield self._row(None, None, None, Lost(size, None, None, latest), records, text)
+            gone = [log for log in logs if log.deleted]
+            text = f"nothing to do where a broker runs: {_next_pass(gone)}"
+            row = self._row(None, None, None, Lost(size, None, None, latest), records, text)
+            row.fields["acts_within_ms"] = _acts_within(gone)
+            yield row
 
     def _of_retired(self, one: Retired) -> Row:
         command: str | None = shell_text(("rm", "-r", "--", as_path(one.path)))
@@ -119,8 +84,73 @@ class Plan:
         return self._row(command, None, None, lost, 0 if one.why == "delete" else None, text)
 
     def _of_records(
-        self, log: Freeable, first: int, to: int, what: str
-    ) -> tuple[int, tuple[Row, ...]]:
+        self, logs: list[Freeable], done: list[int], chosen: dict[int, int], what: str
+    ) -> Iterator[Row]:
+        """Delete the segments up to those that are chosen, and say in `done` what went.
+
+        Topics come as they were chosen; each partition for itself, or all by one lower limit.
+        """
+        by_topic: dict[str, list[int]] = {}
+        for number, log in enumerate(logs):
+            by_topic.setdefault(log.topic, []).append(number)
+        for topic in dict.fromkeys(logs[number].topic for number in chosen):
+            numbers = by_topic[topic]
+            limit = lowered(
+                topic,
+                [
+                    Wanted(number, logs[number], done[number], chosen.get(number, done[number]))
+                    for number in numbers
+                ],
+                self._now_ms,
+            )
+            if limit is not None:
+                for one in limit.wanted:
+                    done[one.number] = one.to
+                yield self._of_limit(topic, limit, what)
+                continue
+            for number in numbers:
+                log = logs[number]
+                if number in chosen and log.has_delete_records:
+                    done[number], rows = self._of_log(log, done[number], chosen[number], what)
+                    yield from rows
+
+    def _of_limit(self, topic: str, limit: Lowered, what: str) -> Row:
+        gone = [one for one in limit.wanted if one.to > one.first]
+        losses = [lost_of(one.log, one.first, one.to) for one in gone]
+        times = [lost.latest_ms for lost, _ in losses if lost.latest_ms is not None]
+        size = sum(lost.size_bytes for lost, _ in losses)
+        records = sum(count for _, count in losses)
+        logs = [one.log for one in gone]
+        where = f"{len(gone)} partitions" if len(gone) > 1 else f"{topic}-{gone[0].log.partition}"
+        text = f"{limit.words} loses {records:,} records of {where} {what}; {_next_pass(logs)}"
+        if limit.more_from_ms is None:
+            text += "; deletes more as more is written, until it is set back"
+        else:
+            text += f"; deletes more from {minute_text(limit.more_from_ms)} on, unless set back"
+        if limit.undo is None:
+            text += "; on all brokers; what it is now, --describe says"
+        row = self._row(
+            limit.command,
+            topic,
+            None,
+            Lost(size, None, None, max(times, default=None)),
+            records,
+            text,
+        )
+        row.fields["undo"] = limit.undo
+        row.fields["acts_within_ms"] = _acts_within(logs)
+        row.fields["partitions"] = [
+            {
+                "partition": one.log.partition,
+                "frees_bytes": lost.size_bytes,
+                "loses_from": lost.first_offset,
+                "loses_to": lost.last_offset,
+            }
+            for one, (lost, _) in zip(gone, losses, strict=True)
+        ]
+        return row
+
+    def _of_log(self, log: Freeable, first: int, to: int, what: str) -> tuple[int, tuple[Row, ...]]:
         """Delete the records of segments [first, to); say how many segments a pass then deletes.
 
         What lies past the high watermark does not go: a broker refuses.
@@ -130,67 +160,34 @@ class Plan:
         gone = len(retention_pass(moved, log.policy, self._now_ms).deleted)
         if gone < to:
             return first, ()
-        lost, records = _lost(log, first, gone)
-        text = f"loses {records:,} records of {log.topic}-{log.partition} {what}; {_NEXT_PASS}"
+        lost, records = lost_of(log, first, gone)
+        text = (
+            f"loses {records:,} records of {log.topic}-{log.partition} {what}; {_next_pass([log])}"
+        )
         row = self._row(_command(log, offset), log.topic, log.partition, lost, records, text)
-        order = int(str(row.fields["order"]))
-        self._of_topic.setdefault(log.topic, []).append((order, log, gone))
+        row.fields["acts_within_ms"] = _acts_within([log])
         return gone, (row,)
 
-    def _by_settings(
-        self, topic: str, orders: list[int], parts: list[tuple[int, Freeable, int]]
-    ) -> Iterator[Row]:
-        """Have retention delete what steps would; nothing where its passes would not.
-
-        A record ahead of the clock may pin what a step deletes: no time that retention has then.
-        """
-        gone = {log.partition: (log, to) for _, log, to in parts}
-        newest = max(log.log.segments[to - 1].time_ms for log, to in gone.values())
-        retention_ms = self._now_ms - newest - 1
-        if retention_ms < 0:
-            return
-        size = records = 0
-        for log, to in gone.values():
-            policy = log.policy._replace(retention_ms=retention_ms)
-            then = len(retention_pass(log.log, policy, self._now_ms).deleted)
-            if then < to:
-                return
-            size += sum(log.sizes[log.deleted : then])
-            records += _lost(log, log.deleted, then)[1]
-        before = next(log for log, _ in gone.values())
-        undo = ("--delete-config", "retention.ms")
-        if before.own_retention:
-            undo = ("--add-config", f"retention.ms={before.policy.retention_ms}")
-        steps = ", ".join(map(str, orders))
-        gone_text = (
-            f"retention deletes {records:,} records of {topic}, on other brokers what is as old"
-        )
-        text = f"in place of {steps}: {gone_text}; {_NEXT_PASS}, then {_alter(topic, *undo)}"
-        command = _alter(topic, "--add-config", f"retention.ms={retention_ms}")
-        lost = Lost(size, None, None, newest)
-        yield self._row(command, topic, None, lost, records, text, in_place_of=orders)
-
-    def _oldest(self, logs: list[Freeable], done: dict[tuple[str, int], int]) -> Iterator[Row]:
+    def _oldest(self, logs: list[Freeable], done: list[int]) -> dict[int, int]:
         """Choose among the segments that are left, always that with the oldest last record."""
         waiting = []
         for number, log in enumerate(logs):
-            first = done[log.topic, log.partition]
+            first = done[number]
             if first < len(log.sizes) - 1:
                 waiting.append((log.log.segments[first].time_ms, number, first))
         heapify(waiting)
-        chosen: dict[int, tuple[int, int]] = {}
+        chosen: dict[int, int] = {}
         left = self._asked_bytes - self.planned_bytes
         while waiting and left > 0:
             _, number, at = heappop(waiting)
             log = logs[number]
             if not log.log.below_high_watermark(at):
                 continue
-            chosen[number] = chosen.get(number, (at, at))[0], at + 1
+            chosen[number] = at + 1
             left -= log.sizes[at]
             if at + 1 < len(log.sizes) - 1:
                 heappush(waiting, (log.log.segments[at + 1].time_ms, number, at + 1))
-        for number, (first, to) in chosen.items():
-            yield from self._of_records(logs[number], first, to, "that retention keeps")[1]
+        return chosen
 
     def _row(
         self,
@@ -200,11 +197,8 @@ class Plan:
         lost: Lost,
         records: int | None,
         text: str,
-        *,
-        in_place_of: list[int] | None = None,
     ) -> Row:
-        if in_place_of is None:
-            self.planned_bytes += lost.size_bytes
+        self.planned_bytes += lost.size_bytes
         fields: dict[str, object] = {
             "order": next(self._orders),
             "command": command,
@@ -216,46 +210,19 @@ class Plan:
             "topic": topic,
             "partition": partition,
             "text": text,
-            "in_place_of": in_place_of,
+            "undo": None,
+            "acts_within_ms": None,
+            "partitions": None,
         }
         return Row("plan-step", fields)
 
 
-def freeable(
-    topic: str | None,
-    partition: int | None,
-    judged: Fates,
-    sizes: tuple[int, ...],
-    *,
-    own_retention: bool,
-) -> Freeable | None:
-    """Make of a judged partition what a plan goes by; None without a name."""
-    if topic is None or partition is None:
-        return None
-    policy = judged.policy
-    may_lose = policy.deletes and not (policy.compacts or policy.tiered or topic.startswith("__"))
-    deleted = len(judged.next_pass.deleted)
-    return Freeable(topic, partition, judged.log, policy, sizes, deleted, may_lose, own_retention)
+def _acts_within(logs: Sequence[Freeable]) -> int:
+    return max(log.every_ms for log in logs)
 
 
-def _behind_pins(log: Freeable, now_ms: int) -> int:
-    """Count the segments up to the last closed one that is past retention.ms itself."""
-    if log.policy.retention_ms < 0:
-        return 0
-    closed = log.log.segments[: len(log.sizes) - 1]
-    past = (at for at, one in enumerate(closed, 1) if is_past(one, log.policy, now_ms))
-    return max(past, default=0)
-
-
-def _lost(log: Freeable, first: int, to: int) -> tuple[Lost, int]:
-    """Say what the segments [first, to) hold; records are counted by their offsets."""
-    start = max(log.log.segments[first].base_offset, log.log.log_start)
-    end = log.log.end_of(to - 1)
-    latest = max(one.time_ms for one in log.log.segments[first:to])
-    size = sum(log.sizes[first:to])
-    if end <= start:
-        return Lost(size, None, None, None), 0
-    return Lost(size, start, end - 1, latest), end - start
+def _next_pass(logs: Sequence[Freeable]) -> str:
+    return f"goes with the next retention pass, within {length_text(_acts_within(logs))}"
 
 
 def _command(log: Freeable, offset: int) -> str:
@@ -265,9 +232,3 @@ def _command(log: Freeable, offset: int) -> str:
     words = ("kafka-delete-records.sh", "--bootstrap-server", "HOST:PORT")
     file = ("--offset-json-file", "/dev/stdin")
     return f"{shell_text((*words, *file))} <<< {shell_text((asked,))}"
-
-
-def _alter(topic: str, *words: str) -> str:
-    """Write the command that changes a setting of a topic."""
-    where = ("--bootstrap-server", "HOST:PORT", "--entity-type", "topics", "--entity-name", topic)
-    return shell_text(("kafka-configs.sh", *where, "--alter", *words))

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.retention import policy_of
 from kdump.broker.segment_facts import log_facts
-from kdump.broker.settings import TOPIC
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import compaction_of
 from kdump.engine.why.fates import Fate, Fates
-from kdump.engine.why.freeing import Freeable, Retired, freeable
+from kdump.engine.why.freeable import Freeable, Retired, freeable
 from kdump.engine.why.pins import read_pin
 from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import reserved_bytes, space_of
@@ -104,10 +103,9 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     freed = (*sizes[:-1], *(size - reserved for size in sizes[-1:]))
     gone = len(judged.next_pass.deleted)
     rows.append(_space_row(item, space_of(item.path), sum(freed[:gone]), reserved))
-    free = None
-    if options.free_bytes is not None:
-        own = settings.source("retention_ms") == TOPIC
-        free = freeable(item.topic, item.partition, judged, freed, own_retention=own)
+    plans = options.free_bytes is not None
+    known = topics.known(item.path, item.topic) if plans else None
+    free = freeable(item.topic, item.partition, judged, freed, known, broker) if plans else None
     return Judged(tuple(rows), free, findings=compaction.findings)
 
 

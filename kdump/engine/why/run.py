@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kdump.engine.why.freeing import Freeable, Plan, Retired
+from kdump.engine.why.freeable import Freeable, Retired
+from kdump.engine.why.freeing import Plan
 from kdump.engine.why.options import Item
 from kdump.engine.why.partition import judge
 from kdump.engine.work.pace import Progress

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import builders
 import pytest
+from directories import write_checkpoint
 from segments import (
     START_MS,
     batch,
@@ -63,6 +64,18 @@ class TestV2:
         found = deep(tmp_path, self.one(compress, records, last_offset_delta=2))
         assert (found.code, found.offset) == ("record-offset", 15)
         assert found.message == "Record offset 15 lies outside its batch, 6-8."
+
+    def test_damage_that_a_cleaning_may_have_sealed(self, tmp_path: Path, compress: object) -> None:
+        """Where a batch has fewer records than offsets, and a cleaner came by."""
+        for delta, cleaned, told in ((8, 15, 1), (8, 14, 0), (2, 15, 0)):
+            parent = tmp_path / f"{delta}-{cleaned}"
+            parent.mkdir()
+            checkpoint = parent / "cleaner-offset-checkpoint"
+            write_checkpoint(checkpoint, [("orders", 0, cleaned)])
+            records = [builders.record(0), builders.record(1), builders.record(9)]
+            found = deep(parent, self.one(compress, records, last_offset_delta=delta))
+            assert found.code == "record-offset"
+            assert len(found.consequences) == told
 
     def test_offset_below_its_batch(self, tmp_path: Path, compress: object) -> None:
         found = deep(tmp_path, self.one(compress, [builders.record(-1), builders.record(1)]))

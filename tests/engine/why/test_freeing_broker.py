@@ -45,11 +45,11 @@ def broker(
 
 
 def fill(broker: Broker, case: int) -> None:
-    """Topics that keep everything, that are pinned by a record ahead, and one that is compacted."""
+    """Topics that keep everything, that are pinned by a record ahead, one that is compacted, and
+    one of several partitions, the last of whose records are much younger than the others."""
     draw = random.Random(case)
     now = time.time_ns() // 1_000_000
     shapes: list[tuple[str, dict[str, str], list[int]]] = [
-        ("spread", {"retention.ms": "-1"}, [now - 30 * DAY_MS + at for at in range(9)]),
         ("kept", {"retention.ms": "-1"}, [now - 90 * DAY_MS] * 6),
         ("young", {"retention.ms": str(30 * DAY_MS)}, [now - 9 * DAY_MS + at for at in range(5)]),
         ("pinned", {"retention.ms": str(7 * DAY_MS)}, [now + 9 * DAY_MS, *[now - 20 * DAY_MS] * 4]),
@@ -60,17 +60,30 @@ def fill(broker: Broker, case: int) -> None:
     for name, configs, times in shapes:
         topic = f"{name}.{case}"
         asked.append(
-            {"op": "create_topic", "topic": topic, "segmentBytes": 9000, "configs": configs,
-             "partitions": 3 if name == "spread" else 1}
-        )  # fmt: skip
+            {"op": "create_topic", "topic": topic, "segmentBytes": 9000, "configs": configs}
+        )
         asked.extend(
             {
                 "op": "produce", "topic": topic, "count": draw.randint(20, 90), "batch": 5,
                 "idempotent": True, "timestamps": [at, 1],
-                "partition": number % 3 if name == "spread" else 0,
             }
-            for number, at in enumerate(times)
+            for at in times
         )  # fmt: skip
+    wide = f"wide.{case}"
+    limits = draw.choice(({"retention.ms": "-1"}, {"retention.ms": str(400 * DAY_MS)}))
+    last = draw.choice((20, 90))  # where they fill segments, no age tells these from the active one
+    asked.append(
+        {"op": "create_topic", "topic": wide, "partitions": 3, "segmentBytes": 9000,
+         "configs": limits}
+    )  # fmt: skip
+    asked.extend(
+        {
+            "op": "produce", "topic": wide, "partition": partition, "count": count, "batch": 5,
+            "timestamps": [at, 1],
+        }
+        for partition in range(3)
+        for count, at in ((draw.randint(100, 300), now - 95 * DAY_MS), (last, now - 5 * DAY_MS))
+    )  # fmt: skip
     for answer in broker.ask(*asked):
         assert answer["ok"], answer
 
@@ -92,46 +105,48 @@ def freed(directory: Path, before: dict[str, int]) -> int:
     return sum(size for name, size in before.items() if not (directory / name).exists())
 
 
-def operation(step: dict[str, Any]) -> dict[str, Any]:
-    """Make of a step's command what the client does for it."""
-    (wanted,) = json.loads(shlex.split(step["command"])[-1])["partitions"]
-    return {"op": "delete_records", "topic": wanted["topic"], "partition": wanted["partition"],
-            "before": wanted["offset"]}  # fmt: skip
+def operation(command: str) -> dict[str, Any]:
+    """Make of a step's command what the client does for it; it sets what others delete."""
+    words = shlex.split(command)
+    if words[0] == "kafka-configs.sh":
+        what, change = words[-2:]
+        name, _, value = change.partition("=")
+        assert what == ("--add-config" if value else "--delete-config")
+        topic = words[words.index("--entity-name") + 1]
+        return {"op": "alter_topic", "topic": topic, "configs": {name: value or "-1"}}
+    (wanted,) = json.loads(words[-1])["partitions"]
+    return {
+        "op": "delete_records", "topic": wanted["topic"], "partition": wanted["partition"],
+        "before": wanted["offset"],
+    }  # fmt: skip
 
 
-def alteration(words: list[str]) -> dict[str, Any]:
-    """Make of a command of kafka-configs what the client does for it."""
-    topic, name, value = words[words.index("--entity-name") + 1], *words[-1].split("=")
-    return {"op": "alter_topic", "topic": topic, "configs": {name: value}}
+def losses(step: dict[str, Any]) -> list[dict[str, Any]]:
+    """Say what a step promises of each partition."""
+    return list(step["partitions"] or [step])
 
 
 @pytest.mark.parametrize("case", range(CASES))
 def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
     fill(broker, case)
     time.sleep(1.5)  # what goes by itself is gone, and the checkpoints are written
-    asked = random.Random(case).choice([20_000, 60_000, 10**9])
+    asked = random.Random(case).choice([20_000, 60_000, 10**9, 10**9])
     now = time.time_ns() // 1_000_000
     options = WhyOptions(now, Selection(topic=f"*.{case}"), free_bytes=asked)
     rows = [row for row in why([str(broker.directory)], options) if isinstance(row, Row)]
-    all_steps: list[dict[str, Any]] = [row.fields for row in rows if row.row == "plan-step"]
-    steps = [step for step in all_steps if step["in_place_of"] is None]
+    steps: list[dict[str, Any]] = [row.fields for row in rows if row.row == "plan-step"]
     assert steps
     assert all(step["command"] for step in steps)
     assert not any(str(step["topic"]).startswith("keyed") for step in steps)
     promised: Counter[Path] = Counter()
+    ends: Counter[Path] = Counter()
     for step in steps:
-        promised[broker.directory / f"{step['topic']}-{step['partition']}"] += step["frees_bytes"]
+        for one in losses(step):
+            directory = broker.directory / f"{step['topic']}-{one['partition']}"
+            promised[directory] += one["frees_bytes"]
+            ends[directory] = max(ends[directory], one["loses_to"])
     befores = {directory: held(directory) for directory in promised}
-    orders: set[int] = set()
-    operations = []
-    for step in all_steps if case % 2 == 0 else ():  # retention in place of what it stands for
-        if step["in_place_of"] is not None:
-            promised_here = [one for one in steps if one["order"] in step["in_place_of"]]
-            assert step["frees_bytes"] == sum(one["frees_bytes"] for one in promised_here)
-            orders |= set(step["in_place_of"])
-            operations.append(alteration(shlex.split(step["command"])))
-    operations += [operation(step) for step in steps if step["order"] not in orders]
-    for answer in broker.ask(*operations):
+    for answer in broker.ask(*(operation(step["command"]) for step in steps)):
         assert answer["ok"], answer
     until = time.monotonic() + 20
     for directory, before in befores.items():
@@ -139,12 +154,13 @@ def test_steps_free_what_they_promise(broker: Broker, case: int) -> None:
             time.sleep(0.1)
         assert freed(directory, before) == promised[directory], steps
         first = min(int(path.stem) for path in directory.glob("*.log"))
-        names = {f"{step['topic']}-{step['partition']}": step["loses_to"] for step in steps}
-        ends = [end for name, end in names.items() if name == directory.name]
-        assert max(ends) == first - 1
+        assert ends[directory] == first - 1
+    undone = [operation(step["undo"]) for step in steps if step["undo"]]
+    # All of a topic's partitions lie here, so that where all may go one limit does it.
+    assert any(one["topic"] == f"wide.{case}" for one in undone) or asked < 10**9
+    for answer in broker.ask(*undone):
+        assert answer["ok"], answer
     planned = rows[-1].fields["planned_bytes"]
     assert planned == sum(step["frees_bytes"] for step in steps)
-    if asked == 10**9 and case % 2 == 0:
-        assert orders
     if asked < 10**9:
         assert int(str(planned)) >= asked

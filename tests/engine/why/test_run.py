@@ -234,29 +234,6 @@ def test_plan_comes_with_the_cheapest_first(data: Path) -> None:
     assert steps[2]["loses_to_ms"] == START_MS + 590
 
 
-def test_retention_in_place_of_several_steps(data: Path) -> None:
-    """One command for all partitions, which is not promised twice."""
-    shutil.copytree(data / "orders-0", data / "orders-1")
-    found = rows(data, now_ms=START_MS + DAY_MS, free_bytes=10**9)
-    *_, first, second, instead = of("plan-step", found)
-    assert instead["in_place_of"] == [first["order"], second["order"]]
-    assert instead["frees_bytes"] == first["frees_bytes"] + second["frees_bytes"]
-    assert instead["loses_records"] == first["loses_records"] + second["loses_records"]
-    retention_ms = DAY_MS - 590 - 1
-    assert instead["command"].endswith(f"--alter --add-config retention.ms={retention_ms}")
-    assert instead["text"].endswith("--alter --delete-config retention.ms")
-    promised = sum(step["frees_bytes"] for step in of("plan-step", found)[:-1])
-    assert found[-1][1]["planned_bytes"] == promised
-
-
-def test_no_retention_deletes_behind_a_record_ahead(tmp_path: Path) -> None:
-    directory = write_partition(tmp_path, {0: batches(0, 30), 30: batches(30, 60)})
-    shutil.copytree(directory, tmp_path / "orders-1")
-    found = rows(tmp_path, now_ms=START_MS - DAY_MS, free_bytes=10**9)
-    assert len(of("plan-step", found)) == 2
-    assert not any(step["in_place_of"] for step in of("plan-step", found))
-
-
 def test_plan_ends_when_it_is_enough(data: Path) -> None:
     found = rows(data, now_ms=START_MS + DAY_MS, free_bytes=1)
     assert len(of("plan-step", found)) == 1
