@@ -96,12 +96,13 @@ def _prefix(
         if rows.flags & c.TRANSACTIONAL:
             return  # a transaction that nobody would ever end
         producer = list(_NO_PRODUCER)
+    is_dense = rows.records_count(0) == rows.last_offset(0) - base + 1
     keeps_most = bool(attributes & TIMESTAMP_TYPE_BIT)
     plain: bytes | bytearray | memoryview = b""
     start = end = count = 0
     last, largest_ms = base - 1, -1
     for piece in read_batch(data, 0, rows, 0, limit=limit):
-        right = _right(piece, last, min(highest, rows.last_offset(0)), most_ms)
+        right = _right(piece, last, min(highest, rows.last_offset(0)), most_ms, is_dense=is_dense)
         if right and not count:
             plain, start = piece.data, piece.records.position(0)
         if right:
@@ -127,12 +128,13 @@ def _prefix(
     yield Part(bytes(entry), base, last, count, False, False, rows.last_offset(0))
 
 
-def _right(piece: Decoded, last: int, highest: int, most_ms: int) -> int:
+def _right(piece: Decoded, last: int, highest: int, most_ms: int, *, is_dense: bool) -> int:
     """Count the records up to the first whose offset or time the batch cannot have."""
     for row, (offset, timestamp) in enumerate(
         zip(piece.records.offsets, piece.records.timestamps, strict=True)
     ):
-        if not (last < offset <= highest and timestamp <= most_ms):
+        follows = offset == last + 1 if is_dense else offset > last
+        if not (follows and offset <= highest and timestamp <= most_ms):
             return row
         last = offset
     return piece.records.count

@@ -32,6 +32,7 @@ _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
 VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
 SOURCE = "orders"
+_START_SECONDS = 3.0  # of a broker, on a machine that has little else to do
 FOREVER = {"retention.ms": "-1"}
 
 
@@ -222,6 +223,7 @@ def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
 def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
     rng = random.Random(_SEED)
     killed = rounds = resumed = 0
+    slowness = 1.0  # where starts take long, so does all that is to be killed in the midst of
     while killed < KILLS:
         name = f"theirs{rounds}"
         command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
@@ -231,10 +233,12 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
             ) as running:
                 wait_for(cluster.folder / f"{name}.state")
                 while running.poll() is None:
-                    time.sleep(rng.choice((4, 12)) * rng.random())
+                    time.sleep(rng.choice((4, 12)) * rng.random() * slowness)
                     cluster.broker.run("kill")
                     killed += 1
+                    began = time.monotonic()
                     cluster.broker.start()
+                    slowness = max(1.0, (time.monotonic() - began) / _START_SECONDS)
                 assert running.stderr is not None
                 told = running.stderr.read()
             if running.returncode == 0:
