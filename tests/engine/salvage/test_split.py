@@ -206,3 +206,32 @@ def test_the_time_of_arrival_is_that_of_the_wrapper(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert data == b"".join([log[0], *anew, *log[2:]])
     assert parts(fields) == [(4, 7, 4, True)]
+
+
+def test_a_broken_message_is_given_no_time_of_arrival(tmp_path: Path) -> None:
+    inner = [builders.message(n, value=b"v%d" % n) for n in range(4)]
+    inner[1] = damage.flip_bit(inner[1], 38, 0)
+    log = wrappers(1, attributes=builders.LOG_APPEND_TIME)
+    broken = builders.wrapper(inner, 3, attributes=builders.LOG_APPEND_TIME)
+    log[0] = damage.flip_bit(broken, 12, 0)
+    fields = row_of(replica(tmp_path, "one", log, start=0), split_batches=True)
+    assert parts(fields) == [(0, 0, 1, True), (2, 3, 2, True)]
+
+
+def test_a_batch_that_does_not_follow_is_not_believed(tmp_path: Path) -> None:
+    moved = LOG[3].data()[:7] + b"\x10" + LOG[3].data()[8:-1] + b"\x7f"  # offset 16
+    one = replica(tmp_path, "one", [*DATA[:3], moved, DATA[4][:-1] + b"\x7f", *DATA[5:]])
+    row = row_of(one, split_batches=True)
+    assert (parts(row), row["lost"]) == ([(20, 23, 4, True)], [[15, 19], [24, 24]])
+
+
+def test_records_of_a_compressed_batch(tmp_path: Path) -> None:
+    packed = [
+        batch._replace(members={"attributes": builders.GZIP, "compress": builders.gzip_bytes})
+        for batch in LOG
+    ]
+    data = [batch.data() for batch in packed]
+    data[3] = damage.flip_bit(data[3], len(data[3]) - 6, 0)  # the checksum of the stream
+    fields, log = built(tmp_path, replica(tmp_path, "one", data), split_batches=True)
+    assert log == data_of([*packed[:3], LOG[3], *packed[4:]])
+    assert (parts(fields), fields["lost"]) == ([(15, 19, 5, True)], [])
