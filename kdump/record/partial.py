@@ -65,18 +65,35 @@ def parts_of(
     `highest` is the largest offset that is taken.
     """
     data = bytearray(damaged)
-    if len(data) <= LOG_OVERHEAD:
-        return
-    size = min(LOG_OVERHEAD + max(int.from_bytes(data[8:12], "big", signed=True), 0), len(data))
-    del data[size:]
-    data[8:LOG_OVERHEAD] = (size - LOG_OVERHEAD).to_bytes(4, "big", signed=True)
-    rows, _, _ = kernels.walk(data, 0, size, 0, -1, False, 1)
-    if not rows.count or rows.flags & _UNFIT:
+    rows = _header(data)
+    if rows is None:
         return
     if rows.flags & c.WRAPPER:
         yield from _messages(data, rows, after, limit, highest)
     elif not rows.is_legacy(0):
         yield from _prefix(data, rows, is_known, limit, highest)
+
+
+def last_inside(damaged: bytes) -> int | None:
+    """The last offset of the wrapper that `damaged` begins with, if it counts what it holds from 0.
+
+    Where its compression left a message as it was, that looks like one by itself at such a number.
+    """
+    rows = _header(bytearray(damaged))
+    if rows is None or not (rows.flags & c.WRAPPER and rows.format(0).relative_offsets):
+        return None
+    return rows.last_offset(0)
+
+
+def _header(data: bytearray) -> RecordBatches | None:
+    """Read the header of an entry, which then has the size that there is of it."""
+    if len(data) <= LOG_OVERHEAD:
+        return None
+    size = min(LOG_OVERHEAD + max(int.from_bytes(data[8:12], "big", signed=True), 0), len(data))
+    del data[size:]
+    data[8:LOG_OVERHEAD] = (size - LOG_OVERHEAD).to_bytes(4, "big", signed=True)
+    rows, _, _ = kernels.walk(data, 0, size, 0, -1, False, 1)
+    return None if not rows.count or rows.flags & _UNFIT else rows
 
 
 def _prefix(

@@ -16,6 +16,8 @@ from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
+from kdump.record.layout import LARGEST_HEADER
+from kdump.record.partial import last_inside
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
@@ -237,6 +239,7 @@ class Copy:
         self.diverged: list[list[int]] = []
         self.torn: list[Torn] = []
         self._tearing: list[Torn] = []  # with nothing sound behind them yet
+        self._inside = -1  # what is up to that offset lies in the last of them
         self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
         self._holes = 0
         self._held: Batch | None = None
@@ -274,7 +277,7 @@ class Copy:
         """Read the batches that are sound as far as headers and checksums tell."""
         last = self.start - 1 if self.start is not None else -1
         segment, is_clean, tail = self.start, True, None
-        self.torn, self._tearing = [], []
+        self.torn, self._tearing, self._inside = [], [], -1
         for item in self._replica().blocks():
             if not isinstance(item, Block):
                 self._tear(item, last, is_clean=is_clean)
@@ -293,6 +296,9 @@ class Copy:
                 flags = batches.flags_of(row)
                 where = item.place.path, batches.position(row)
                 if flags & _UNSOUND or where in self.unsound:
+                    is_clean = False
+                    continue
+                if self._is_inside(batches, row, item.place.path):
                     is_clean = False
                     continue
                 batch = batch_at(batches, row, self, item.place.path, last + 1)
@@ -316,6 +322,21 @@ class Copy:
         after = last if is_clean else None
         place = item.place.path, where.position
         self._tearing.append(Torn(self, *place, where.size_bytes, last, after))
+        head = self.replica.read(*place, min(where.size_bytes, LARGEST_HEADER))
+        inside = last_inside(head)
+        self._inside = self._inside if inside is None else inside
+
+    def _is_inside(self, batches: RecordBatches, row: int, path: str) -> bool:
+        """Whether what looks like a message is one in a torn wrapper, at a number of its own."""
+        if not self._tearing or self._tearing[-1].path != path:
+            return False
+        of_batch = not batches.is_legacy(row) or batches.flags_of(row) & c.WRAPPER
+        if of_batch or batches.last_offset(row) > self._inside:
+            return False
+        torn = self._tearing[-1]
+        size = batches.end_position(row) - torn.position
+        self._tearing[-1] = torn._replace(size_bytes=max(size, torn.size_bytes))
+        return True
 
     def _torn_before(self, batch: Batch | None) -> None:
         """Take note of how far the entries can go that no sound one followed so far."""
@@ -323,6 +344,7 @@ class Copy:
             ends = None if batch is None else (batch.last if batch.is_wrapper else batch.first) - 1
             self.torn += (torn._replace(before=ends) for torn in self._tearing)
             self._tearing = []
+        self._inside = -1
 
     def _joins(self, last: int, segment: int | None) -> bool:
         """Whether no segment is missing between an offset and the next segment that is here.

@@ -1,5 +1,6 @@
 """What is taken of torn batches with --split-batches, and what is left."""
 
+import gzip
 import zlib
 from pathlib import Path
 from typing import Any
@@ -235,3 +236,28 @@ def test_records_of_a_compressed_batch(tmp_path: Path) -> None:
     fields, log = built(tmp_path, replica(tmp_path, "one", data), split_batches=True)
     assert log == data_of([*packed[:3], LOG[3], *packed[4:]])
     assert (parts(fields), fields["lost"]) == ([(15, 19, 5, True)], [])
+
+
+@pytest.mark.parametrize("ending", [12, 0])
+def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, ending: int) -> None:
+    """They are counted from 0, and the first of them lie below the offsets of the log here."""
+    log = [
+        builders.wrapper([builders.message(n, value=b"v%d" % (base + n)) for n in range(count)],
+                         base + count - 1, compress=stored)
+        for base, count in ((0, 4), (4, 10), (14, 4))
+    ]  # fmt: skip
+    if ending:
+        log = [log[0], log[1][:-ending]]
+    else:
+        log[1] = damage.flip_bit(log[1], 9, 0)  # its size
+    one = replica(tmp_path, "one", log, start=0)
+    fields, data = built(tmp_path, one, broker_version=(0, 10, 2))
+    assert data == b"".join(log[::2])
+    assert fields["lost"] == [[4, None if ending else 13]]
+    fields = row_of(one, split_batches=True)
+    assert parts(fields) == [(4, 12 + (not ending), 9 + (not ending), True)]
+
+
+def stored(plain: bytes) -> bytes:
+    """Put bytes into a gzip stream as they are."""
+    return gzip.compress(plain, 0, mtime=0)
