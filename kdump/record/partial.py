@@ -52,7 +52,6 @@ class Part(NamedTuple):
 
 def parts_of(
     damaged: bytes,
-    after: int | None,
     is_known: Callable[[int, int], bool],
     limit: int,
     *,
@@ -69,7 +68,7 @@ def parts_of(
     if rows is None:
         return
     if rows.flags & c.WRAPPER:
-        yield from _messages(data, rows, after, limit, highest)
+        yield from _messages(data, rows, limit, highest)
     elif not rows.is_legacy(0):
         yield from _prefix(data, rows, is_known, limit, highest)
 
@@ -157,9 +156,7 @@ def _right(piece: Decoded, last: int, highest: int, most_ms: int, *, is_dense: b
     return piece.records.count
 
 
-def _messages(
-    data: bytearray, rows: RecordBatches, after: int | None, limit: int, highest: int
-) -> Iterator[Part]:
+def _messages(data: bytearray, rows: RecordBatches, limit: int, highest: int) -> Iterator[Part]:
     """Yield each message of a wrapper whose own checksum is right, as a message by itself."""
     at = value_position(memoryview(data), 0, len(data), rows.layout(0))
     if at is None:
@@ -168,7 +165,7 @@ def _messages(
     claimed = int.from_bytes(data[at - 4 : at], "big", signed=True)
     if claimed > len(data) - at:
         data[at - 4 : at] = (len(data) - at).to_bytes(4, "big", signed=True)
-    last, highest = -1 if after is None else after, min(highest, rows.last_offset(0))
+    last, highest = -1, min(highest, rows.last_offset(0))
     for piece in read_batch(data, 0, rows, 0, limit=limit):
         view = memoryview(piece.data)
         for row, offset in enumerate(piece.records.offsets):
@@ -176,15 +173,11 @@ def _messages(
                 continue
             position = piece.records.position(row)
             message = bytes(view[position : position + piece.records.size_bytes(row)])
-            is_proved = offset >= 0
-            if offset < 0:
-                if after is None:
-                    return
-                # Counted from the last message, which did not come out: by what came before it.
-                offset = after + 1 + int.from_bytes(message[:8], "big", signed=True)
+            # Below 0: counted from the last message, which did not come out. Where they begin only
+            # an uncompacted log would tell, and wrappers do not say whether theirs is one.
             if not last < offset <= highest:
                 continue
-            last = offset
+            last, is_proved = offset, True
             if rows.attributes(0) & TIMESTAMP_TYPE_BIT:
                 message = _arrived(message, piece.records.timestamp(row))
                 is_proved = False

@@ -92,7 +92,7 @@ def _splits(
         return
     size = min(torn.size_bytes, limit)
     data = torn.copy.replica.read(torn.path, torn.position, size)
-    for part in parts_of(data, torn.after, is_known, limit, highest=last):
+    for part in parts_of(data, is_known, limit, highest=last):
         if part.first < first or part.last > last:
             continue
         if not part.is_plain and torn.is_misplaced(part.first):

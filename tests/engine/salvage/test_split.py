@@ -168,20 +168,17 @@ def test_messages_of_a_wrapper_with_a_wrong_checksum(tmp_path: Path, magic: int)
     assert (parts(fields), fields["lost"], fields["severity"]) == ([(4, 7, 4, False)], [], None)
 
 
-@pytest.mark.parametrize(("magic", "doubtful"), [(0, False), (1, True)])
-def test_messages_of_a_wrapper_without_its_end(
-    tmp_path: Path, magic: int, *, doubtful: bool
-) -> None:
-    log = wrappers(magic)
+def test_messages_of_a_wrapper_without_its_end(tmp_path: Path) -> None:
+    log = wrappers(0)
     cut = log[-1][:-12]
     came_out = zlib.decompressobj(31).decompress(cut[cut.index(b"\x1f\x8b") :])
-    count = len(came_out) // len(plain(16, magic))
+    count = len(came_out) // len(plain(16, 0))
     assert 0 < count < 4
     one = replica(tmp_path, "one", [*log[:-1], cut], start=0)
     fields, data = built(tmp_path, one, split_batches=True, broker_version=(0, 10, 2))
-    anew = [plain(offset, magic) for offset in range(16, 16 + count)]
+    anew = [plain(offset, 0) for offset in range(16, 16 + count)]
     assert data == b"".join([*log[:-1], *anew])
-    assert parts(fields) == [(16, 15 + count, count, doubtful)]
+    assert parts(fields) == [(16, 15 + count, count, False)]
     assert fields["lost"] == [[16 + count, None]]
 
 
@@ -254,8 +251,8 @@ def test_messages_as_they_were_in_a_wrapper_have_no_offsets(tmp_path: Path, endi
     fields, data = built(tmp_path, one, broker_version=(0, 10, 2))
     assert data == b"".join(log[::2])
     assert fields["lost"] == [[4, None if ending else 13]]
-    fields = row_of(one, split_batches=True)
-    assert parts(fields) == [(4, 12 + (not ending), 9 + (not ending), True)]
+    # Nor does anything say where they begin, as long as the last of them is not there.
+    assert row_of(one, split_batches=True)["reencoded"] == []
 
 
 def stored(plain: bytes) -> bytes:
