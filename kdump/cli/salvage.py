@@ -56,6 +56,10 @@ _BROKER = under("For which broker")
     "--carve",
     help="Files in PATHS are raw images, as of a disk: look for batches at any byte of them.",
 )
+@_TAKEN(
+    "--split-batches",
+    help="Where no copy has a batch whole, write what can be had of a torn one anew.",
+)
 @_TAKEN("--from-offset", type=INT64, help="First offset taken.")
 @_TAKEN("--to-offset", type=INT64, help="First offset not taken any more.")
 @_TAKEN(

@@ -128,6 +128,9 @@ def _salvaged_note(fields: Fields) -> str:
     notes = []
     if fields["lost"]:
         notes.append(f"lost: {_ranges(fields['lost'])}")
+    for one in fields["reencoded"]:
+        at = f"{span_text(one['from'], one['to'])} of {one['path']}"
+        notes.append(f"written anew: {at}{', doubtful' if one['doubtful'] else ''}")
     for one in fields["conflicts"]:
         between = " and ".join(one["paths"])
         taken = "undecided" if one["chosen"] is None else f"taken: {one['chosen']}"

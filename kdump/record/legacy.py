@@ -34,17 +34,21 @@ def read_plain(
     yield Decoded(data, records, reason, stop, "")
 
 
-def value_range(data: memoryview, start: int, end: int, layout: int) -> tuple[int, int, int]:
-    """Find the value of the entry in `data[start:end]`: (first byte, byte behind it, reason)."""
+def value_position(data: memoryview, start: int, end: int, layout: int) -> int | None:
+    """Find the first byte of an entry's value, behind its size; None where its key runs past it."""
     at = start + FORMATS[layout].header_size - 4
     if at + 4 > end:
+        return None
+    at += 4 + max(int.from_bytes(data[at : at + 4], "big", signed=True), 0)
+    return at + 4 if at + 4 <= end else None
+
+
+def value_range(data: memoryview, start: int, end: int, layout: int) -> tuple[int, int, int]:
+    """Find the value of the entry in `data[start:end]`: (first byte, byte behind it, reason)."""
+    at = value_position(data, start, end, layout)
+    if at is None:
         return 0, 0, reasons.KEY_LENGTH
-    key_size = int.from_bytes(data[at : at + 4], "big", signed=True)
-    at += 4 + max(key_size, 0)
-    if at + 4 > end:
-        return 0, 0, reasons.KEY_LENGTH
-    size = int.from_bytes(data[at : at + 4], "big", signed=True)
-    at += 4
+    size = int.from_bytes(data[at - 4 : at], "big", signed=True)
     if size < 0:
         return 0, 0, reasons.VALUE_NULL
     if size > end - at:

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +33,7 @@ _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
 VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
 SOURCE = "orders"
+_START_SECONDS = 3.0  # of a broker, on a machine that has little else to do
 FOREVER = {"retention.ms": "-1"}
 
 
@@ -180,6 +182,67 @@ def test_a_foreign_producer_is_noticed(cluster: Cluster) -> None:
     assert done(command).returncode == 5
 
 
+@pytest.mark.skipif(not _LONG, reason="a broker of its own: KDUMP_FUZZ=long")
+def test_through_tls_and_a_login(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    try:
+        secure = secured(cluster, tmp_path)
+        (tmp_path / "client.properties").write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+            f'sasl.jaas.config={_LOGIN} username="ann" password="se;cret";\n'
+            f"ssl.truststore.type=PEM\nssl.truststore.location={tmp_path}/cert.pem\n"
+        )
+        command = cluster.target("secure")
+        command[command.index("--produce") + 1] = secure
+        told = done([*command, "--client-properties", str(tmp_path / "client.properties")])
+        assert told.returncode == 0, told.stderr
+        cluster.assert_whole("secure")
+        for wrong in ("se;cret", "PEM\nssl.truststore.location"):
+            text = (tmp_path / "client.properties").read_text()
+            changed = text.replace(wrong, "wrong" if wrong == "se;cret" else "PEM\n#")
+            (tmp_path / "wrong.properties").write_text(changed)
+            (tmp_path / "secure.state").unlink(missing_ok=True)
+            told = done([*command, "--client-properties", str(tmp_path / "wrong.properties")])
+            assert told.returncode == 1, told.stderr
+            assert secure in told.stderr
+        cluster.assert_whole("secure")
+    finally:
+        cluster.broker.run("kill")
+
+
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+def secured(cluster: Cluster, path: Path) -> str:
+    """Start the broker again with a listener of TLS that asks for a login; give its address."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+         "-keyout", str(path / "key.pem"), "-out", str(path / "cert.pem")],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    both = (path / "key.pem").read_text() + (path / "cert.pem").read_text()
+    (path / "broker.pem").write_text(both)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    properties = cluster.broker.directory.with_name("data.broker") / "server.properties"
+    given = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
+    assert cluster.broker.run("stop").returncode == 0
+    told = f'{_LOGIN} user_ann="se;cret";'
+    cluster.broker.start(
+        listeners=f"{given['listeners']},SECURE://127.0.0.1:{port}",
+        advertised_listeners=f"{given['advertised.listeners']},SECURE://localhost:{port}",
+        listener_security_protocol_map=(
+            f"{given['listener.security.protocol.map']},SECURE:SASL_SSL"
+        ),
+        listener_name_secure_ssl_keystore_type="PEM",
+        listener_name_secure_ssl_keystore_location=path / "broker.pem",
+        listener_name_secure_sasl_enabled_mechanisms="PLAIN",
+        listener_name_secure_plain_sasl_jaas_config=told,
+    )
+    return f"localhost:{port}"
+
+
 def wait_for(path: Path) -> None:
     until = time.monotonic() + 60
     while not path.exists():
@@ -222,6 +285,7 @@ def test_kills_of_kdump_lose_and_repeat_nothing(cluster: Cluster) -> None:
 def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
     rng = random.Random(_SEED)
     killed = rounds = resumed = 0
+    slowness = 1.0  # where starts take long, so does all that is to be killed in the midst of
     while killed < KILLS:
         name = f"theirs{rounds}"
         command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
@@ -231,10 +295,12 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
             ) as running:
                 wait_for(cluster.folder / f"{name}.state")
                 while running.poll() is None:
-                    time.sleep(rng.choice((4, 12)) * rng.random())
+                    time.sleep(rng.choice((4, 12)) * rng.random() * slowness)
                     cluster.broker.run("kill")
                     killed += 1
+                    began = time.monotonic()
                     cluster.broker.start()
+                    slowness = max(1.0, (time.monotonic() - began) / _START_SECONDS)
                 assert running.stderr is not None
                 told = running.stderr.read()
             if running.returncode == 0:

@@ -11,6 +11,7 @@ from kdump.record.batch import read_batch
 
 if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Batch
+    from kdump.kernels.columns import RecordBatches
     from kdump.record.decoded import Decoded
 
 _NOT_OPENED = (reasons.OVER_LIMIT, reasons.CODEC_MISSING)
@@ -66,6 +67,14 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
     if batch.is_wrapper and first < batch.first:
         return None  # it begins within the batch before: its own offset field changed
     return Contents(None if kept else data, first, batch.last, count, found if kept else None)
+
+
+def records_of(data: bytes, rows: RecordBatches, limit: int) -> dict[int, int]:
+    """Give what stands for each record of one batch, by its offset."""
+    found: dict[int, int] = {}
+    for piece in read_batch(data, 0, rows, 0, limit=limit):
+        found |= _records_in(piece)
+    return found
 
 
 def _records_in(piece: Decoded) -> dict[int, int]:

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
-from kdump.engine.compare.replica import Block, Replica, first_offset
+from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
+from kdump.record.layout import LARGEST_HEADER
+from kdump.record.partial import last_inside
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
@@ -28,9 +30,12 @@ if TYPE_CHECKING:
 
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
+    from kdump.kernels.columns import RecordBatches
     from kdump.storage.targets import Selection
 
 _UNSOUND = c.WRONG
+_TORN_KEPT = 10_000  # between two sound batches
+_PRODUCERS_KEPT = 100_000
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
 
 
@@ -172,6 +177,7 @@ class Batch(NamedTuple):
     records_count: int
     sound_from: int
     producer_id: int
+    producer_epoch: int
 
     @property
     def identity(self) -> tuple[int, ...]:
@@ -185,11 +191,32 @@ class Batch(NamedTuple):
         return self.path, self.position
 
 
+class Torn(NamedTuple):
+    """An entry with a wrong checksum or no end.
+
+    It lies behind the offset `last` and not behind `before`, None where nothing sound follows.
+    `after` is the offset right before its first, None where that is not known.
+    """
+
+    copy: Copy
+    path: str
+    position: int
+    size_bytes: int
+    last: int
+    after: int | None
+    before: int | None = None
+
+    def is_misplaced(self, first: int) -> bool:
+        """Whether a batch there cannot begin at an offset, in a log that has each offset."""
+        return self.after is not None and not self.copy.is_sparse and first != self.after + 1
+
+
 class Copy:
     """One copy: what reading its headers once told, and its batches as often as asked for.
 
     `rank` is 0 for the copy that leads. `end` is behind its last sound batch; `tail` is the offset
-    that unreadable bytes behind that batch may hold at least, None where there are none.
+    that unreadable bytes behind that batch may hold at least, None where there are none. `torn` are
+    entries of which a part may be had, as far as `batches` has come, and not yet taken from it.
     """
 
     def __init__(self, found: Found, pace: Pace, limit: int) -> None:
@@ -210,6 +237,10 @@ class Copy:
         self.is_compacted = bool(self.replica.cleaned_to)
         self.unsound: set[tuple[str, int]] = set()  # batches whose header cannot be right
         self.diverged: list[list[int]] = []
+        self.torn: list[Torn] = []
+        self._tearing: list[Torn] = []  # with nothing sound behind them yet
+        self._inside = -1  # what is up to that offset lies in the last of them
+        self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
         self._holes = 0
         self._held: Batch | None = None
         self._is_shared = False
@@ -246,8 +277,10 @@ class Copy:
         """Read the batches that are sound as far as headers and checksums tell."""
         last = self.start - 1 if self.start is not None else -1
         segment, is_clean, tail = self.start, True, None
+        self.torn, self._tearing, self._inside = [], [], -1
         for item in self._replica().blocks():
             if not isinstance(item, Block):
+                self._tear(item, last, is_clean=is_clean)
                 is_clean = False
                 if not item.finding.entry.empty:
                     claimed = -1 if item.header is None else item.header.last_offset(0)
@@ -265,16 +298,53 @@ class Copy:
                 if flags & _UNSOUND or where in self.unsound:
                     is_clean = False
                     continue
-                first, own_last = first_offset(batches, row, last), batches.last_offset(row)
-                yield Batch(
-                    first, self.rank, self, *where, batches.size_bytes(row), own_last,
-                    batches.leader_epoch(row) if batches.has_leader_epoch(row) else NO_EPOCH,
-                    batches.crc(row), batches.layout(row), bool(flags & c.WRAPPER),
-                    batches.records_count(row), last + 1 if is_clean else -1,
-                    batches.producer_id(row) if batches.has_producer_fields(row) else -1,
-                )  # fmt: skip
-                last, is_clean, tail = own_last, True, None
+                if self._is_inside(batches, row, item.place.path):
+                    is_clean = False
+                    continue
+                batch = batch_at(batches, row, self, item.place.path, last + 1)
+                if is_clean:
+                    batch = batch._replace(sound_from=last + 1)
+                self._torn_before(batch)
+                yield batch
+                last, is_clean, tail = batch.last, True, None
         self.tail = tail
+        self._torn_before(None)
+
+    def _tear(self, item: UnusableRange, last: int, *, is_clean: bool) -> None:
+        """Take note of an entry of which a part may be had; not of one whose offset is wrong."""
+        where = item.finding
+        is_wrong = item.header is None or item.header.flags & c.CRC_BAD
+        if where.entry.empty or not is_wrong or len(self._tearing) >= _TORN_KEPT:
+            return
+        if where.position is None or where.size_bytes is None:
+            return
+        last = max(last, (item.place.segment or 0) - 1)
+        after = last if is_clean else None
+        place = item.place.path, where.position
+        self._tearing.append(Torn(self, *place, where.size_bytes, last, after))
+        head = self.replica.read(*place, min(where.size_bytes, LARGEST_HEADER))
+        inside = last_inside(head)
+        self._inside = self._inside if inside is None else inside
+
+    def _is_inside(self, batches: RecordBatches, row: int, path: str) -> bool:
+        """Whether what looks like a message is one in a torn wrapper, at a number of its own."""
+        if not self._tearing or self._tearing[-1].path != path:
+            return False
+        of_batch = not batches.is_legacy(row) or batches.flags_of(row) & c.WRAPPER
+        if of_batch or batches.last_offset(row) > self._inside:
+            return False
+        torn = self._tearing[-1]
+        size = batches.end_position(row) - torn.position
+        self._tearing[-1] = torn._replace(size_bytes=max(size, torn.size_bytes))
+        return True
+
+    def _torn_before(self, batch: Batch | None) -> None:
+        """Take note of how far the entries can go that no sound one followed so far."""
+        if self._tearing:
+            ends = None if batch is None else (batch.last if batch.is_wrapper else batch.first) - 1
+            self.torn += (torn._replace(before=ends) for torn in self._tearing)
+            self._tearing = []
+        self._inside = -1
 
     def _joins(self, last: int, segment: int | None) -> bool:
         """Whether no segment is missing between an offset and the next segment that is here.
@@ -285,7 +355,7 @@ class Copy:
             return True
         at = bisect_left(self.missing, last + 1)
         none_between = at == len(self.missing) or self.missing[at] >= segment
-        return none_between and bool(self.is_compacted or self._holes)
+        return none_between and self.is_sparse
 
     def count(self, batch: Batch, *, shared: bool) -> None:
         """Take note of its next sound batch, which others may have too; the last is held back."""
@@ -326,7 +396,14 @@ class Copy:
         if not batch.is_wrapper and records < batch.last - batch.first + 1:
             self.is_compacted = True
         self.end = batch.last + 1
+        if batch.producer_id >= 0 and len(self.producers) < _PRODUCERS_KEPT:
+            self.producers.add((batch.producer_id, batch.producer_epoch))
         self._epochs.add(Span(batch.epoch, batch.first, batch.last, 1))
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it has offsets without records, as far as is known."""
+        return bool(self.is_compacted or self._holes)
 
     def fits(self, prefer: str) -> bool:
         """Whether it lies under a path."""
@@ -337,3 +414,25 @@ class Copy:
     def close(self) -> None:
         """Give back the file from which batches were read again."""
         self.replica.close()
+
+
+def batch_at(batches: RecordBatches, row: int, copy: Copy, path: str, lowest: int) -> Batch:
+    """Make a batch of a header; a wrapper begins at the `lowest` offset or behind it."""
+    has_producer = batches.has_producer_fields(row)
+    return Batch(
+        first_offset(batches, row, lowest - 1),
+        copy.rank,
+        copy,
+        path,
+        batches.position(row),
+        batches.size_bytes(row),
+        batches.last_offset(row),
+        batches.leader_epoch(row) if batches.has_leader_epoch(row) else NO_EPOCH,
+        batches.crc(row),
+        batches.layout(row),
+        bool(batches.flags_of(row) & c.WRAPPER),
+        batches.records_count(row),
+        -1,
+        batches.producer_id(row) if has_producer else -1,
+        batches.producer_epoch(row) if has_producer else -1,
+    )

@@ -88,6 +88,11 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
             yield f"  {one['group']}: named by {one['named_by'] or 'nothing'}, joined by {why}"
             if one["doubtful"]:
                 yield "    DOUBTFUL: perhaps messages of a torn wrapper, at wrong offsets"
+        for one in row["reencoded"]:
+            doubtful = ", DOUBTFUL: no checksum vouches for them" if one["doubtful"] else ""
+            offsets = ranges_text([[one["from"], one["to"]]])
+            at = f"the torn batch at byte {one['position']} of {one['path']}"
+            yield f"  written anew: {offsets}, out of {at}{doubtful}"
         if row["lost"]:
             yield f"  LOST: {ranges_text(row['lost'])}"
         for one in row["conflicts"]:

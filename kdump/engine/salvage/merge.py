@@ -15,6 +15,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.salvage.contents import Contents, contents_of
+from kdump.engine.salvage.split import Split, split
+from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -32,10 +34,11 @@ Ranges = list[list[int]]
 
 
 class Taken(NamedTuple):
-    """One batch of the result."""
+    """One batch of the result; `split` where it was written anew out of a torn one."""
 
     batch: Batch
     contents: Contents
+    split: Split | None = None
 
 
 class Conflict(NamedTuple):
@@ -68,6 +71,8 @@ class Merge:
         self._history = history
         self._prefer = options.prefer
         self._limit = options.decompress_limit
+        self._splits = options.split_batches
+        self._torn_to = -1  # so far batches at the end of copies say that they go on
         self._left: Ranges = []
         self._source: Copy | None = None
 
@@ -83,6 +88,7 @@ class Merge:
             end = max(end, batch.last) if len(cluster) > 1 else batch.last
         if cluster:
             yield from self._serve(cluster)
+        yield from self._split(OFFSET_MAX if self._high is None else self._high - 1)
         self._end()
 
     def _accepted(self, copy: Copy) -> Iterator[Batch]:
@@ -113,14 +119,30 @@ class Merge:
                 self._leave(offset for offset in contents.records or () if offset >= self.next)
                 continue
             if contents.first > self.next:
+                yield from self._split(contents.first - 1)
+            if contents.first > self.next:
                 self._lose(self.next, contents.first - 1)
             self.next = contents.last + 1
             self._source = taken.batch.copy
             yield taken
-        for each, contents in sound:
-            for batch in groups[each.identity]:
-                if 0 <= batch.sound_from < contents.first:
-                    self._find(batch.sound_from, contents.first - 1)
+        for one in sound:
+            for batch in groups[one.batch.identity]:
+                if 0 <= batch.sound_from < one.contents.first:
+                    self._find(batch.sound_from, one.contents.first - 1)
+
+    def _split(self, last: int) -> Iterator[Taken]:
+        """Take what can be had of torn batches from the next offset on, if that was asked for."""
+        if not self._splits:
+            return
+        for one in split(self.copies, self._history, self.next, last, self._limit):
+            if one.batch.first > self.next:
+                self._lose(self.next, one.batch.first - 1)
+            self.next = one.batch.last + 1
+            if one.torn.before is None:
+                self._torn_to = max(self._torn_to, one.highest)
+            yield Taken(one.batch, one.contents, one)
+        for copy in self.copies:
+            copy.torn = [one for one in copy.torn if one.before is None or one.before > last]
 
     def _sound(self, group: list[Batch], *, kept: bool) -> Taken | None:
         """Open copies of one batch until one is sound."""
@@ -194,6 +216,7 @@ class Merge:
                 self._lose(self.next, claimed - 1)
             end = max(self.next, claimed)
             tails = [copy.tail for copy in followers if copy.tail is not None]
+            tails.append(self._torn_to)
             self.open_end = any(tail >= end for tail in tails) and self._high is None
             if self.open_end and end == self.next:
                 add_range(self.lost, self.next, self.next)

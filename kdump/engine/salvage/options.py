@@ -17,7 +17,8 @@ from kdump.storage.source import whole
 from kdump.storage.targets import Selection
 
 #: What tells one command that produces from another, beside the paths.
-_TELLING = ("produce", "selection", "from_offset", "to_offset", "names", "server_properties")
+_TELLING = ("produce", "selection", "from_offset", "to_offset", "names", "server_properties",
+            "split_batches")  # fmt: skip
 NEWEST_EPOCH, LONGEST = "newest-epoch", "longest"
 
 
@@ -41,6 +42,7 @@ class SalvageOptions(NamedTuple):
     topic_configs: bool = True
     out: str | None = None
     carve: bool = False
+    split_batches: bool = False
     decompress_limit: int = DEFAULT_LIMIT
     dry_run: bool = False
     produce: str | None = None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.copies import Item
     from kdump.engine.salvage.merge import Ranges, Taken
     from kdump.engine.salvage.options import SalvageOptions
+    from kdump.engine.salvage.split import Split
 
 
 class Opened(NamedTuple):
@@ -77,6 +78,17 @@ def _topic_id(item: Item, copies: list[Copy], options: SalvageOptions) -> str | 
     return asked or (ids[0] if ids else None)
 
 
+class Reencoded(NamedTuple):
+    """Records of a torn batch, written anew; doubtful where no checksum vouches for them."""
+
+    path: str
+    position: int
+    doubtful: bool
+    first: int
+    last: int
+    records_count: int
+
+
 class Sums:
     """What the batches taken come to."""
 
@@ -87,6 +99,7 @@ class Sums:
         self.sum = hashlib.sha256()
         self.sources: dict[str, Ranges] = {}
         self.bytes: dict[str, Ranges] = {}  # of images
+        self.reencoded: list[Reencoded] = []
 
     def take(self, taken: Taken) -> None:
         """Take note of the next batch."""
@@ -101,9 +114,21 @@ class Sums:
         ranges = self.sources.setdefault(taken.batch.copy.path, [])
         add_range(ranges, contents.first, contents.last)
         copy = taken.batch.copy
-        if isinstance(copy, CarvedCopy):
+        if taken.split is not None:
+            self._reencode(taken.split)
+        elif isinstance(copy, CarvedCopy):
             for start, end in copy.pieces(taken.batch):
                 add_range(self.bytes.setdefault(copy.path, []), start, end - 1)
+
+    def _reencode(self, split: Split) -> None:
+        """Take note of what was written anew; messages out of one wrapper are one entry."""
+        first, last, count = split.contents.first, split.contents.last, split.contents.records_count
+        place = split.torn.path, split.torn.position, not split.is_proved
+        old = self.reencoded[-1] if self.reencoded else None
+        if old is not None and old[:3] == place and old.last + 1 == first:
+            self.reencoded[-1] = old._replace(last=last, records_count=old.records_count + count)
+        else:
+            self.reencoded.append(Reencoded(*place, first, last, count))
 
 
 def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
@@ -111,13 +136,14 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
     lost: list[list[int | None]] = [list(each) for each in merged.lost]
     if merged.open_end and lost:
         lost[-1][1] = None
+    doubtful = any(one.doubtful for one in found.reencoded)
     undecided = any(conflict.chosen is None for conflict in merged.conflicts)
     return Row(
         "salvaged",
         {
             "topic": opened.topic,
             "partition": opened.item.partition,
-            "severity": "damage" if lost or undecided else None,
+            "severity": "damage" if lost or undecided or doubtful else None,
             "records_count": found.records_count,
             "batches": found.batches,
             "first_offset": found.first,
@@ -128,6 +154,17 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
                 for path, ranges in found.sources.items()
             ],
             "carved": _groups_of(opened.copies),
+            "reencoded": [
+                {
+                    "path": one.path,
+                    "position": one.position,
+                    "from": one.first,
+                    "to": one.last,
+                    "records_count": one.records_count,
+                    "doubtful": one.doubtful,
+                }
+                for one in found.reencoded
+            ],
             "lost": lost,
             "conflicts": [
                 {"from": one.first, "to": one.last, "paths": list(one.paths), "chosen": one.chosen}
