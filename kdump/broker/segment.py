@@ -15,7 +15,7 @@ from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_in
 from kdump.broker.index_search import find_offset
 from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError
 from kdump.broker.sound_start import written_slots
-from kdump.errors import PathError
+from kdump.errors import path_errors
 from kdump.kernels import reasons
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
@@ -173,10 +173,8 @@ class Segment:
 
     def modified_ms(self) -> int:
         """The log's modification time in milliseconds."""
-        try:
+        with path_errors(self.path):
             return places.stat(self.path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
 
     def close(self) -> None:
         """Give the files back; what is asked next opens them again."""

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kdump.errors import PathError
+from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
@@ -84,10 +84,8 @@ class LocalLog:
     @classmethod
     def open(cls, path: str) -> LocalLog:
         """List a partition directory."""
-        try:
+        with path_errors(path):
             return cls(path, places.listdir(path, fresh=True))
-        except OSError as error:
-            raise PathError.from_os(path, error) from error
 
     @cached_property
     def statuses(self) -> dict[str, FileStatus]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
+from kdump.errors import KdumpError, NothingToDo, PathError, StoreError, path_errors
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
@@ -201,10 +201,8 @@ def _one(
     if not places.isdir(path):
         yield _file(path)
         return
-    try:
+    with path_errors(path):
         entries = places.listdir(path)
-    except OSError as error:
-        raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
     has_segments = looks_like_partition(entries)
     if has_segments:

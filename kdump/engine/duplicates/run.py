@@ -28,7 +28,7 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.engine.work.spool import SortedRun, Spool, bucket_size, buckets_for
 from kdump.engine.work.whole_logs import of_whole_logs
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, path_errors
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import RecordChunk, RecordRow, Row
 
@@ -70,10 +70,8 @@ def duplicates(
     numbers = {topic: number for number, topic in enumerate(topics)}
     size_bytes = sum(split.size_bytes for split in splits)
     buckets = buckets_for(size_bytes)
-    try:
+    with path_errors(options.scratch or "--scratch"):
         scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
-    except OSError as error:
-        raise PathError.from_os(options.scratch or "--scratch", error) from None
     with scratch as directory:
         directory = os.path.abspath(directory)
         driver.will_write(directory)

@@ -22,7 +22,7 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.engine.work.spool import SortedRun, bucket_size, buckets_for
 from kdump.engine.work.whole_logs import of_whole_logs
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -87,10 +87,8 @@ def placement(
     known = partition_counts((split.target for split in splits), options.partitions)
     names = sorted(known)
     buckets = buckets_for(sum(split.size_bytes for split in splits))
-    try:
+    with path_errors(options.scratch or "--scratch"):
         scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
-    except OSError as error:
-        raise PathError.from_os(options.scratch or "--scratch", error) from None
     with scratch as directory:
         directory = os.path.abspath(directory)
         driver.will_write(directory)

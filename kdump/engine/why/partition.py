@@ -13,7 +13,7 @@ from kdump.engine.why.freeing import Freeable, Retired, freeable
 from kdump.engine.why.pins import read_pin
 from kdump.engine.why.rolls import Rolls
 from kdump.engine.why.space import reserved_bytes, space_of
-from kdump.errors import PathError
+from kdump.errors import PathError, path_errors
 from kdump.findings.rows import Row
 from kdump.storage import lock, names, places
 from kdump.storage.local_log import LocalLog
@@ -72,10 +72,8 @@ def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judg
 
 
 def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
-    try:
+    with path_errors(item.path):
         log = LocalLog(item.path, places.statuses(item.path))
-    except OSError as error:
-        raise PathError.from_os(item.path, error) from error
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     directory = target.log_dir()
     settings = settings_of(item, options, topics)
