@@ -71,7 +71,7 @@ def cluster(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Replay the metadata log of a KRaft cluster with its snapshots, as a controller does, and show
     what it comes to: topics with their ids, leaders, replicas and settings, brokers, controllers,
     features, quotas, users, ACLs; at the end, or at any offset or time.
@@ -106,4 +106,4 @@ def cluster(
     options = ClusterOptions(
         at=until(end), diff_from=start and until(start), what=what or (), **asked
     )
-    raise SystemExit(run_plan(replay, paths, options, engine=engine, writing=writing))
+    return run_plan(replay, paths, options, engine=engine, writing=writing)

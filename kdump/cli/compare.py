@@ -25,7 +25,7 @@ _REPORTED = under("What is reported")
     help="Differences reported of each partition, the worst first; the others are counted.",
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> None:
+def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
     """Compare the replicas of every partition that lies under two or more of the directories:
     data directories of different brokers, partition directories, or directories with segments.
 
@@ -51,6 +51,4 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
     from kdump.engine.compare.run import compare as compare_items
 
     options, report = CompareOptions(**asked), CompareReport()
-    raise SystemExit(
-        run_plan(compare_items, paths, options, engine=engine, writing=writing, report=report)
-    )
+    return run_plan(compare_items, paths, options, engine=engine, writing=writing, report=report)

@@ -81,7 +81,7 @@ def dump(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Show the records that lie on disk under PATHS: segment files, topic-partition directories
     or whole data directories.
 
@@ -133,8 +133,8 @@ def dump(
     if results is None:
         from kdump.cli.bulk import dump_into_directory
 
-        raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    raise SystemExit(results.take(_items(form, paths, options)))
+        return dump_into_directory(paths, options, form, engine, writing)
+    return results.take(_items(form, paths, options))
 
 
 def _items(
