@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, MEANT_AS_SECONDS, Read, read_int64, read_time, shared_options
-from kdump.cli.run_context import wrong_usage
+from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.errors import UsageError
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _SHOWN = under("What is shown")
 _WORDS = (

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import BYTES, FORMATS, FROM_0, INT64, PATTERN, TIME, shared_options
-from kdump.errors import UsageError
+from kdump.errors import KdumpError, UsageError
+from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
-    from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
     from kdump.output.items import Item
 
 _SHOWN = under("What is shown")

@@ -7,22 +7,19 @@ asked for: the buffer behind them is used again.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
 from kdump.record import control as control_records
 from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
 from kdump.record.default import headers_of
 from kdump.record.layout import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, message_format
 
-if TYPE_CHECKING:
-    from array import array
-
-    from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
-
-    Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview
 
 
 class Place(NamedTuple):

@@ -17,16 +17,13 @@ import json
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from kdump.errors import KdumpError, path_errors
 from kdump.output.escape import name_text
 from kdump.output.part_files import files_at
 from kdump.output.target import refuse_input_as_output, refuse_store_as_output
 from kdump.stores.uris import is_uri, normal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STAGING = "_staging"
 SUCCESS = "_SUCCESS"

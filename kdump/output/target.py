@@ -6,17 +6,15 @@ import io
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 from kdump.errors import PathError, UsageError, path_errors
 from kdump.output.stream import ByteStream
 from kdump.stores.uris import is_uri, normal
 from kdump.writing import NewFile, flush_directory, open_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 #: TOPIC-PARTITION, perhaps with what a broker appends on the way to deletion or to another disk.
 _PARTITION_DIRECTORY = re.compile(r".+-\d+(\..+)?")

@@ -8,15 +8,12 @@ always handed out; the last piece says why decoding stopped.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.layout import CODEC_MASK, CODEC_NAMES, MAX_INT32, TIMESTAMP_TYPE_BIT
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import RecordBatches
 from kdump.record.decoded import Decoded
+from kdump.record.layout import CODEC_MASK, CODEC_NAMES, MAX_INT32, TIMESTAMP_TYPE_BIT
 
 MAX_SEQUENCE = MAX_INT32
 

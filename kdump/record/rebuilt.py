@@ -8,8 +8,8 @@ by some bytes. What is written here is measured and dropped.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.default import read_varint
 from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
@@ -20,11 +20,8 @@ from kdump.record.layout import (
     ZSTD,
 )
 
-if TYPE_CHECKING:
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
-
-    Data = bytes | bytearray | memoryview
-    Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
+Data = bytes | bytearray | memoryview
+Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
 
 _XERIAL_HEADER_BYTES, _XERIAL_BLOCK_BYTES = 16, 1 << 15
 _LZ4_HEADER_BYTES, _LZ4_BLOCK_BYTES, _LZ4_SIZE_BYTES = 7, 1 << 16, 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
@@ -10,14 +11,11 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
-from kdump.storage.names import Kind
+from kdump.storage.checkpoints import EpochStart
+from kdump.storage.names import DirectoryName, FileName, Kind
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.storage.checkpoints import EpochStart
-    from kdump.storage.names import DirectoryName, FileName
     from kdump.storage.places import FileStatus
 
 

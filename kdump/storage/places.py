@@ -10,14 +10,13 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kdump.stores import uris
 from kdump.stores.uris import is_uri as is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kdump.stores.listed import Listed
     from kdump.stores.store import Entry, Status
     from kdump.stores.windows import Windows

@@ -15,6 +15,7 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError, path_errors
@@ -22,8 +23,6 @@ from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kdump.stores.store import Status
     from kdump.stores.windows import Windows
 

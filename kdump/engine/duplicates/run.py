@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import partial
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
@@ -23,6 +23,7 @@ from kdump.engine.duplicates.groups import (
     read_groups,
 )
 from kdump.engine.reading.going import Going
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
@@ -31,9 +32,6 @@ from kdump.engine.work.whole_logs import of_whole_logs
 from kdump.errors import KdumpError, path_errors
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import RecordChunk, RecordRow, Row
-
-if TYPE_CHECKING:
-    from kdump.engine.reading.split_edges import SplitEdges
 
 _SPLIT_BYTES = 256 << 20
 

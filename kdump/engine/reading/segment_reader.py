@@ -8,29 +8,28 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading import damage
 from kdump.engine.reading.epoch_watch import EpochWatch
+from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.segment_pass import SegmentPass
+from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import control
 from kdump.record.batch import read_batch
+from kdump.record.decoded import Decoded
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets
+from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
+from kdump.storage.source import Source
+from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
-    from kdump.engine.reading.filters import Filters
     from kdump.engine.reading.options import DumpOptions
-    from kdump.findings.finding import Finding
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.decoded import Decoded
-    from kdump.storage.offsets import Released
-    from kdump.storage.source import Source
-    from kdump.storage.targets import LogFile
 
     Item = RecordChunk | BatchChunk | Finding
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.index_builder import IndexBuilder
+from kdump.broker.index_builder import IndexBuilder, Rules
 from kdump.broker.producer_state import ProducerStates
 from kdump.broker.versions import has, text_of
 from kdump.engine.reindex import refusals
@@ -30,9 +31,6 @@ from kdump.storage.source import Source
 from kdump.writing import NewDirectory, NewFile, flush_directory, open_directory, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.broker.index_builder import Rules
     from kdump.engine.salvage.merge import Taken
 
 _PIECE_BYTES = 1 << 20

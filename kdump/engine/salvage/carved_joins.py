@@ -11,22 +11,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
-from kdump.engine.salvage.merge import add_range
+from kdump.engine.salvage.carving import SECTOR, Carved, Extent, Piece, first_of
+from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
+from kdump.kernels.columns import BatchHeader
 from kdump.record.batch import last_sequence
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.engine.salvage.carving import Carved
-    from kdump.engine.salvage.merge import Ranges
-    from kdump.kernels.columns import BatchHeader
 
 _BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
 _SMALLEST_BLOCK = 1024

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -21,14 +22,11 @@ from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind
 from kdump.storage.properties import read_topic_id
-from kdump.storage.targets import Target, resolve
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
-    from kdump.storage.targets import Selection
 
 _UNSOUND = c.WRONG
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed

@@ -10,6 +10,7 @@ the preferred copy wins if there is one, and the conflict is named.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.salvage.contents import Contents, contents_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kdump.engine.salvage.copies import Batch, Copy
     from kdump.engine.salvage.history import History
     from kdump.engine.salvage.options import SalvageOptions

@@ -9,11 +9,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from kdump.engine.work.spool import SortedRun, merged
+from kdump.engine.work.spool import SortedRun, Spool, merged
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
-    from kdump.engine.work.spool import Spool
 
 #: Checksum, topic, size of the key; the key; where it lies.
 _START = Struct(">III")

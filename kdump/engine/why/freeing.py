@@ -12,18 +12,16 @@ that is tiered, where deleting records deletes the copies too; or one of the clu
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.retention import is_past, retention_pass
+from kdump.broker.retention import LogFacts, Policy, is_past, retention_pass
 from kdump.findings.commands import as_path, shell_text
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kdump.broker.retention import LogFacts, Policy
     from kdump.engine.why.fates import Fates
 
 _NEXT_PASS = "goes with the next retention pass"
