@@ -3,29 +3,14 @@
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
 
+# In the order of gathered.py, so with its numbers.
 cdef enum:
-    G_CODEC = 0
-    G_TIMESTAMP_TYPE = 1
-    G_SEQUENCE = 2
-    G_TRANSACTIONAL = 3
-    G_MODERN = 4
-    G_TIMED = 5
-    G_KEY_ENDS = 6
-    G_KEY_VALID = 7
-    G_KEYS = 8
-    G_VALUE_ENDS = 9
-    G_VALUE_VALID = 10
-    G_VALUES = 11
-    G_LISTS = 12
-    G_NAME_ENDS = 13
-    G_NAMES = 14
-    G_CONTENT_ENDS = 15
-    G_CONTENT_VALID = 16
-    G_CONTENTS = 17
-    G_CONTROL_ENDS = 18
-    G_CONTROL_VALID = 19
-    G_CONTROLS = 20
-    GATHERED_WIDTH = 21
+    G_CODEC, G_TIMESTAMP_TYPE, G_SEQUENCE, G_TRANSACTIONAL, G_MODERN, G_TIMED, G_KEY_ENDS,
+    G_KEY_VALID, G_KEYS, G_VALUE_ENDS, G_VALUE_VALID, G_VALUES, G_LISTS, G_NAME_ENDS, G_NAMES,
+    G_CONTENT_ENDS, G_CONTENT_VALID, G_CONTENTS, G_CONTROL_ENDS, G_CONTROL_VALID, G_CONTROLS,
+    GATHERED_WIDTH
+
+cdef enum:
     MOST_COPIES = 40
     MOST_BUFFERS = 61
 
@@ -50,19 +35,16 @@ cdef struct Room:
     int64_t counts[COUNTS]
 
 
-cdef inline bint has_ends(int buffer) noexcept nogil:
-    return (
-        buffer == G_KEY_ENDS
-        or buffer == G_VALUE_ENDS
-        or buffer == G_LISTS
-        or buffer == G_NAME_ENDS
-        or buffer == G_CONTENT_ENDS
-        or buffer == G_CONTROL_ENDS
+cdef enum:  # a bit for each buffer
+    ENDS = (
+        1 << G_KEY_ENDS | 1 << G_VALUE_ENDS | 1 << G_LISTS | 1 << G_NAME_ENDS
+        | 1 << G_CONTENT_ENDS | 1 << G_CONTROL_ENDS
     )
+    OF_HEADERS = 1 << G_NAME_ENDS | 1 << G_CONTENT_ENDS | 1 << G_CONTENT_VALID
 
 
-cdef inline bint of_headers(int buffer) noexcept nogil:
-    return buffer == G_NAME_ENDS or buffer == G_CONTENT_ENDS or buffer == G_CONTENT_VALID
+cdef inline bint among(uint64_t buffers, int k) noexcept nogil:
+    return buffers >> k & 1
 
 
 cdef bint measure_room(Room *room) noexcept nogil:
@@ -72,8 +54,8 @@ cdef bint measure_room(Room *room) noexcept nogil:
     room.rows = room.headers = MAX_INT32
     for k in range(GATHERED_WIDTH + room.copies_count):
         if room.bits[k]:
-            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // room.bits[k] - has_ends(k)
-            if of_headers(k):
+            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // room.bits[k] - among(ENDS, k)
+            if among(OF_HEADERS, k):
                 room.headers = min(room.headers, items)
             else:
                 room.rows = min(room.rows, items)
