@@ -28,8 +28,8 @@ from kdump.broker.control_batch import Control, read_control
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
 from kdump.kernels import columns as c
 from kdump.kernels.columns import Columns, RecordBatches
+from kdump.kernels.members import MAX_SEQUENCE
 from kdump.record import control
-from kdump.record.batch import MAX_SEQUENCE
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN

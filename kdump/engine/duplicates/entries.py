@@ -16,7 +16,7 @@ from zlib import crc32
 from kdump.engine.reading.options import DumpOptions
 from kdump.findings.rows import RecordChunk
 from kdump.kernels import columns as c
-from kdump.record.batch import last_sequence
+from kdump.kernels.members import sequence_at
 from kdump.record.default import headers_of
 
 _START = Struct(">III")  # checksum, topic, size of what is compared
@@ -128,7 +128,7 @@ class Layout(NamedTuple):
                 yield None
                 continue
             offset = records.offset(row)
-            number = _NONE if sequence < 0 else last_sequence(sequence, offset - base)
+            number = _NONE if sequence < 0 else sequence_at(sequence, offset - base)
             yield self.entry(
                 topic,
                 parts,

@@ -14,8 +14,8 @@ from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import BatchHeader, RecordBatches
+from kdump.kernels.members import codec_name, sequence_at
 from kdump.record import bitflip, compression, layout
-from kdump.record.batch import codec_name, last_sequence
 
 DEFAULT_LIMIT = 64 << 20
 _NOT_ABOVE = "✗ not above the offsets before"
@@ -152,7 +152,7 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHea
     if name == "maxTimestamp":
         return time_text(value)
     if name == "baseSequence" and value >= 0:
-        return f"last sequence {last_sequence(value, values['lastOffsetDelta']):,}"
+        return f"last sequence {sequence_at(value, values['lastOffsetDelta']):,}"
     if name == "recordsCount" and flags & c.DELTA_COUNT:
         return "✗ cannot be right with this lastOffsetDelta"
     return ""

@@ -20,7 +20,7 @@ from kdump.findings.code import Hides
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow
 from kdump.kernels import columns as c
-from kdump.record.batch import codec_name
+from kdump.kernels.members import codec_name
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace

@@ -6,7 +6,7 @@ from struct import Struct
 from typing import TYPE_CHECKING
 
 from kdump.kernels import reasons
-from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2, MAX_INT32
+from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2
 
 if TYPE_CHECKING:
     from array import array
@@ -35,8 +35,6 @@ BATCH_FIELDS = Struct(
     "i"  # 36 recordsCount
 )
 assert BATCH_FIELDS.size == BATCH_OVERHEAD_V2 - CRC_START_V2
-
-MAX_SEQUENCE = MAX_INT32
 
 
 class Bad(Exception):
