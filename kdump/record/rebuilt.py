@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.record.default import read_varint
+from kdump.kernels.varints import varint
 from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
     CODEC_MASK,
@@ -82,7 +82,7 @@ def _record(
     """Write what stands before the offset delta of a record; with it where the rest lies (F24)."""
     position = records.position(number)
     end = position + records.size_bytes(number)
-    at = read_varint(view, position, end)[1]
+    at = varint(view, position, end)[1]
     attributes = view[at : at + 1]
     at += 1
     while view[at] & 0x80:

@@ -193,11 +193,9 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                reported = damage.decode_finding(
+                yield from damage.decode_findings(
                     piece.reason, piece.detail, self.place, batches, row, count
                 )
-                if reported is not None:
-                    yield reported
             if first is not None:
                 batches.put(row, base_offset=first, records_count=count)
 
@@ -219,9 +217,7 @@ class SegmentReader:
             last = behind - 1
             if reason and (admitted is None or admitted[last]):
                 inside = sum(1 for batch in records.batches if batch == last)
-                reported = damage.decode_finding(reason, "", self.place, batches, last, inside)
-                if reported is not None:
-                    yield reported
+                yield from damage.decode_findings(reason, "", self.place, batches, last, inside)
 
     def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
@@ -238,11 +234,9 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            reported = damage.decode_finding(
+            yield from damage.decode_findings(
                 piece.reason, piece.detail, self.place, batches, row, decoded
             )
-            if reported is not None:
-                yield reported
 
     def _chunk(
         self,
@@ -284,9 +278,7 @@ class SegmentReader:
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:
-                reported = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
-                if reported is not None:
-                    yield reported
+                yield from damage.decode_findings(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:

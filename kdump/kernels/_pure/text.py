@@ -6,7 +6,7 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import U32, Bad, view_of
+from kdump.kernels._pure.layout import U32, view_of
 from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels._pure.spelling import Out, put_csv, put_java_text, put_json, speller
 from kdump.kernels.columns import BatchHeader, Columns, DecodedRecords, RecordBatches
@@ -30,6 +30,7 @@ from kdump.kernels.text_form import (
     TextForm,
     time_text,
 )
+from kdump.kernels.varints import Bad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
