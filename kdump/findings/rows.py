@@ -239,4 +239,4 @@ class BatchChunk:
 
 def batch_row(place: Place, batch: BatchHeader) -> BatchRow:
     """Make the `batch` row of one row of batch columns."""
-    return BatchRow._make((*place[:3], *members_of(batch).values()))
+    return BatchRow._make(place[:3] + members_of(batch))

@@ -13,6 +13,11 @@ from kdump.kernels.layout import (
     format_at,
 )
 
+MEMBERS = (
+    "position size_bytes magic codec base_offset last_offset records_count crc crc_valid "
+    "timestamp_type base_timestamp_ms max_timestamp_ms leader_epoch producer_id "
+    "producer_epoch base_sequence last_sequence transactional control delete_horizon_ms"
+).split()
 MAX_SEQUENCE = MAX_INT32
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
 
@@ -32,8 +37,8 @@ def sequence_at(base_sequence: int, delta: int) -> int:
     return -1 if base_sequence < 0 else (base_sequence + delta) & MAX_SEQUENCE
 
 
-def members_of(batch: BatchHeader) -> dict[str, int | str | bool | None]:
-    """Return the members; None for what the format of the entry does not have."""
+def members_of(batch: BatchHeader) -> tuple[int | str | bool | None, ...]:
+    """Return MEMBERS of a header; None for what the format of the entry does not have."""
     (
         position, size_bytes, magic, attributes, base_offset, last_offset, records_count, crc, _,
         leader_epoch, base_ms, max_ms, producer_id, producer_epoch, base_sequence, flags, layout,
@@ -44,25 +49,25 @@ def members_of(batch: BatchHeader) -> dict[str, int | str | bool | None]:
     closed = flags & WRAPPER and records_count < 0  # only the last offset is known (F18)
     horizon = meant & DELETE_HORIZON_BIT
     last_sequence = sequence_at(base_sequence, last_offset - base_offset)
-    return {
-        "position": position,
-        "size_bytes": size_bytes,
-        "magic": magic,
-        "codec": codec_name(attributes),
-        "base_offset": None if closed else base_offset,
-        "last_offset": last_offset,
-        "records_count": None if closed else records_count,
-        "crc": crc,
-        "crc_valid": not flags & CRC_BAD,
-        "timestamp_type": timestamp_type_name(attributes) if timed else None,
-        "base_timestamp_ms": base_ms if timed and not horizon else None,
-        "max_timestamp_ms": max_ms if timed else None,
-        "leader_epoch": leader_epoch if read.has_leader_epoch else None,
-        "producer_id": producer_id if producing else None,
-        "producer_epoch": producer_epoch if producing else None,
-        "base_sequence": base_sequence if producing else None,
-        "last_sequence": last_sequence if producing else None,
-        "transactional": bool(meant & TRANSACTIONAL_BIT),
-        "control": bool(meant & CONTROL_BIT),
-        "delete_horizon_ms": base_ms if horizon else None,
-    }
+    return (
+        position,
+        size_bytes,
+        magic,
+        codec_name(attributes),
+        None if closed else base_offset,
+        last_offset,
+        None if closed else records_count,
+        crc,
+        not flags & CRC_BAD,
+        timestamp_type_name(attributes) if timed else None,
+        base_ms if timed and not horizon else None,
+        max_ms if timed else None,
+        leader_epoch if read.has_leader_epoch else None,
+        producer_id if producing else None,
+        producer_epoch if producing else None,
+        base_sequence if producing else None,
+        last_sequence if producing else None,
+        bool(meant & TRANSACTIONAL_BIT),
+        bool(meant & CONTROL_BIT),
+        base_ms if horizon else None,
+    )

@@ -19,7 +19,7 @@ from kdump.kernels.layout import (
     int64,
     message_format,
 )
-from kdump.kernels.members import members_of, sequence_at
+from kdump.kernels.members import MEMBERS, members_of, sequence_at
 from kdump.kernels.text_form import (
     CSV,
     JSON,
@@ -84,7 +84,7 @@ def _rendered(
     """
     read = format_at(batch[c.B_LAYOUT])
     known = {"timestamp_ms": timed, "time": timed, "sequence": read.has_producer_fields}
-    said = members_of(BatchHeader._make(batch))
+    said = dict(zip(MEMBERS, members_of(BatchHeader._make(batch)), strict=True))
     if not timed:
         said["timestamp_type"] = None
     pieces = []
