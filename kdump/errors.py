@@ -7,6 +7,12 @@ usage, 5 refused. Findings (3) and the broker's answer "none" (4) are no errors.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 class KdumpError(Exception):
     """The work could not be done or finished."""
@@ -20,9 +26,7 @@ class UsageError(KdumpError):
     status = 2
 
 
-class PathError(KdumpError):
-    """A path cannot be opened or is not what was asked for; the other paths are still worked on."""
-
+class _OfPath(KdumpError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
         self.path = path
@@ -30,6 +34,10 @@ class PathError(KdumpError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+class PathError(_OfPath):
+    """A path cannot be opened or is not what was asked for; the other paths are still worked on."""
 
     @classmethod
     def from_os(cls, path: str, error: OSError) -> PathError:
@@ -37,20 +45,21 @@ class PathError(KdumpError):
         return cls(path, error.strerror or str(error) or type(error).__name__)
 
 
-class StoreError(KdumpError):
+@contextmanager
+def path_errors(path: str) -> Iterator[None]:
+    """Raise what the operating system refuses meanwhile as an error of this path."""
+    try:
+        yield
+    except OSError as error:
+        raise PathError.from_os(path, error) from error
+
+
+class StoreError(_OfPath):
     """A store did not answer, or not with what was asked for.
 
     Nothing is known of the file then, so this is no `PathError`: whoever takes one of those for a
     file that is not there, or is not right, must not take this for one.
     """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path = path
-        self.reason = reason
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
 
 
 class NothingToDo(KdumpError):

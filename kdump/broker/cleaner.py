@@ -7,6 +7,7 @@ log is walked. A partition that is named at the moment of a choice is taken for 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,6 @@ from kdump.broker.versions import has
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kdump.broker.partition import PartitionView
     from kdump.broker.retention import LogFacts
     from kdump.broker.segment import Segment

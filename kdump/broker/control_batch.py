@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kdump.kernels import reasons
 from kdump.record import control
-from kdump.record.batch import read_batch, reasons
+from kdump.record.batch import read_batch
 from kdump.record.frames import Run
 from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK, TIMESTAMP_TYPE_BIT
 

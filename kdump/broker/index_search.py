@@ -10,15 +10,12 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kdump.broker.versions import NEWEST, WARM_SECTION_SEARCH, Version, has
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.time_index import TimeIndex, TimestampOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 WARM_BYTES = 8192  # the tail that brokers since 2.1 search first, at least three pages of cache
 

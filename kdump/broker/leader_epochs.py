@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.findings.rows import Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import RecordBatches
 
 NO_EPOCH = -1
 SPANS_KEPT = 50_000  # a log of more changes than this is not looked at

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.lookup_records import BrokerError, headers_of, records_at
 from kdump.broker.partition import PartitionView
+from kdump.broker.segment import Segment
 from kdump.broker.versions import EXACT_MAX_TIMESTAMP, LOG_START, TIME_LOOKUP, has
 from kdump.kernels import columns as c
 from kdump.storage import places
 from kdump.storage.checkpoints import loaded, parse_leader_epochs
 from kdump.storage.names import Kind
+from kdump.storage.offset_index import OffsetPosition
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.broker.segment import Segment
-    from kdump.storage.offset_index import OffsetPosition
-    from kdump.storage.time_index import TimestampOffset
+from kdump.storage.time_index import TimestampOffset
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED = -1, -2, -3, -4, -5
 

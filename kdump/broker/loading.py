@@ -7,6 +7,7 @@ is asked of the version where it matters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.broker import versions as v
@@ -25,8 +26,6 @@ from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
     from kdump.storage.local_log import LocalLog

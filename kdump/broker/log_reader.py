@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.broker import versions as v
 from kdump.broker.versions import Version, has
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.record.deep import opened
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import (
@@ -26,10 +27,7 @@ from kdump.record.layout import (
     SMALLEST_MESSAGE,
 )
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import BatchHeader, RecordBatches
-    from kdump.storage.source import Source
+from kdump.storage.source import Source
 
 BLOCK_BYTES = 1 << 18
 _ROWS = 4096

@@ -8,6 +8,7 @@ start would rebuild is answered by a scan, which gives what the rebuilt index wo
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,12 +28,10 @@ from kdump.record.batch import read_batch
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
+from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.storage.targets import Target
-    from kdump.storage.time_index import TimeIndex
 
 
 class Step(NamedTuple):

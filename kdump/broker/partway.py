@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from kdump.broker.loading import Loading
 from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.segment import OffsetOverflowError
+from kdump.broker.segment import OffsetOverflowError, Segment
+from kdump.broker.versions import Version
 
 if TYPE_CHECKING:
-    from kdump.broker.segment import Segment
     from kdump.broker.settings import Settings
     from kdump.broker.shutdown_state import Stop
-    from kdump.broker.versions import Version
     from kdump.storage.local_log import LocalLog
 
 

@@ -22,22 +22,19 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker.control_batch import Control, read_control
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unjoined, Unreadable
 from kdump.kernels import columns as c
+from kdump.kernels.columns import Columns, RecordBatches
+from kdump.kernels.members import MAX_SEQUENCE
 from kdump.record import control
-from kdump.record.batch import MAX_SEQUENCE
 from kdump.record.frames import Oversize, Run
 from kdump.record.layout import int64
 from kdump.storage.file_records import BATCHES_A_RUN
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.producer_snapshot import ProducerState, sound_snapshot
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import Columns, RecordBatches
 
 PRODUCERS_KEPT = 200_000
 _OTHERS_KEPT = 8

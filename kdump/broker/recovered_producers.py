@@ -9,24 +9,19 @@ what can neither begin nor end one is passed over, whether producers are expired
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from kdump.broker.control_batch import Control, read_control
-from kdump.broker.log_reader import CorruptRecordError, RefusalError, UnknowableError
+from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError, UnknowableError
 from kdump.broker.producer_events import Ended, Event, Mixed, Opened, Unreadable
 from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Run
 from kdump.storage.producer_snapshot import SIZE_LIMIT, VERSION, ProducerSnapshot, ProducerState
 from kdump.storage.source import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kdump.broker.log_reader import Entries
-    from kdump.kernels.columns import RecordBatches
 
 _UNREADABLE = {
     "record": "a control batch that cannot be read",

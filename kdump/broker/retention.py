@@ -6,18 +6,15 @@ here reads a file, so that a pass at another time, or with other settings, costs
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.versions import has
+from kdump.broker.versions import Version, has
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.broker.settings import Settings
-    from kdump.broker.versions import Version
 
 LOG_START, BY_SIZE, BY_TIME = "log-start", "retention.bytes", "retention.ms"
 DELETE, COMPACT = "delete", "compact"

@@ -8,15 +8,18 @@ rebuilt index is kept in memory as its entries.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import IndexEntries, InvalidOffsetError, full_index
 from kdump.broker.index_search import find_offset
-from kdump.broker.log_reader import CorruptRecordError, Entries, RefusalError
+from kdump.broker.log_reader import CorruptRecordError, Entries, Met, RefusalError
 from kdump.broker.sound_start import written_slots
-from kdump.errors import PathError
+from kdump.broker.versions import Version
+from kdump.errors import path_errors
 from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.storage import places
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.names import Kind
@@ -26,13 +29,8 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from kdump.broker.log_reader import Met
     from kdump.broker.recovered_producers import Producers
     from kdump.broker.settings import Settings
-    from kdump.broker.versions import Version
-    from kdump.kernels.columns import RecordBatches
 
     Replay = Producers | None  # none before 0.11
 
@@ -173,10 +171,8 @@ class Segment:
 
     def modified_ms(self) -> int:
         """The log's modification time in milliseconds."""
-        try:
+        with path_errors(self.path):
             return places.stat(self.path).st_mtime_ns // 1_000_000
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
 
     def close(self) -> None:
         """Give the files back; what is asked next opens them again."""

@@ -7,24 +7,21 @@ tell. Where an index cannot be believed, all headers of that segment are read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.retention import LogFacts, SegmentFacts
 from kdump.broker.sound_start import sound_start, written_slots
-from kdump.broker.versions import has
+from kdump.broker.versions import Version, has
 from kdump.broker.visibility import View
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex, TimestampOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kdump.broker.versions import Version
-    from kdump.storage.local_log import LogSegment
     from kdump.storage.places import FileStatus
     from kdump.storage.targets import Target
 

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from kdump.broker.index_builder import full_index
-from kdump.broker.log_reader import RefusalError, UnknowableError
+from kdump.broker.index_builder import IndexEntries, full_index
+from kdump.broker.log_reader import Entries, RefusalError, UnknowableError
 from kdump.broker.segment import Segment
 from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.storage.names import Kind
 from kdump.storage.segment_range import RELATIVE_MAX
-
-if TYPE_CHECKING:
-    from kdump.broker.index_builder import IndexEntries
-    from kdump.broker.log_reader import Entries
-    from kdump.kernels.columns import RecordBatches
-
 
 _PARTS = 10_000  # of offsets that jump at every batch; no broker wrote them
 

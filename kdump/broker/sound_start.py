@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.storage.file_records import FileRecords
+from kdump.storage.index import Index
 from kdump.storage.offset_index import OffsetIndex, OffsetPosition
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.storage.index import Index
 
 # An index is proved whole up to this many bytes, else its end only.
 _PROVED_BYTES = 1 << 18

@@ -14,21 +14,18 @@ from kdump.broker.producer_state import ProducerStates
 from kdump.errors import PathError
 from kdump.findings.finding import Finding, finding
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record import control
-from kdump.record.frames import Gap
+from kdump.record.frames import Gap, Run
 from kdump.storage import names, places
 from kdump.storage.file_records import walk
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.source import Source
-from kdump.storage.transaction_index import TransactionIndex
+from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Run
-    from kdump.storage.local_log import LocalLog
     from kdump.storage.targets import Target
-    from kdump.storage.transaction_index import AbortedTransaction
 
 # The high watermark is written every 5 s; a log touched later than this after it has moved on.
 STALE_CHECKPOINT_SECONDS = 10

@@ -8,17 +8,15 @@ and a reader that went away ends the run without a word.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from kdump import __version__
 from kdump.cli.process import ended_by_signals, fill_standard_files, leave_quietly, tell
 from kdump.errors import KdumpError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {

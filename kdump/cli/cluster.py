@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import FROM_0, MEANT_AS_SECONDS, Read, read_int64, read_time, shared_options
-from kdump.cli.run_context import wrong_usage
+from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.errors import UsageError
-
-if TYPE_CHECKING:
-    from kdump.cli.run_context import Engine, Writing
 
 _SHOWN = under("What is shown")
 _WORDS = (
@@ -71,7 +68,7 @@ def cluster(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Replay the metadata log of a KRaft cluster with its snapshots, as a controller does, and show
     what it comes to: topics with their ids, leaders, replicas and settings, brokers, controllers,
     features, quotas, users, ACLs; at the end, or at any offset or time.
@@ -106,4 +103,4 @@ def cluster(
     options = ClusterOptions(
         at=until(end), diff_from=start and until(start), what=what or (), **asked
     )
-    raise SystemExit(run_plan(replay, paths, options, engine=engine, writing=writing))
+    return run_plan(replay, paths, options, engine=engine, writing=writing)

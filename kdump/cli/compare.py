@@ -34,7 +34,7 @@ _REPORTED = under("What is reported")
     None,
 )
 @shared_options(is_wide=False, metavar="DIR DIR...", missing="give two directories or more")
-def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> None:
+def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
     """Compare the replicas of every partition that lies under two or more of the directories:
     data directories of different brokers, partition directories, or directories with segments.
 
@@ -68,4 +68,4 @@ def compare(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked
 
     options = CompareOptions(**asked)
     run, report = (elect, ElectReport()) if options.elect else (compare_items, CompareReport())
-    raise SystemExit(run_plan(run, paths, options, engine=engine, writing=writing, report=report))
+    return run_plan(run, paths, options, engine=engine, writing=writing, report=report)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import BYTES, FORMATS, FROM_0, INT64, PATTERN, TIME, shared_options
-from kdump.errors import UsageError
+from kdump.errors import KdumpError, UsageError
+from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.cli.run_context import Engine, Writing
     from kdump.engine.reading.options import DumpOptions
-    from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
     from kdump.output.items import Item
 
 _SHOWN = under("What is shown")
@@ -81,7 +79,7 @@ def dump(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Show the records that lie on disk under PATHS: segment files, topic-partition directories
     or whole data directories.
 
@@ -133,8 +131,8 @@ def dump(
     if results is None:
         from kdump.cli.bulk import dump_into_directory
 
-        raise SystemExit(dump_into_directory(paths, options, form, engine, writing))
-    raise SystemExit(results.take(_items(form, paths, options)))
+        return dump_into_directory(paths, options, form, engine, writing)
+    return results.take(_items(form, paths, options))
 
 
 def _items(

@@ -13,7 +13,7 @@ from kdump.cli.options import LOOKUP_FORMATS, read_int64, shared_options
 @click.command(cls=LookupCommand)
 @lookup_options
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... OFFSET", last=("OFFSET", read_int64))
-def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
+def find_offset(paths: tuple[str, ...], **asked: Any) -> int:
     """Find OFFSET in each partition under PATHS as a broker does: segment, index entry, batch, and
     the first record at or after it that a consumer is handed.
 
@@ -36,4 +36,4 @@ def find_offset(paths: tuple[str, ...], **asked: Any) -> None:
     """
     from kdump.engine.find.run import find_offset as find
 
-    raise SystemExit(run(find, paths, **asked))
+    return run(find, paths, **asked)

@@ -40,7 +40,7 @@ def read_target(text: str) -> int:
 )
 @lookup_options
 @shared_options(LOOKUP_FORMATS, metavar="PATHS... TIME", last=("TIME", read_target))
-def find_time(paths: tuple[str, ...], **asked: Any) -> None:
+def find_time(paths: tuple[str, ...], **asked: Any) -> int:
     """Find the first record at or after TIME in each partition under PATHS, as a broker answers a
     ListOffsets request.
 
@@ -65,4 +65,4 @@ def find_time(paths: tuple[str, ...], **asked: Any) -> None:
         raise click.UsageError("--check has no index to check with --list-offsets-version 0")
     from kdump.engine.find.run import find_time as find
 
-    raise SystemExit(run(find, paths, **asked))
+    return run(find, paths, **asked)

@@ -33,7 +33,7 @@ def groups(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Replay __consumer_offsets, and __share_group_state where there are share groups, from the
     directories under PATHS: groups of all kinds, their members and their committed offsets, at the
     end of the log or at an earlier time.
@@ -69,6 +69,4 @@ def groups(
         if options.history and writing.form == "reset-csv":
             raise UsageError("--history has no reset-csv: give --at a time before the change")
     report = GroupsReport(options, paths)
-    raise SystemExit(
-        run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
-    )
+    return run_plan(replay, paths, options, engine=engine, writing=writing, report=report)

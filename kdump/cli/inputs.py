@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,8 +20,6 @@ from kdump.storage.names import Kind
 from kdump.stores.uris import is_uri, is_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from kdump.stores.unpacking import Unpacked, Unpacker
     from kdump.stores.view_store import Member
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +11,13 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import VERSION, together, topic_configs_option, version_option
+from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from click.core import Context
 
     from kdump.cli.run_context import Engine, Writing
-    from kdump.errors import KdumpError
-    from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
     Find = Callable[..., Iterator[Row | Finding | KdumpError]]

@@ -447,7 +447,7 @@ def shared_options(
                 if not writing.quiet:
                     tell_directories(paths)
                 engine.check()
-            return command(paths, engine=engine, writing=writing, **asked)
+            raise SystemExit(command(paths, engine=engine, writing=writing, **asked))
 
         return options(called)
 

@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: What ends a run as Ctrl-C does: a service manager, and the terminal that goes away.
 _ENDING = ("SIGTERM", "SIGHUP")

@@ -56,7 +56,7 @@ _RECOVERY = under("Whose recovery")
 @shared_options(on_spark=False)
 def reindex(
     paths: tuple[str, ...], *, only: str | None, engine: Engine, writing: Writing, **asked: Any
-) -> None:
+) -> int:
     """Rebuild .index, .timeindex and .txnindex under PATHS, byte for byte what a broker's recovery
     writes, so that its next start finds nothing to do.
 
@@ -106,4 +106,4 @@ def reindex(
         if options.out is not None:
             need_writable_directory(options.out, "--out")
         results = Results(writing, inputs=paths, report=ReindexReport(options))
-    raise SystemExit(results.take(items(paths, options)))
+    return results.take(items(paths, options))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
-from kdump.cli.run_context import wrong_usage
+from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.rows import BatchChunk, Row
@@ -21,9 +22,6 @@ from kdump.output.text_report import Page
 from kdump.output.values import BYTES_MODES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from kdump.cli.run_context import Engine, Writing
     from kdump.output.report import Result
     from kdump.output.target import OutputFile
 

@@ -5,6 +5,7 @@ The decorators of `options` gather these options, so that a command is given one
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ import click
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.engine.work.pipeline import Driver
 
 

@@ -97,7 +97,7 @@ def salvage(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Make of the copies of partitions under PATHS, damaged, deleted or diverged, the best whole
     copy of each: every offset from a sound batch, as one history.
 
@@ -177,5 +177,5 @@ def salvage(
     report = SalvageReport(options, is_check=manifest is not None)
     results = Results(writing, inputs=paths, report=report, tally=PlannedTally(progress))
     if manifest is not None:
-        raise SystemExit(results.take(check(manifest, paths[0])))
-    raise SystemExit(results.take(items(paths, options, progress=progress)))
+        return results.take(check(manifest, paths[0]))
+    return results.take(items(paths, options, progress=progress))

@@ -95,7 +95,7 @@ def sequences(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Follow the sequence numbers of idempotent and transactional producers through the partitions
     under PATHS, and say where numbers are missing and where they come a second time.
 
@@ -133,7 +133,7 @@ def sequences(
                 )
         asked.pop("decompress_limit")  # nothing is decompressed
         options = SequenceOptions(explained=explained, **asked)
-        raise SystemExit(run_plan(follow, paths, options, engine=engine, writing=writing))
+        return run_plan(follow, paths, options, engine=engine, writing=writing)
     from kdump.engine.duplicates.entries import DuplicateOptions
     from kdump.engine.duplicates.run import duplicates
 
@@ -148,9 +148,6 @@ def sequences(
         scratch=scratch,
         **asked,
     )
-    raise SystemExit(
-        run_plan(
-            duplicates, paths, of_records,
-            engine=engine, writing=writing, unit="piece", decodes=True,
-        )
-    )  # fmt: skip
+    return run_plan(
+        duplicates, paths, of_records, engine=engine, writing=writing, unit="piece", decodes=True
+    )

@@ -26,7 +26,7 @@ _ASKED = under("What is asked for")
 @_ASKED("--at", "at_ms", type=TIME, help="As of this time: what was written later is not there.")
 @_ASKED("--open", "open_only", help="Only transactions that are not ended.")
 @shared_options(on_spark=False)
-def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> None:
+def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **asked: Any) -> int:
     """Replay __transaction_state from the directories under PATHS, and list the transactions that
     are open in the logs beside it: whose they are, how old, whether one hangs, and the command
     that ends it.
@@ -52,6 +52,4 @@ def transactions(paths: tuple[str, ...], *, engine: Engine, writing: Writing, **
     from kdump.engine.transactions.run import transactions as replay
 
     options, report = TransactionOptions(**asked), TransactionsReport()
-    raise SystemExit(
-        run_plan(replay, paths, options, engine=engine, writing=writing, report=report)
-    )
+    return run_plan(replay, paths, options, engine=engine, writing=writing, report=report)

@@ -76,7 +76,7 @@ def usage(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Add up what lies in the logs under PATHS, as du does for files: batches, records and bytes by
     topic, partition, producer, codec or key, the largest first.
 
@@ -121,12 +121,9 @@ def usage(
             top=_TOP if top is None else top or _ALL,
             **asked,
         )
-        raise SystemExit(
-            run_plan(
-                placement, paths, of_keys,
-                engine=engine, writing=writing, unit="piece", decodes=True,
-            )
-        )  # fmt: skip
+        return run_plan(
+            placement, paths, of_keys, engine=engine, writing=writing, unit="piece", decodes=True
+        )
     with wrong_usage():
         if partitions is not None or scratch is not None:
             raise UsageError("--partitions and --scratch go with --partitioner")
@@ -134,6 +131,6 @@ def usage(
     if top is None:
         top = _TOP if {"key", "producer"} & {*by} else 0
     options = UsageOptions(by=by, top=top, **asked)
-    raise SystemExit(
-        run_plan(count, paths, options, engine=engine, writing=writing, unit="piece", decodes=True)
+    return run_plan(
+        count, paths, options, engine=engine, writing=writing, unit="piece", decodes=True
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from kdump.findings.rows import Row
 from kdump.output.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.engine.verify.state import VerifyState
     from kdump.engine.work.pace import Progress
     from kdump.output.report import Result

@@ -70,7 +70,7 @@ def why(
     engine: Engine,
     writing: Writing,
     **asked: Any,
-) -> None:
+) -> int:
     """Say why the disk that holds PATHS is as full as it is: which segments the next retention pass
     deletes, what keeps the others and until when, and what all other bytes are.
 
@@ -103,8 +103,6 @@ def why(
             need_writable(textfile, "--textfile")
     options, report = WhyOptions(**asked), WhyReport(textfile)
     decodes = options.cleaner
-    raise SystemExit(
-        run_plan(
-            explain, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
-        )
+    return run_plan(
+        explain, paths, options, engine=engine, writing=writing, report=report, decodes=decodes
     )

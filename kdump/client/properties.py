@@ -7,12 +7,9 @@ keeps a password off the wire.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from kdump.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SAME = frozenset(
     "security.protocol sasl.mechanism sasl.kerberos.service.name ssl.key.password client.id"

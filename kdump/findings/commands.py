@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.findings.code import Severity, Show
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.findings.finding import Finding
 
 #: How files end that hold batches: logs of either kind, metadata snapshots.

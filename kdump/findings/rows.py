@@ -7,22 +7,19 @@ asked for: the buffer behind them is used again.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
+from kdump.kernels.members import codec_name, members_of, sequence_at, timestamp_type_name
 from kdump.record import control as control_records
-from kdump.record.batch import codec_name, last_sequence, timestamp_type_name
 from kdump.record.default import headers_of
-from kdump.record.layout import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, message_format
+from kdump.record.layout import TRANSACTIONAL_BIT, message_format
 
-if TYPE_CHECKING:
-    from array import array
-
-    from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
-
-    Buffer = bytes | bytearray | memoryview
+Buffer = bytes | bytearray | memoryview
 
 
 class Place(NamedTuple):
@@ -192,11 +189,11 @@ class RecordChunk:
                 codec,
                 offset,
                 timestamp if timed else None,
-                timestamp_type_name(1, attributes) if timed else None,
+                timestamp_type_name(attributes) if timed else None,
                 batch.leader_epoch if read.has_leader_epoch else None,
                 batch.producer_id if producing else None,
                 batch.producer_epoch if producing else None,
-                last_sequence(base_sequence, offset - batch.base_offset) if producing else None,
+                sequence_at(base_sequence, offset - batch.base_offset) if producing else None,
                 transactional,
                 self.control(number),
                 bytes(data[key : key + key_size]) if key_size >= 0 else None,
@@ -242,35 +239,4 @@ class BatchChunk:
 
 def batch_row(place: Place, batch: BatchHeader) -> BatchRow:
     """Make the `batch` row of one row of batch columns."""
-    attributes, flags, read = batch.attributes, batch.flags, batch.format
-    meant, producing = attributes & read.meant_bits, read.has_producer_fields
-    wrapper = bool(flags & c.WRAPPER) and batch.records_count < 0
-    horizon = bool(meant & DELETE_HORIZON_BIT)
-    base_timestamp = batch.base_timestamp
-    return BatchRow(
-        place.topic,
-        place.partition,
-        place.segment,
-        batch.position,
-        batch.size_bytes,
-        batch.magic,
-        codec_name(attributes),
-        None if wrapper else batch.base_offset,
-        batch.last_offset,
-        None if wrapper else batch.records_count,
-        batch.crc,
-        not flags & c.CRC_BAD,
-        timestamp_type_name(batch.layout, attributes),
-        None if horizon or not read.has_timestamps else base_timestamp,
-        batch.max_timestamp if read.has_timestamps else None,
-        batch.leader_epoch if read.has_leader_epoch else None,
-        batch.producer_id if producing else None,
-        batch.producer_epoch if producing else None,
-        batch.base_sequence if producing else None,
-        last_sequence(batch.base_sequence, batch.last_offset - batch.base_offset)
-        if producing
-        else None,
-        bool(meant & TRANSACTIONAL_BIT),
-        bool(meant & CONTROL_BIT),
-        base_timestamp if horizon else None,
-    )
+    return BatchRow._make(place[:3] + members_of(batch))

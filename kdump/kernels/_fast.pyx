@@ -11,7 +11,8 @@
 How it is kept safe and fast:
 
 - Each function asks for the buffer of each argument once, works on plain pointers without the GIL,
-  and gives the buffers back. While they are held, Python cannot resize what is under them.
+  and gives the buffers back when it ends. While they are held, Python cannot resize what is under
+  them.
 - Nothing is bounds-checked by Cython, so every read is preceded by its own comparison with `end`.
 - Arithmetic that may wrap is done on uint64_t; signed overflow is undefined in C.
 - Output blocks are counted before they are allocated, so that their size is bounded by the bytes
@@ -35,6 +36,8 @@ room is inlined as any other.
     gathering  gather, room_for
 """
 
+from cython cimport final, freelist
+
 from cpython.array cimport array, clone
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
@@ -42,7 +45,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, _PyByte
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdint cimport INT64_MIN
-from libc.stdlib cimport free, malloc
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -23,8 +24,6 @@ from kdump.output.decoded import decoding, said_columns
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.output.items import Item
 
 #: A record batch is written when it has this many rows, or this many bytes in keys and values.

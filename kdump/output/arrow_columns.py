@@ -18,7 +18,7 @@ from kdump.errors import PathError
 from kdump.findings.schema import RECORD, Field
 from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
-from kdump.kernels.columns import BatchHeader
+from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.kernels.gathered import Copy, Gathered
 from kdump.kernels.layout import FORMATS
 from kdump.output.arrow_schema import arrow_type
@@ -26,7 +26,6 @@ from kdump.output.escape import name_text
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place, RecordChunk
-    from kdump.kernels.columns import RecordBatches
 
 Array = Any  # PyArrow has no types of its own
 

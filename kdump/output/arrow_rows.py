@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
-from kdump.findings.rows import Place
+from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.findings.schema import BATCH
 from kdump.kernels import columns as c
 from kdump.output import arrow_columns as ac
 from kdump.output.arrow_schema import arrow_type
 from kdump.output.escape import name_text
 from kdump.output.jsonl import json_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kdump.findings.rows import BatchChunk, RecordChunk
 
 #: Columns whose text is a name that may be no UTF-8; a topic is spelled where it is gathered.
 _NAMES = frozenset(("path", "file"))

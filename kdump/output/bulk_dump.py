@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kdump import __version__
+from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver, Step, take_up
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, splits_to_reread
 from kdump.errors import KdumpError
+from kdump.findings.finding import Finding
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
 from kdump.output.part_directory import PartDirectory
 from kdump.output.progress import Written
-
-if TYPE_CHECKING:
-    from kdump.engine.reading.options import DumpOptions
-    from kdump.findings.finding import Finding
 
 _ATTEMPTS = 2
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Below this no character is wide, and none but the soft hyphen has no width.
 _NARROW_BELOW = "\u0300"

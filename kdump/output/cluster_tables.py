@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from kdump.output.amounts import counted, time_cell
 from kdump.output.column_widths import Column, folded, number
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fields = dict[str, Any]
+Fields = dict[str, Any]
 
 _ABSENT = "-"
 

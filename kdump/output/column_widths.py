@@ -6,16 +6,14 @@ may be wider than its column; the column then grows, and only a column that may 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kdump.output.amounts import number_cell
 from kdump.output.cell_text import width_of
 from kdump.output.escape import visible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    Cell = Callable[[dict[str, Any]], str]
+Cell = Callable[[dict[str, Any]], str]
 
 _LONG_NAME = 10
 

@@ -6,6 +6,7 @@ differences stand below, each with both sides and the command that shows it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import record_command, shell_text, verify_command
@@ -16,13 +17,10 @@ from kdump.output.column_widths import Column, amount, cells_of, folded, number
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
-from kdump.output.text_report import TextReport
+from kdump.output.text_report import Page, TextReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.output.items import Item
-    from kdump.output.text_report import Page
 
 _INDENT = " " * 4
 _VERDICT_WIDTH = 21

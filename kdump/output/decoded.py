@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.rows import DecodedChunk, RecordChunk
+from kdump.findings.rows import DecodedChunk, Place, RecordChunk, RecordRow
 from kdump.messages.consumer_protocol import opened as opened_members
 from kdump.messages.records import TOPICS, Decoded, decode, decode_control, decoders
 from kdump.messages.secrets import masked
@@ -22,9 +23,6 @@ from kdump.output.values import Said, base64_text
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.findings.rows import Place, RecordRow
     from kdump.output.items import Item
 
 #: No broker writes a record of an internal topic that is larger, and what is made of one takes much

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -16,10 +17,12 @@ from kdump.findings.rows import (
     BatchChunk,
     BatchRow,
     DecodedChunk,
+    Place,
     RecordChunk,
     RecordRow,
     Row,
 )
+from kdump.kernels.text_form import TextForm
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 from kdump.output.sink import Sink
@@ -27,10 +30,6 @@ from kdump.output.text_forms import csv_form
 from kdump.output.values import AUTO, BASE64, bytes_text, headers_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from kdump.findings.rows import Place
-    from kdump.kernels.text_form import TextForm
     from kdump.output.items import Item
 
 _QUOTED = re.compile('[",\r\n]')

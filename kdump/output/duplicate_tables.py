@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from kdump.output.amounts import counted, number_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fields = dict[str, Any]
-    Cell = Callable[[Fields], str]
+Fields = dict[str, Any]
+Cell = Callable[[Fields], str]
 
 _PARTS = ("key", "value", "header")
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from kdump.findings.rows import Row
 from kdump.output.amounts import number_text, time_text
 from kdump.output.cell_text import pad, width_of
 from kdump.output.escape import visible
 from kdump.output.row_tables import name_of
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.findings.rows import Row
-
-    Steps = list[dict[str, object]]
+Steps = list[dict[str, object]]
 
 #: Of segments passed over one after another so many are shown, the last one among them.
 _PASSED_SHOWN = 2

@@ -6,17 +6,15 @@ rich would narrow numbers. Cells are `rich.text.Text`, never markup, and already
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kdump.output.cell_text import wrap
-from kdump.output.column_widths import cells_of, fit
+from kdump.output.column_widths import Column, Layout, cells_of, fit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rich.console import Console
 
-    from kdump.output.column_widths import Column, Layout
 
 #: How a cell that is one of these looks.
 MARKS = {"∅": "dim", "''": "dim", "-": "dim", "?": "dim", "✗": "bold red"}

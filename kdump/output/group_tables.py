@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 from kdump.output.escape import visible
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fields = dict[str, Any]
-    Cell = Callable[[Fields], str]
+Fields = dict[str, Any]
+Cell = Callable[[Fields], str]
 
 
 def _group(fields: Fields) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.findings.rows import BatchChunk
+from kdump.findings.rows import BatchChunk, BatchRow, HexText, RecordChunk, RecordRow, Row
 
 if TYPE_CHECKING:
     from kdump.engine.kafka_text.dump import KafkaItem
-    from kdump.findings.rows import BatchRow, HexText, RecordChunk, RecordRow, Row
 
     Item = RecordChunk | BatchChunk | RecordRow | BatchRow | Row | HexText | KafkaItem

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.output.escape import name_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.engine.kafka_text.dump import Reports
     from kdump.engine.kafka_text.pairs import Pairs
     from kdump.findings.rows import BatchRow, Row

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -16,8 +17,6 @@ from kdump.output.sink import Sink
 from kdump.output.text_forms import kafka_form
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from kdump.output.items import Item
 
 #: How the tool names the values of control records, and whether it puts a colon behind.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TextIO
 
-from kdump.errors import PathError
+from kdump.errors import KdumpError, PathError
 from kdump.output.amounts import counted
 from kdump.output.escape import visible
 from kdump.output.process_tuning import KERNEL
@@ -13,9 +14,6 @@ from kdump.output.served_words import way_past
 from kdump.output.terminal import silence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kdump.errors import KdumpError
     from kdump.findings.finding import Finding, Severity
     from kdump.output.progress import Tally
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.options import DumpOptions
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, path_errors
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk
 from kdump.output.part_files import files_at
@@ -103,11 +103,9 @@ class _Part:
         if self._sink is None:
             from kdump.output.arrow import ArrowSink
 
-            try:
+            with path_errors(self._directory):
                 self._files = files_at(self._directory)
                 self._file = self._files.create(self._name)
-            except OSError as error:
-                raise PathError.from_os(self._directory, error) from error
             self._sink = ArrowSink(
                 "parquet",
                 self._file,
@@ -122,11 +120,9 @@ class _Part:
         """Write the file's end, and see to it that it survives a power failure."""
         if self._sink is None or self._files is None:
             return
-        try:
+        with path_errors(self._directory):
             self._sink.finish()
             self.file_bytes = self._files.close(self._file)
-        except OSError as error:
-            raise PathError.from_os(self._directory, error) from error
         self.name = self._name
 
     def drop(self) -> None:

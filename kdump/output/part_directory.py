@@ -17,16 +17,13 @@ import json
 import os
 import time
 import uuid
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, path_errors
 from kdump.output.escape import name_text
 from kdump.output.part_files import files_at
 from kdump.output.target import refuse_input_as_output, refuse_store_as_output
 from kdump.stores.uris import is_uri, normal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 STAGING = "_staging"
 SUCCESS = "_SUCCESS"
@@ -59,13 +56,11 @@ class PartDirectory:
         self.staging = os.path.join(
             normal(path) if is_uri(path) else os.path.abspath(path), self._job
         )
-        try:
+        with path_errors(path):
             self._files = files_at(path)
             self._files.make("")
             self._refuse_other_results()
             self._files.make(self._job)
-        except OSError as error:
-            raise PathError.from_os(path, error) from error
 
     def _refuse_other_results(self) -> None:
         held = self._files.names()
@@ -81,7 +76,7 @@ class PartDirectory:
         self, parts: Iterable[tuple[str, str | None, int | None, int]], summary: object
     ) -> None:
         """Move parts into place: (staged name, topic, partition, number) of each."""
-        try:
+        with path_errors(self.path):
             self._moved = True
             touched = {""}
             for name, topic, partition, number in parts:
@@ -95,8 +90,6 @@ class PartDirectory:
             file.write(json.dumps(summary).encode() + b"\n")
             self._files.close(file)
             self._files.settle([""])
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
 
     def drop(self) -> None:
         """Leave nothing behind, unless parts are in place already: then what is there is kept."""

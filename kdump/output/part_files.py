@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from kdump.stores.uris import is_uri
 
 if TYPE_CHECKING:
-    from typing import BinaryIO
-
     from kdump.output.part_store import StoreFiles
 
     PartFiles: TypeAlias = "LocalFiles | StoreFiles"

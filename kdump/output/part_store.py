@@ -7,11 +7,11 @@ a worker that is killed an upload that was not finished, which no one sees but t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
-from kdump.stores.failures import failure
+from kdump.stores.failures import failures
 from kdump.stores.opening import writable
 
 #: In these, a directory is there when something is in it.
@@ -30,24 +30,24 @@ class StoreFiles:
         """Return the names in the directory; none where it is not there."""
         from pyarrow.fs import FileSelector
 
-        with self._failing():
+        with failures(self._uri):
             found = self._files.get_file_info(FileSelector(self._root, allow_not_found=True))
         return sorted(one.base_name for one in found if one.base_name)
 
     def make(self, path: str) -> None:
         """Make a directory, and those around it, in stores that have some."""
         if not self._plain:
-            with self._failing():
+            with failures(self._uri):
                 self._files.create_dir(self._at(path), recursive=True)
 
     def create(self, path: str) -> Any:
         """Open a file for writing, which is there when it is closed."""
-        with self._failing():
+        with failures(self._uri):
             return self._files.open_output_stream(self._at(path))
 
     def close(self, file: Any) -> int:
         """Close a file, which makes it; return its size."""
-        with self._failing():
+        with failures(self._uri):
             size: int = file.tell()
             file.close()
         return size
@@ -56,13 +56,13 @@ class StoreFiles:
         """Remove a file, if it is there."""
         from pyarrow.fs import FileType
 
-        with self._failing():
+        with failures(self._uri):
             if self._files.get_file_info(self._at(path)).type == FileType.File:
                 self._files.delete_file(self._at(path))
 
     def move(self, path: str, to: str) -> None:
         """Move a file, or copy it where a store has no renaming: its directory is to be cleared."""
-        with self._failing():
+        with failures(self._uri):
             if self._plain:
                 self._files.copy_file(self._at(path), self._at(to))
                 return
@@ -76,12 +76,12 @@ class StoreFiles:
         """Remove a directory with all that is in it, and say whether it is gone."""
         from pyarrow.fs import FileType
 
-        with self._failing():
+        with failures(self._uri):
             if self._files.get_file_info(self._at(path)).type == FileType.NotFound:
                 return True
         with suppress(Exception):  # some stores cannot delete what their last object stood for
             self._files.delete_dir(self._at(path))
-        with self._failing():
+        with failures(self._uri):
             return bool(self._files.get_file_info(self._at(path)).type == FileType.NotFound)
 
     def drop(self) -> None:
@@ -91,10 +91,3 @@ class StoreFiles:
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
-
-    @contextmanager
-    def _failing(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:  # whatever the store's client raises
-            raise failure(self._uri, error) from error

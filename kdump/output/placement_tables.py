@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
 from kdump.output.column_widths import Column, amount, folded, number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Fields = dict[str, Any]
+Fields = dict[str, Any]
 
 _SOURCES = {
     "option": "as given",

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow, Row
+from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, RecordRow, Row
 from kdump.output.amounts import counted, size_text
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.engine.work.pace import Progress
-    from kdump.findings.rows import Place
     from kdump.output.items import Item
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
-from kdump.output.progress import Written
+from kdump.output.progress import Tally, Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from kdump.output.items import Item
     from kdump.output.messages import Messages
-    from kdump.output.progress import Tally
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
 

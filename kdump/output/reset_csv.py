@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.engine.find.reset import refused_group, refused_topic
@@ -9,8 +10,6 @@ from kdump.findings.rows import Row
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.output.items import Item
     from kdump.output.messages import Messages
 

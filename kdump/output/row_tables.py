@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
+from kdump.findings.rows import Row
 from kdump.output import (
     cluster_tables,
     duplicate_tables,
@@ -14,12 +16,7 @@ from kdump.output import (
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
 from kdump.output.column_widths import Column, amount, folded, number
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kdump.findings.rows import Row
-
-    Fields = dict[str, Any]
+Fields = dict[str, Any]
 
 _BAR_CELLS = 10
 _RANGES_SHOWN = 3

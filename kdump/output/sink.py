@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.findings.finding import Finding
     from kdump.output.items import Item
 

@@ -34,7 +34,6 @@ class ByteStream:
         self._name = name
         self._gathered = bytearray()
         self._since = 0.0
-        self.bytes_written = 0
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes; they may be written later, at the latest by `flush`."""
@@ -61,7 +60,6 @@ class ByteStream:
 
     def _write_all(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data)
-        self.bytes_written += len(view)
         while view:
             try:
                 written = self._raw.write(view)

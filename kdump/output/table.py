@@ -9,6 +9,7 @@ that need no more, millions a second; it leaves what grows a column, is not ASCI
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TextIO
@@ -35,8 +36,6 @@ from kdump.output.row_tables import SUMMARIES, TOTALS_FIRST
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from kdump.output.items import Item
 
 #: Rows looked at before the first is drawn.

@@ -6,17 +6,14 @@ and what could not be read is `?`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kdump.findings.rows import Place
+from kdump.findings.rows import BatchRow, Place, RecordRow, Row
 from kdump.output.amounts import time_cell
 from kdump.output.column_widths import Column
 from kdump.output.escape import visible, visible_bytes
 from kdump.output.row_tables import NAMED, own_columns, span_text
 from kdump.output.values import AUTO, Said, bytes_text
-
-if TYPE_CHECKING:
-    from kdump.findings.rows import BatchRow, RecordRow, Row
 
 #: Cells of a key or value of which no more than a part has room.
 VALUE_WIDTH = 256

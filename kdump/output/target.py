@@ -6,17 +6,15 @@ import io
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
-from kdump.errors import PathError, UsageError
+from kdump.errors import PathError, UsageError, path_errors
 from kdump.output.stream import ByteStream
 from kdump.stores.uris import is_uri, normal
 from kdump.writing import NewFile, flush_directory, open_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 #: TOPIC-PARTITION, perhaps with what a broker appends on the way to deletion or to another disk.
 _PARTITION_DIRECTORY = re.compile(r".+-\d+(\..+)?")
@@ -64,12 +62,10 @@ class OutputFile:
     def keep(self) -> None:
         """Close the file and give it its name."""
         self.stream.flush()
-        try:
+        with path_errors(self.path):
             self.file.close()
             if self._new is not None:
                 self._put_in_place(self._new)
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
 
     def _put_in_place(self, new: NewFile) -> None:
         with suppress(FileNotFoundError):

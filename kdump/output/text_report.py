@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TextIO
 
 from kdump.output.cell_text import wrap
 from kdump.output.messages import SGR
 from kdump.output.sink import Sink
 from kdump.output.terminal import wants_colour
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 #: No line is longer, however wide the terminal: sentences are read.
 _WIDEST = 100

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 from kdump.output.escape import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: So many places are told apart; a monitoring system keeps a series for each.
 SERIES = 10_000

@@ -6,19 +6,15 @@ Behind it come lines of long text, for whoever opens the alarm: the worst findin
 from __future__ import annotations
 
 from bisect import insort
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from kdump.findings.commands import command_for, shell_text
-from kdump.findings.finding import Severity
+from kdump.findings.finding import Finding, Severity
+from kdump.findings.rows import Row
 from kdump.output.amounts import counted
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump.output.cell_text import wrap
 from kdump.output.escape import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from kdump.findings.rows import Row
 
 _REFUSES, _STARTS = "refuses", "starts"

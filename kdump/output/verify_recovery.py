@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from kdump.findings.rows import Row
 from kdump.output.amounts import counted, number_text, seconds_text, size_text
 from kdump.output.cell_text import wrap
 from kdump.output.column_widths import Column, folded
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.findings.rows import Row
 
 #: Outcomes, the worst first; of the last only the number is reported.
 _ORDER = (

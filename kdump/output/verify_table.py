@@ -7,6 +7,7 @@ progress bar says how many there are. Held are the worst few thousand; the rest 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.commands import shell_line, way_lines
@@ -15,14 +16,11 @@ from kdump.findings.rows import Row
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
 from kdump.output.escape import visible
-from kdump.output.text_report import TextReport
+from kdump.output.text_report import Page, TextReport
 from kdump.output.verify_text import Columns, not_checked_text, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from kdump.output.items import Item
-    from kdump.output.text_report import Page
     from kdump.storage.about import DirectoryFacts
 
 _INDENT = " " * 9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.output.amounts import counted, size_text
@@ -11,8 +12,6 @@ from kdump.output.escape import visible
 from kdump.output.served_words import way_past
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.findings.finding import Finding
 
 _PARTITION_WIDEST = 32

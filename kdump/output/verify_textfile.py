@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kdump.findings.finding import Severity
+from kdump.findings.finding import Finding, Severity
 from kdump.output.textfile import SERIES as SERIES
 from kdump.output.textfile import labels, metric, number_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
 _SUCCESS = "kdump_verify_last_success_timestamp_seconds"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.findings.rows import Row
@@ -12,13 +13,10 @@ from kdump.output.column_widths import Column, amount, folded
 from kdump.output.escape import visible
 from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
-from kdump.output.text_report import TextReport
+from kdump.output.text_report import Page, TextReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.output.items import Item
-    from kdump.output.text_report import Page
 
     Fields = dict[str, Any]
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump.output.textfile import SERIES, labels, metric, number_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.findings.rows import Row
 
 _SUCCESS = "kdump_why_last_success_timestamp_seconds"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.stretches import stretches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
     from kdump.record.stretches import Data, Stretch
 
     #: Gives a range of the file that the batches lie in: where it starts, and its size.

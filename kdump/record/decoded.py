@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.kernels import columns as c
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import DecodedRecords
+from kdump.kernels.columns import DecodedRecords
 
 
 class Decoded(NamedTuple):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, overload
 
 from kdump import kernels
 from kdump.kernels import reasons
+from kdump.kernels.varints import varint
 from kdump.record.layout import CODEC_MASK
 
 if TYPE_CHECKING:
@@ -61,20 +62,6 @@ def read(
         position = stop
 
 
-def read_varint(data: memoryview, position: int, end: int) -> tuple[int, int]:
-    """Read one signed varint (F23) from bytes that a kernel has already walked."""
-    raw = shift = 0
-    while position < end:
-        byte = data[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-    raw &= 0xFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), position
-
-
 def headers_of(data: memoryview, position: int, count: int, end: int) -> Sequence[Header]:
     """Return `count` record headers that a kernel found sound, from their first byte on (F24).
 
@@ -124,7 +111,7 @@ def _headers(data: memoryview, position: int, count: int) -> Iterator[Header]:
             size >>= 1
             position += 1
         else:
-            size, position = read_varint(data, position, end)
+            size, position = varint(data, position, end)
         key = bytes(data[position : position + size]) if size else b""
         position += size
         size = data[position]
@@ -132,7 +119,7 @@ def _headers(data: memoryview, position: int, count: int) -> Iterator[Header]:
             size = size >> 1 ^ -(size & 1)
             position += 1
         else:
-            size, position = read_varint(data, position, end)
+            size, position = varint(data, position, end)
         value = None
         if size >= 0:
             value = bytes(data[position : position + size])

@@ -11,7 +11,6 @@ from kdump.kernels.layout import *  # noqa: F403 for those above the kernels, al
 from kdump.kernels.layout import FORMATS
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
-CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
 ENTRY_HEADER_V0 = struct.Struct(
     ">"

@@ -7,11 +7,14 @@ stay as they were, and nothing is compressed again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record.batch import read_batch
+from kdump.record.decoded import Decoded
 from kdump.record.layout import (
     BATCH_HEADER_V2,
     CODEC_MASK,
@@ -22,12 +25,6 @@ from kdump.record.layout import (
     format_at,
 )
 from kdump.record.legacy import value_position
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from kdump.kernels.columns import RecordBatches
-    from kdump.record.decoded import Decoded
 
 _UNFIT = c.MAGIC_UNKNOWN | c.TOO_SMALL | c.CODEC_UNKNOWN | c.DELTA_COUNT | c.CONTROL | c.RESERVED
 _ATTRIBUTES, _TIMESTAMP = CRC_START_LEGACY + 1, CRC_START_LEGACY + 2  # in a message of format 1

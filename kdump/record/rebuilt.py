@@ -8,9 +8,9 @@ that the size may differ by some bytes. What is written here is measured and dro
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
-from kdump.record.default import read_varint
+from kdump.kernels.columns import DecodedRecords, RecordBatches
+from kdump.kernels.varints import varint
 from kdump.record.layout import (
     BATCH_OVERHEAD_V2,
     CODEC_MASK,
@@ -20,11 +20,8 @@ from kdump.record.layout import (
     ZSTD,
 )
 
-if TYPE_CHECKING:
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
-
-    Data = bytes | bytearray | memoryview
-    Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
+Data = bytes | bytearray | memoryview
+Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these
 
 _XERIAL_HEADER_BYTES, _XERIAL_BLOCK_BYTES = 16, 1 << 15
 
@@ -84,7 +81,7 @@ def _record(
     """Write what stands before the offset delta of a record; with it where the rest lies (F24)."""
     position = records.position(number)
     end = position + records.size_bytes(number)
-    at = read_varint(view, position, end)[1]
+    at = varint(view, position, end)[1]
     attributes = view[at : at + 1]
     at += 1
     while view[at] & 0x80:

@@ -7,18 +7,15 @@ takes them as it takes those that never were compressed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels.columns import DecodedRecords
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.layout import CODEC_MASK, LARGEST_HEADER
 
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
-
-    Data = bytes | bytearray | memoryview
+Data = bytes | bytearray | memoryview
 
 _NOT_OPENED = c.WRAPPER | c.CONTROL | c.CRC_BAD | c.TOO_SMALL | c.CODEC_UNKNOWN
 _OPENED_BYTES = 1 << 20  # uncompressed: of one batch, and from where on no further one is opened

@@ -7,6 +7,7 @@ the offset are None.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 Fields = dict[str, Any]
@@ -89,11 +90,6 @@ class Broker(NamedTuple):
     features: Fields
     registered_ms: int | None
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"broker {self.broker_id}"
-
 
 class Controller(NamedTuple):
     """A controller: registered (from 3.7 on), or a voter of the quorum, or both.
@@ -108,11 +104,6 @@ class Controller(NamedTuple):
     directory_id: str | None
     incarnation_id: str | None
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"controller {self.controller_id}"
-
 
 class Leader(NamedTuple):
     """Who is the active controller."""
@@ -121,11 +112,6 @@ class Leader(NamedTuple):
     epoch: int
     changed_ms: int | None
     changed_offset: int | None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return "the active controller"
 
 
 class Topic(NamedTuple):
@@ -138,11 +124,6 @@ class Topic(NamedTuple):
     created_offset: int | None
     deleted_ms: int | None = None
     deleted_offset: int | None = None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return self.topic
 
 
 class Partition(NamedTuple):
@@ -170,11 +151,6 @@ class Partition(NamedTuple):
     changed_offset: int | None
     placed_ms: int
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"{self.topic or self.topic_id}-{self.partition}"
-
 
 class Config(NamedTuple):
     """A setting. An empty resource is the default of all brokers, groups or clients."""
@@ -186,11 +162,6 @@ class Config(NamedTuple):
     set_ms: int | None
     set_offset: int | None
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"{self.resource_type} {self.resource or 'default'} {self.key}"
-
 
 class Feature(NamedTuple):
     """A feature and the level that the cluster has agreed on."""
@@ -199,11 +170,6 @@ class Feature(NamedTuple):
     feature_level: int
     set_ms: int | None
     set_offset: int | None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return self.name
 
 
 class Quota(NamedTuple):
@@ -214,12 +180,6 @@ class Quota(NamedTuple):
     value: float
     set_ms: int | None
     set_offset: int | None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        whose = ", ".join(f"{kind} {name or '(default)'}" for kind, name in self.entity)
-        return f"{whose} {self.key}"
 
 
 class ScramUser(NamedTuple):
@@ -233,11 +193,6 @@ class ScramUser(NamedTuple):
     server_key: bytes
     set_ms: int | None
     set_offset: int | None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"user {self.name} {self.mechanism}"
 
 
 class Acl(NamedTuple):
@@ -270,11 +225,6 @@ class Acl(NamedTuple):
             at.offset,
         )
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"{self.principal} {self.operation} {self.resource_type} {self.resource}"
-
 
 class DelegationToken(NamedTuple):
     """A token, by its id: what proves it is not in the record."""
@@ -289,11 +239,6 @@ class DelegationToken(NamedTuple):
     set_ms: int | None
     set_offset: int | None
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return f"token {self.token_id}"
-
 
 class ProducerIds(NamedTuple):
     """The producer id that the next block begins with, and the broker that has the last one."""
@@ -304,11 +249,6 @@ class ProducerIds(NamedTuple):
     set_ms: int | None
     set_offset: int | None
 
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return "producer ids"
-
 
 class ZkMigration(NamedTuple):
     """How far a migration from ZooKeeper has come."""
@@ -316,11 +256,6 @@ class ZkMigration(NamedTuple):
     state: str
     set_ms: int | None
     set_offset: int | None
-
-    @property
-    def subject(self) -> str:
-        """What a sentence calls it."""
-        return "the migration from ZooKeeper"
 
 
 Fact = (
@@ -357,9 +292,37 @@ _KINDS: dict[type, str] = {
 }
 
 
+#: What a sentence calls one.
+_SUBJECTS: dict[type, Callable[[Any], str]] = {
+    Broker: lambda one: f"broker {one.broker_id}",
+    Controller: lambda one: f"controller {one.controller_id}",
+    Leader: lambda one: "the active controller",
+    Topic: lambda one: one.topic,
+    Partition: lambda one: f"{one.topic or one.topic_id}-{one.partition}",
+    Config: lambda one: f"{one.resource_type} {one.resource or 'default'} {one.key}",
+    Feature: lambda one: one.name,
+    Quota: lambda one: f"{entity_text(one.entity)} {one.key}",
+    ScramUser: lambda one: f"user {one.name} {one.mechanism}",
+    Acl: lambda one: f"{one.principal} {one.operation} {one.resource_type} {one.resource}",
+    DelegationToken: lambda one: f"token {one.token_id}",
+    ProducerIds: lambda one: "producer ids",
+    ZkMigration: lambda one: "the migration from ZooKeeper",
+}
+
+
 def kind_of(fact: Fact) -> str:
     """Return the word for the kind of a fact."""
     return _KINDS[type(fact)]
+
+
+def subject_of(fact: Fact) -> str:
+    """Return what a sentence calls a fact."""
+    return _SUBJECTS[type(fact)](fact)
+
+
+def entity_text(entity: Iterable[tuple[str, str | None]]) -> str:
+    """Name whom a quota limits."""
+    return ", ".join(f"{kind} {name or '(default)'}" for kind, name in entity)
 
 
 #: Members that tell one fact of a kind from another.

@@ -7,6 +7,7 @@ Records between BEGIN and END of a transaction take effect together, and none th
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Any
 
 from kdump.messages.records import UNKNOWN_TYPE, Decoded
@@ -182,11 +183,8 @@ class ClusterState:
         )
         self._put(self.brokers, broker.broker_id, broker, at)
 
-    def _unregister_broker(self, said: Fields, at: Moment) -> None:
-        self._drop(self.brokers, said["brokerId"], at)
-
     def _change_broker(self, said: Fields, at: Moment) -> None:
-        broker = self._broker(said["brokerId"])
+        broker = self.brokers.get(said["brokerId"])
         if broker is None:
             return
         if fenced := said.get("fenced", 0):
@@ -199,16 +197,10 @@ class ClusterState:
             broker = broker._replace(cordoned_directories=tuple(said["cordonedLogDirs"]))
         self._put(self.brokers, broker.broker_id, broker, at)
 
-    def _fence_broker(self, said: Fields, at: Moment, *, fenced: bool = True) -> None:
-        broker = self._broker(said["id"])
+    def _fence_broker(self, said: Fields, at: Moment, *, fenced: bool) -> None:
+        broker = self.brokers.get(said["id"])
         if broker is not None:
             self._put(self.brokers, broker.broker_id, broker._replace(fenced=fenced), at)
-
-    def _unfence_broker(self, said: Fields, at: Moment) -> None:
-        self._fence_broker(said, at, fenced=False)
-
-    def _broker(self, broker_id: int) -> c.Broker | None:
-        return self.brokers.get(broker_id)
 
     def _register_controller(self, said: Fields, at: Moment) -> None:
         number = said["controllerId"]
@@ -219,9 +211,6 @@ class ClusterState:
             incarnation_id=said["incarnationId"],
         )
         self._put(self.controllers, number, registered, at)
-
-    def _unregister_controller(self, said: Fields, at: Moment) -> None:
-        self._drop(self.controllers, said["controllerId"], at)
 
     def _controller(self, number: int) -> c.Controller:
         return self.controllers.get(number, c.Controller(number, (), {}, None, None, None))
@@ -350,12 +339,7 @@ class ClusterState:
             del self.configs[resource]
 
     def _feature(self, said: Fields, at: Moment) -> None:
-        self._level(said["name"], said["featureLevel"], at)
-
-    def _kraft_version(self, said: Fields, at: Moment) -> None:
-        self._level("kraft.version", said["kRaftVersion"], at)
-
-    def _level(self, name: str, level: int, at: Moment) -> None:
+        name, level = said["name"], said["featureLevel"]
         if level:
             self._put(self.features, name, c.Feature(name, level, at.known_ms, at.offset), at)
         else:
@@ -397,9 +381,6 @@ class ClusterState:
         key = acl._replace(set_ms=None, set_offset=None) if acl.acl_id is None else acl.acl_id
         self._put(self.acls, key, acl, at)
 
-    def _remove_acl(self, said: Fields, at: Moment) -> None:
-        self._drop(self.acls, said["id"], at)
-
     def _token(self, said: Fields, at: Moment) -> None:
         token = c.DelegationToken(
             said["tokenId"],
@@ -413,9 +394,6 @@ class ClusterState:
             at.offset,
         )
         self._put(self.tokens, token.token_id, token, at)
-
-    def _remove_token(self, said: Fields, at: Moment) -> None:
-        self._drop(self.tokens, said["tokenId"], at)
 
     def _next_producer_id(self, said: Fields, at: Moment) -> None:
         broker: tuple[int | None, int | None] = (said["brokerId"], said["brokerEpoch"])
@@ -451,14 +429,18 @@ _PARTITION_LISTS = (
 )
 _APPLY: dict[str, Callable[[ClusterState, Fields, Moment], None]] = {
     "register_broker_record": ClusterState._register_broker,
-    "unregister_broker_record": ClusterState._unregister_broker,
+    "unregister_broker_record": lambda to, said, at: to._drop(to.brokers, said["brokerId"], at),
     "broker_registration_change_record": ClusterState._change_broker,
-    "fence_broker_record": ClusterState._fence_broker,
-    "unfence_broker_record": ClusterState._unfence_broker,
+    "fence_broker_record": partial(ClusterState._fence_broker, fenced=True),
+    "unfence_broker_record": partial(ClusterState._fence_broker, fenced=False),
     "register_controller_record": ClusterState._register_controller,
-    "unregister_controller_record": ClusterState._unregister_controller,
+    "unregister_controller_record": lambda to, said, at: to._drop(
+        to.controllers, said["controllerId"], at
+    ),
     "kraft_voters": ClusterState._voters,
-    "kraft_version": ClusterState._kraft_version,
+    "kraft_version": lambda to, said, at: to._feature(
+        {"name": "kraft.version", "featureLevel": said["kRaftVersion"]}, at
+    ),
     "leader_change": ClusterState._leader_change,
     "topic_record": ClusterState._create_topic,
     "remove_topic_record": ClusterState._remove_topic,
@@ -472,9 +454,9 @@ _APPLY: dict[str, Callable[[ClusterState, Fields, Moment], None]] = {
     "remove_user_scram_credential_record": ClusterState._remove_user,
     "access_control_record": ClusterState._acl,
     "access_control_entry_record": ClusterState._acl,
-    "remove_access_control_entry_record": ClusterState._remove_acl,
+    "remove_access_control_entry_record": lambda to, said, at: to._drop(to.acls, said["id"], at),
     "delegation_token_record": ClusterState._token,
-    "remove_delegation_token_record": ClusterState._remove_token,
+    "remove_delegation_token_record": lambda to, said, at: to._drop(to.tokens, said["tokenId"], at),
     "producer_ids_record": ClusterState._next_producer_id,
     "zk_migration_state_record": ClusterState._zk_migration,
 }

@@ -6,12 +6,13 @@ Types and states are named as Kafka's admin client names them.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kdump.messages.consumer_protocol import PROTOCOL_TYPE, assignment, subscription
 from kdump.messages.records import decode
-from kdump.messages.table import message
+from kdump.messages.table import Fields, message
 from kdump.messages.wire import Malformed, text_of
 from kdump.replay.groups import (
     CLASSIC,
@@ -24,11 +25,6 @@ from kdump.replay.groups import (
     group_of,
 )
 from kdump.replay.record_bytes import Stored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from kdump.messages.table import Fields
 
 #: What members have, by topic name or, in groups of the newer kinds, topic id; of streams groups by
 #: subtopology.

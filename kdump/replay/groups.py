@@ -15,6 +15,7 @@ left at the end.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
@@ -23,8 +24,6 @@ from kdump.replay.offset_holes import OffsetHoles
 from kdump.replay.record_bytes import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.findings.rows import RecordChunk
 
 TOPIC = "__consumer_offsets"

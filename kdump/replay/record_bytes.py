@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.findings.rows import RecordChunk
 
 #: Offset in the topic, timestamp and value of the record that a key has.

@@ -11,19 +11,18 @@ at the end, of what is left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.messages.records import decode
+from kdump.messages.table import Fields
 from kdump.replay import record_bytes
 from kdump.replay.offset_holes import OffsetHoles
 from kdump.replay.record_bytes import Stored
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.findings.rows import RecordChunk
-    from kdump.messages.table import Fields
 
 TOPIC = "__transaction_state"
 

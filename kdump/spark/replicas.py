@@ -8,10 +8,8 @@ the second step tells.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Any
 
 Session = Any  # PySpark is there only where it was asked for
 DataFrame = Any

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kdump.errors import KdumpError, PathError, UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Session = Any  # PySpark is there only where it was asked for
 

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
-from kdump.storage.believed import Bounds
+from kdump.storage.believed import Believed, Bounds
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
-    from kdump.storage.believed import Believed
     from kdump.storage.running_sums import Sums
     from kdump.storage.source import Source
 

@@ -13,12 +13,10 @@ an old one, not a torn one. Good lines of a bad file are still given here.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, NamedTuple, TypeVar
 
 from kdump.storage.problems import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 VERSION = 0
 SIZE_LIMIT = 8 << 20  # a hundred thousand partitions and more; every line becomes an object

@@ -12,11 +12,11 @@ import os
 from collections.abc import Iterator
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import names
@@ -25,9 +25,6 @@ from kdump.storage.believed import Believed
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.running_sums import Sums
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
 
 # Small enough to stay in the cache between reading and checking; measured against 1 MiB.
 BLOCK_BYTES = 1 << 18

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import struct
 from abc import abstractmethod
+from collections.abc import Iterator
 from itertools import islice
 from operator import lt
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SLOTS_A_RUN = 4096
 _HELD_BYTES = 12 << 20  # brokers make no index larger than segment.index.bytes, 10 MiB

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kdump.errors import PathError
+from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
-from kdump.storage.names import Kind
+from kdump.storage.checkpoints import EpochStart
+from kdump.storage.names import DirectoryName, FileName, Kind
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.storage.checkpoints import EpochStart
-    from kdump.storage.names import DirectoryName, FileName
     from kdump.storage.places import FileStatus
 
 
@@ -84,10 +82,8 @@ class LocalLog:
     @classmethod
     def open(cls, path: str) -> LocalLog:
         """List a partition directory."""
-        try:
+        with path_errors(path):
             return cls(path, places.listdir(path, fresh=True))
-        except OSError as error:
-            raise PathError.from_os(path, error) from error
 
     @cached_property
     def statuses(self) -> dict[str, FileStatus]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.errors import PathError
+from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import whole
@@ -84,10 +84,8 @@ class LogDir:
     @classmethod
     def open(cls, path: str) -> LogDir:
         """List a data directory."""
-        try:
+        with path_errors(path):
             return cls(path, places.entries(path))
-        except OSError as error:
-            raise PathError.from_os(path, error) from error
 
     @cached_property
     def node_id(self) -> str | None:

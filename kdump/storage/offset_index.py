@@ -9,16 +9,13 @@ not say that the batch at p holds E: which offset of an append is written change
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import OFFSET_INDEX_ENTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.storage.source import Source
+from kdump.storage.source import Source
 
 
 class OffsetPosition(NamedTuple):

@@ -10,14 +10,14 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kdump.stores import uris
 from kdump.stores.uris import is_uri as is_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kdump.stores.listed import Listed
     from kdump.stores.store import Entry, Status
     from kdump.stores.windows import Windows
@@ -65,22 +65,18 @@ def isdir(path: str) -> bool:
     """Whether a path is that of a directory."""
     if not is_uri(path):
         return os.path.isdir(path)
-    try:
-        found = _status(path)
-    except OSError:
-        return False
-    return found is not None and found.is_dir
+    with suppress(OSError):
+        return status_in_store(path).is_dir
+    return False
 
 
 def isfile(path: str) -> bool:
     """Whether a path is that of a regular file."""
     if not is_uri(path):
         return os.path.isfile(path)
-    try:
-        found = _status(path)
-    except OSError:
-        return False
-    return found is not None and found.is_file
+    with suppress(OSError):
+        return status_in_store(path).is_file
+    return False
 
 
 def listdir(path: str, *, fresh: bool = False) -> list[str]:

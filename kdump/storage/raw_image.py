@@ -7,19 +7,15 @@ searched like any other place, because the blocks behind it may be another file'
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
+from kdump.record.frames import Gap, Oversize
 from kdump.storage.after_damage import AfterDamage, Window, header_at
 from kdump.storage.believed import Believed, Bounds
 from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
 from kdump.storage.names import OFFSET_MAX
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
-    from kdump.record.frames import Gap, Oversize
-    from kdump.storage.running_sums import Sums
-    from kdump.storage.source import Source
+from kdump.storage.running_sums import Sums
+from kdump.storage.source import Source
 
 _DOUBTFUL = c.TOO_SMALL | c.MAGIC_UNKNOWN | c.CODEC_UNKNOWN | c.DELTA_COUNT | c.RESERVED
 _PRODUCER_ID_MAX = 1 << 48  # controllers count them up from 0

@@ -8,14 +8,13 @@ does, once the file was read that far.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.record.layout import CRC32, CRC32C
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kdump.storage.source import Source
 
 _STEP = 4096

@@ -15,15 +15,14 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from types import TracebackType
 from typing import TYPE_CHECKING
 
-from kdump.errors import PathError
+from kdump.errors import PathError, path_errors
 from kdump.record.layout import LOG_OVERHEAD
 from kdump.storage import places
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from kdump.stores.store import Status
     from kdump.stores.windows import Windows
 
@@ -87,12 +86,10 @@ class Source:
         self.size = status.st_size
 
     def _open_in_store(self) -> None:
-        try:
+        with path_errors(self.path):
             status = places.status_in_store(self.path)
             _refuse_irregular(self.path, status)
             self._windows = places.open_in_store(self.path)
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
         self.size = self._windows.size
         self._status = status._replace(st_size=self.size)
 
@@ -120,10 +117,8 @@ class Source:
         """What the file system says of the open file now; a store: what it said at opening."""
         if self.in_store:
             return self._status
-        try:
+        with path_errors(self.path):
             return os.fstat(self._fd)
-        except OSError as error:
-            raise PathError.from_os(self.path, error) from error
 
     def is_growing(self) -> bool:
         """Whether the file is longer now than the size that was taken."""
@@ -268,10 +263,8 @@ class Source:
         return os.preadv(self._fd, [view], position)
 
     def _from_store(self, windows: Windows, view: memoryview, position: int) -> int:
-        try:
+        with path_errors(self.path):
             count = windows.read_into(view, position)
-        except OSError as error:  # it is gone, or no longer for us to read
-            raise PathError.from_os(self.path, error) from error
         if not count:
             self._status = self._status._replace(st_size=windows.now())
         return count

@@ -9,18 +9,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from kdump.errors import KdumpError, NothingToDo, PathError, StoreError
+from kdump.errors import KdumpError, NothingToDo, PathError, StoreError, path_errors
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
 from kdump.storage.log_dir import LOG_DIRS, LogDir
-from kdump.storage.names import Kind
+from kdump.storage.names import FileName, Kind
 from kdump.storage.source import whole
-
-if TYPE_CHECKING:
-    from kdump.storage.names import FileName
 
 #: Files that a whole partition does not stand for.
 _ONLY_NAMED = (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT)
@@ -201,10 +198,8 @@ def _one(
     if not places.isdir(path):
         yield _file(path)
         return
-    try:
+    with path_errors(path):
         entries = places.listdir(path)
-    except OSError as error:
-        raise PathError.from_os(path, error) from error
     log = LocalLog(path, entries)
     has_segments = looks_like_partition(entries)
     if has_segments:

@@ -9,17 +9,14 @@ nor the next offset. Which offset of a batch stands for it changed with the brok
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import le
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.storage.source import Source
+from kdump.storage.source import Source
 
 
 class TimestampOffset(NamedTuple):

@@ -9,16 +9,13 @@ one. It is made at the first abort and never preallocated: absent and empty are 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.storage.index import EntryFile
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.problems import Problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.storage.source import Source
+from kdump.storage.source import Source
 
 VERSION = 0
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
-from kdump.stores.failures import failure
+from kdump.stores.failures import failures
 from kdump.stores.store import Status
 
 SCHEMES = frozenset("s3 gs abfs abfss hdfs viewfs file".split())
@@ -16,13 +17,11 @@ class ArrowStore:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        try:
+        with failures(root):
             from pyarrow.fs import FileSystem
 
             self.files: Any
             self.files, base = FileSystem.from_uri(root + "/")
-        except Exception as error:  # whatever its client raises
-            raise failure(root, error) from error
         self._base = base.rstrip("/")
 
     def at(self, path: str) -> str:
@@ -31,32 +30,23 @@ class ArrowStore:
 
     def status(self, path: str) -> Status | None:
         """Say what lies at a path; None for nothing."""
-        try:
-            found = _status(self.files.get_file_info(self.at(path)))
-        except Exception as error:
-            failed = failure(self._uri(path), error)
-            if isinstance(failed, FileNotFoundError):
-                return None
-            raise failed from error
-        return found
+        with suppress(FileNotFoundError), failures(self._uri(path)):
+            return _status(self.files.get_file_info(self.at(path)))
+        return None
 
     def entries(self, path: str) -> Sequence[tuple[str, Status]]:
         """List a directory."""
-        try:
+        with failures(self._uri(path)):
             from pyarrow.fs import FileSelector
 
             found = self.files.get_file_info(FileSelector(self.at(path)))
-        except Exception as error:
-            raise failure(self._uri(path), error) from error
         listed = ((one.base_name, _status(one)) for one in found)
         return [(name, status) for name, status in listed if status is not None]
 
     def open(self, path: str) -> ArrowFile:
         """Open a file for reading."""
-        try:
+        with failures(self._uri(path)):
             return ArrowFile(self._uri(path), self.files.open_input_file(self.at(path)))
-        except Exception as error:
-            raise failure(self._uri(path), error) from error
 
     def _uri(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -72,11 +62,8 @@ class ArrowFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         """Read a range by one request."""
-        try:
-            found: bytes = self._file.read_at(size, position)
-        except Exception as error:
-            raise failure(self._uri, error) from error
-        return found
+        with failures(self._uri):
+            return bytes(self._file.read_at(size, position))
 
     def close(self) -> None:
         """Give the file back."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kdump.errors import StoreError
 
@@ -45,6 +47,15 @@ def failure(uri: str, error: Exception) -> OSError | StoreError:
     if number in _CERTAIN:
         return _CERTAIN[number](number, os.strerror(number))
     return StoreError(uri, _first_line(text) or type(error).__name__)
+
+
+@contextmanager
+def failures(uri: str) -> Iterator[None]:
+    """Raise what a store's client raises meanwhile, whatever that is, as a failure of this URI."""
+    try:
+        yield
+    except Exception as error:
+        raise failure(uri, error) from error
 
 
 def _http_status(error: Exception) -> int | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from kdump.stores.failures import failure
+from kdump.stores.failures import failures
 from kdump.stores.store import Status
 
 # What the implementations call the time of the last change.
@@ -19,12 +20,10 @@ class FsspecStore:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        try:
+        with failures(root):
             from fsspec.core import url_to_fs
 
             self.files, _ = url_to_fs(root)
-        except Exception as error:  # whatever its client raises
-            raise failure(root, error) from error
 
     def at(self, path: str) -> str:
         """Return a path as the file system wants it."""
@@ -33,40 +32,32 @@ class FsspecStore:
 
     def status(self, path: str) -> Status | None:
         """Say what lies at a path; None for nothing."""
-        try:
+        with suppress(FileNotFoundError), failures(self._uri(path)):
             self.files.invalidate_cache()
             return _status(self.files.info(self.at(path)))
-        except Exception as error:
-            failed = failure(self._uri(path), error)
-            if isinstance(failed, FileNotFoundError):
-                return None
-            raise failed from error
+        return None
 
     def entries(self, path: str) -> Sequence[tuple[str, Status]]:
         """List a directory."""
         at = self.at(path)
-        try:
+        with failures(self._uri(path)):
             self.files.invalidate_cache()
             found = self.files.ls(at, detail=True)
             names = [(str(one["name"]).rstrip("/"), one) for one in found]
             if [name for name, _ in names] == [at.rstrip("/")] and _status(found[0]).is_file:
                 raise NotADirectoryError(at)
-        except Exception as error:
-            raise failure(self._uri(path), error) from error
         inside = ((name.rpartition("/")[2], one) for name, one in names if name != at.rstrip("/"))
         return [(name, _status(one)) for name, one in inside]
 
     def open(self, path: str) -> FsspecFile:
         """Open a file for reading."""
         at = self.at(path)
-        try:
+        with failures(self._uri(path)):
             # Unbuffered: what is read ahead is decided in one place, and not here.
             file = self.files.open(at, "rb", cache_type="none")
             size = getattr(file, "size", None)
             size = self.files.info(at)["size"] if size is None else size
             return FsspecFile(self._uri(path), file, int(size))
-        except Exception as error:
-            raise failure(self._uri(path), error) from error
 
     def _uri(self, path: str) -> str:
         return f"{self._root}/{path}"
@@ -82,12 +73,9 @@ class FsspecFile:
 
     def read_at(self, position: int, size: int) -> bytes:
         """Read a range by one request."""
-        try:
+        with failures(self._uri):
             self._file.seek(position)
-            found: bytes = self._file.read(size)
-        except Exception as error:
-            raise failure(self._uri, error) from error
-        return found
+            return bytes(self._file.read(size))
 
     def close(self) -> None:
         """Give the file back."""

@@ -14,13 +14,11 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from tarfile import TarInfo
+from typing import IO, Any, NamedTuple
 
 from kdump.errors import PathError
 from kdump.stores.view_store import TABLE, Member, add_view, known_views, stat_of
-
-if TYPE_CHECKING:
-    from tarfile import TarInfo
 
 #: Files of one archive. A broker has some hundred thousand.
 MOST_MEMBERS = 4_000_000

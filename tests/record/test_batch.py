@@ -3,7 +3,6 @@
 import pytest
 from builders import (
     GZIP,
-    LOG_APPEND_TIME,
     LZ4,
     SNAPPY,
     ZSTD,
@@ -19,7 +18,7 @@ from damage import cut, flip_bit
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import codec_name, last_sequence, read_batch, timestamp_type_name
+from kdump.record.batch import read_batch
 
 LIMIT = 1 << 20
 BASE = 4000  # where the entry lies in its file
@@ -172,21 +171,3 @@ def test_a_wrapper_with_a_piece_of_a_message_at_its_end() -> None:
 def test_a_wrapper_at_offset_0_is_not_relative() -> None:
     found, _, _ = read(wrapper(INNER, 0))
     assert [offset for offset, _ in found] == list(range(7))
-
-
-def test_names() -> None:
-    assert [codec_name(number) for number in range(8)] == [
-        "none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7",
-    ]  # fmt: skip
-    assert codec_name(0xFFF8 | GZIP) == "gzip"
-    assert timestamp_type_name(0, LOG_APPEND_TIME) is None
-    assert timestamp_type_name(1, 0) == timestamp_type_name(2, GZIP) == "CreateTime"
-    assert timestamp_type_name(2, LOG_APPEND_TIME) == "LogAppendTime"
-
-
-@pytest.mark.parametrize(
-    ("base", "delta", "last"),
-    [(0, 0, 0), (5, 3, 8), (-1, 3, -1), ((1 << 31) - 1, 0, (1 << 31) - 1), ((1 << 31) - 1, 2, 1)],
-)
-def test_sequences_wrap_to_0(base: int, delta: int, last: int) -> None:
-    assert last_sequence(base, delta) == last

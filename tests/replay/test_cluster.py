@@ -32,7 +32,7 @@ from metadata_log import (
 from kdump.messages.records import Decoded
 from kdump.record.frames import Run
 from kdump.replay.cluster import Until, read_cluster, read_replay, replay_snapshot
-from kdump.replay.cluster_facts import Change, Moment, content
+from kdump.replay.cluster_facts import Change, Moment, content, subject_of
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage.about import meta_of
 from kdump.storage.file_records import walk
@@ -75,7 +75,7 @@ def test_real_logs_come_to_what_the_broker_knew() -> None:
 
 def leaders(state: ClusterState) -> dict[str, int]:
     return {
-        one.subject: one.leader
+        subject_of(one): one.leader
         for partitions in state.partitions.values()
         for one in partitions.values()
     }
@@ -174,7 +174,7 @@ def in_directories(state: ClusterState, root: Path) -> dict[str, list[str]]:
     for name in ("d1", "d2"):
         directory_id = meta_of(str(root / name))["directory.id"]
         found[name] = sorted(
-            one.subject
+            subject_of(one)
             for partitions in state.partitions.values()
             for one in partitions.values()
             if directory_id in one.directories

@@ -9,7 +9,7 @@ import pytest
 
 from kdump.messages.records import decode, decode_control
 from kdump.messages.table import message
-from kdump.replay.cluster_facts import Change, Fields, Moment, content, kind_of
+from kdump.replay.cluster_facts import Change, Fields, Moment, content, kind_of, subject_of
 from kdump.replay.cluster_state import ClusterState, changes_between, facts
 
 TOPIC = "__cluster_metadata"
@@ -342,10 +342,10 @@ TOKEN = {"tokenId": "t", "owner": "User:a", "requester": "User:b", "renewers": [
 def test_what_is_set_and_taken_away(records: list[Said], left: list[str]) -> None:
     changes: list[Change] = []
     state = state_of(*records, on_change=changes.append)
-    assert [fact.subject for _, fact in facts(state)] == left
+    assert [subject_of(fact) for _, fact in facts(state)] == left
     assert state.complete
     gone = [change for change in changes if change.after is None]
-    assert len(gone) == len({change.fact.subject for change in changes}) - len(left)
+    assert len(gone) == len({subject_of(change.fact) for change in changes}) - len(left)
     for change in changes:  # a newer state is told apart by content alone
         assert change.before is None or change.after is None or change.before != change.after
 
@@ -356,7 +356,7 @@ def test_what_changes_between_two_states() -> None:
         ("NoOp", {}), topic("a", A), placed(leader=2), setting("a", "x", "2"), topic("b", B)
     )
     found = list(changes_between(one, two, Moment(4, 5, 6)))
-    assert [(kind_of(change.fact), change.fact.subject) for change in found] == [
+    assert [(kind_of(change.fact), subject_of(change.fact)) for change in found] == [
         ("config", "topic a x"),
         ("config", "topic a y"),
         ("partition", "a-0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kdump.broker.settings import Settings
     from kdump.broker.versions import Version
     from kdump.engine.advice.served import Served

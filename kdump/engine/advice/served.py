@@ -11,6 +11,7 @@ past the damage at one offset gets past it at all higher ones: a few questions a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from operator import lt
@@ -19,15 +20,12 @@ from typing import TYPE_CHECKING
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.broker.segment import Segment
+from kdump.broker.settings import Settings
 from kdump.broker.versions import NEWEST, Version, text_of
 from kdump.engine.advice.landings import Landings, Way
-from kdump.engine.advice.sound import Sound, sound_batches
+from kdump.engine.advice.sound import Hole, Sound, sound_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.broker.settings import Settings
-    from kdump.engine.advice.sound import Hole
     from kdump.storage.targets import Target
 
 #: So many lookups are made in one partition and for each of its segments, of a millisecond each,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -13,9 +14,6 @@ from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.names import parse
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class Hole(NamedTuple):

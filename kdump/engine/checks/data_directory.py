@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.checks.access import access_findings, status_of
 from kdump.engine.checks.checkpoints import check_checkpoints
@@ -15,10 +15,8 @@ from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places, properties
+from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
-
-if TYPE_CHECKING:
-    from kdump.storage.log_dir import LogDir
 
 _EXPECTED = frozenset(
     {

@@ -11,7 +11,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Unpack
+from typing import Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
 from kdump.engine.checks.missing_segments import Covered, has_log, holes
@@ -19,12 +19,10 @@ from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import About, Finding
+from kdump.findings.rows import Place
 from kdump.storage import names, places
+from kdump.storage.local_log import LocalLog
 from kdump.storage.names import FileName, Kind
-
-if TYPE_CHECKING:
-    from kdump.findings.rows import Place
-    from kdump.storage.local_log import LocalLog
 
 _EXPECTED = names.SEGMENT_KINDS | {
     Kind.LEADER_EPOCHS,

@@ -12,15 +12,11 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
 from kdump.findings.code import Extent, Misplaced, Severity
-from kdump.findings.finding import and_more
+from kdump.findings.finding import Finding, and_more
 from kdump.storage.names import OFFSET_MAX, Kind, parse
-
-if TYPE_CHECKING:
-    from kdump.findings.finding import Finding
 
 _CONSEQUENCES = 20
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from kdump.engine.checks.data_directory import Member, check_data_directory, meta_properties
 from kdump.engine.checks.replicas import check_replicas, live_in, other_topic_id
-from kdump.engine.checks.surveyed import is_data_directory
+from kdump.engine.checks.survey import PartitionFacts
+from kdump.engine.checks.surveyed import Surveyed, is_data_directory
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place
 from kdump.storage import names, places
 from kdump.storage.file_records import DEFAULT_LIMIT
-
-if TYPE_CHECKING:
-    from kdump.engine.checks.survey import PartitionFacts
-    from kdump.engine.checks.surveyed import Surveyed
 
 
 def check_directories(

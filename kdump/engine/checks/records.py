@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.broker.settings import TOPIC
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
-from kdump.engine.reading.damage import BatchAt, at_place, decode_finding
+from kdump.engine.reading.damage import BatchAt, at_place, decode_findings
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
@@ -208,8 +208,7 @@ class Records(Check):
             self.not_checked[what] += 1
         if batch.batches.flags_of(batch.row) & (c.DELTA_COUNT | c.CODEC_UNKNOWN | c.MAGIC_UNKNOWN):
             return  # what is wrong with the header is reported already
-        reported = decode_finding(reason, detail, *batch, decoded)
-        if reported is not None:
+        for reported in decode_findings(reason, detail, *batch, decoded):
             yield reported if what is not None else _resting(reported)
 
 

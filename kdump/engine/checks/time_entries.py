@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from kdump.engine.checks.answers import Wrong
 from kdump.engine.checks.entry_reports import EntryReports, Judged
+from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
+from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
-
-if TYPE_CHECKING:
-    from kdump.engine.checks.answers import Wrong
-    from kdump.engine.checks.proof import BadEntry
-    from kdump.findings.finding import Finding
 
 
 class Doubt(NamedTuple):

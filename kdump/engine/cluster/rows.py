@@ -19,6 +19,7 @@ from kdump.replay.cluster_facts import (
     ScramUser,
     content,
     kind_of,
+    subject_of,
 )
 
 _RESOURCE_NUMBERS = {word: number for number, word in RESOURCES.items()}
@@ -82,7 +83,7 @@ def change_row(change: Change, *, secrets: bool) -> Row:
             "metadata_offset": change.at.offset,
             "epoch": change.at.epoch,
             "what": f"{kind_of(fact)}-{what}",
-            "subject": fact.subject,
+            "subject": subject_of(fact),
             "before": before,
             "after": after,
             "text": _text(fact, what, before, after),

@@ -22,7 +22,16 @@ from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
-from kdump.replay.cluster_facts import Broker, Change, Controller, Fact, Partition, Topic, kind_of
+from kdump.replay.cluster_facts import (
+    Broker,
+    Change,
+    Controller,
+    Fact,
+    Partition,
+    Topic,
+    kind_of,
+    subject_of,
+)
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
@@ -259,7 +268,7 @@ def _order(fact: Fact) -> tuple[str | int, ...]:
         return (fact.topic, -1 if fact.created_offset is None else fact.created_offset)
     if isinstance(fact, Broker):
         return (fact.broker_id,)
-    return (fact.controller_id,) if isinstance(fact, Controller) else (fact.subject,)
+    return (fact.controller_id,) if isinstance(fact, Controller) else (subject_of(fact),)
 
 
 def _findings(replay: ClusterReplay) -> Iterator[Finding]:

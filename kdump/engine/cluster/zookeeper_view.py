@@ -6,15 +6,13 @@ A path without a value has none in ZooKeeper either, or is a queue of requests, 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kdump.engine.cluster.asked import ClusterOptions, holds
 from kdump.engine.cluster.rows import shown
 from kdump.findings.rows import Row
 from kdump.replay.cluster_facts import Broker, Fact, Fields, Partition
-
-if TYPE_CHECKING:
-    from kdump.replay.cluster_state import ClusterState
+from kdump.replay.cluster_state import ClusterState
 
 _DEFAULT = "<default>"
 _CONFIGS = {

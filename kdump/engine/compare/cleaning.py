@@ -9,14 +9,11 @@ again. That is looked for in a second pass, which only partitions that need it p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.compare.cursor import Entry
 from kdump.engine.compare.records import Record, Unopened, records_of
-from kdump.engine.compare.replica import Block
-
-if TYPE_CHECKING:
-    from kdump.engine.compare.replica import Replica
+from kdump.engine.compare.replica import Block, Replica
 
 #: Keys of missing records that are looked for; of more than these nothing is said.
 _KEYS_KEPT = 1 << 17

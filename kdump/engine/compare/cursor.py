@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.findings.rows import Place
-    from kdump.kernels.columns import RecordBatches
+from kdump.findings.rows import Place
+from kdump.kernels.columns import RecordBatches
 
 
 class Entry(NamedTuple):

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.elections import (
     Position,
@@ -31,12 +31,13 @@ from kdump.engine.compare.epochs import Epochs, beyond, lineage, span_fields
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.replica import Block, Replica
 from kdump.engine.predict.recovery import loaded as loaded_log
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster_state import ClusterState
 from kdump.replay.lost_changes import changes_in
 from kdump.storage import names
 from kdump.storage.about import meta_of, owner_of
@@ -44,10 +45,6 @@ from kdump.storage.checkpoints import loaded
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
 from kdump.storage.targets import Target
-
-if TYPE_CHECKING:
-    from kdump.engine.work.pace import Pace
-    from kdump.replay.cluster_state import ClusterState
 
 #: Spans of lost records that a row names, the first.
 _SPANS_SHOWN = 20

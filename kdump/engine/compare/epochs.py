@@ -9,15 +9,12 @@ does not lead.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.broker.elections import end_of
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, runs_of_epochs
 from kdump.kernels import columns as c
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
+from kdump.kernels.columns import RecordBatches
 
 
 class Epochs(EpochSpans):

@@ -10,7 +10,8 @@ from kdump import kernels
 from kdump.engine.compare.cursor import HOLE, INSIDE, Absence, Cursor, Entry
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.record.batch import last_sequence, read_batch
+from kdump.kernels.members import sequence_at
+from kdump.record.batch import read_batch
 from kdump.record.default import headers_of
 from kdump.record.layout import format_of
 
@@ -165,7 +166,7 @@ class Piece:
         if not self._modern:
             return Record(offset, self._entry, self._magic, (*own, *_OLD))
         found = tuple(headers_of(data, headers, count, start + size)) if count else ()
-        number = last_sequence(self._sequence, offset - self._base)
+        number = sequence_at(self._sequence, offset - self._base)
         of_batch = (*self._producer, number, self._control, self._epoch)
         return Record(offset, self._entry, self._magic, (*own, found, *of_batch))
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.log_start import log_start
 from kdump.engine.compare.epochs import Epochs, records_in
-from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.reading.background_source import BackgroundSource, Pace
 from kdump.engine.reading.damage import BatchAt, at_place, gap_finding, past_code
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
@@ -31,8 +32,6 @@ from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.background_source import Pace
-    from kdump.findings.finding import Finding
     from kdump.storage.log_dir import LogDir
     from kdump.storage.targets import Target
 

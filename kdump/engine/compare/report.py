@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from kdump.engine.compare import kinds
 from kdump.engine.compare.cursor import END, HOLE, INSIDE, START, Absence, Cursor, Entry
 from kdump.engine.compare.differences import Collected, Difference, side
-from kdump.engine.compare.replica import UnusableRange
-
-if TYPE_CHECKING:
-    from kdump.engine.compare.replica import Replica
+from kdump.engine.compare.replica import Replica, UnusableRange
 
 Side = tuple[Cursor, Entry | None, UnusableRange | None]
 

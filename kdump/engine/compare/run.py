@@ -7,20 +7,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.compare.plan import CompareOptions, Item, plan
 from kdump.engine.compare.verdict import compare_partition
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target
-
-if TYPE_CHECKING:
-    from kdump.engine.work.pace import Pace
 
 #: Names of partitions found once that the summary lists.
 _NAMES_KEPT = 100

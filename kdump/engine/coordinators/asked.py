@@ -5,11 +5,10 @@ Most logs have none that is open, so that the modules for it are imported when o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kdump.broker.open_transactions import OpenTransaction
     from kdump.engine.coordinators.judgement import Known
     from kdump.replay.transactions import Partition, Transaction

@@ -12,11 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.findings.moments import span_text, time_text
-from kdump.replay.transactions import UNDECIDED
+from kdump.replay.transactions import UNDECIDED, Partition, Transaction
 
 if TYPE_CHECKING:
     from kdump.broker.open_transactions import OpenTransaction
-    from kdump.replay.transactions import Partition, Transaction
 
 
 class Opened(NamedTuple):

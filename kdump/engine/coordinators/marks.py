@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,14 +11,12 @@ from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
 from kdump.errors import KdumpError
 from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from kdump.replay.cluster_state import ClusterState
     from kdump.storage.targets import Target
 
 _SIZE_LIMIT = 1 << 16

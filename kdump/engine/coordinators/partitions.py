@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.lookup_records import BrokerError
@@ -20,8 +21,6 @@ from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from kdump.engine.coordinators.marks import Marks
     from kdump.replay.offset_holes import OffsetHoles
 

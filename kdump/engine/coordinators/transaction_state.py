@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.coordinators.partitions import (
+    Item,
     Records,
     compacted_behind,
     unexplained,
@@ -15,10 +17,7 @@ from kdump.replay.transactions import TOPIC, Transaction, TransactionsLog
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from kdump.engine.coordinators.marks import Marks
-    from kdump.engine.coordinators.partitions import Item
 
     Reported = Finding | KdumpError
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from kdump.engine.coordinators.partitions import Item
     from kdump.engine.work.pace import Progress
     from kdump.engine.work.pipeline import Driver

@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place, undecoded
 from kdump.findings.catalogue import GAPS
+from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchRow, HexText, Place, RecordChunk, RecordRow
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import bitflip
 from kdump.record.layout import PRE08_SMALLEST
-from kdump.record.pre08 import Message, attributes_size, codec_name, messages
+from kdump.record.pre08 import Entry, Message, attributes_size, codec_name, messages
 from kdump.storage.pre08_records import Found, Pre08Gap, Pre08Records, Pre08Run
 
 if TYPE_CHECKING:
-    from kdump.findings.finding import Finding
-    from kdump.record.pre08 import Entry
     from kdump.storage.source import Source
 
     Item = RecordChunk | RecordRow | BatchRow | HexText | Finding

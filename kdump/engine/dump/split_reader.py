@@ -11,7 +11,7 @@ from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.segment_pass import SplitPass
 from kdump.engine.reading.segment_reader import SegmentReader
 from kdump.engine.reading.split_edges import SplitEdges
-from kdump.engine.work.splits import range_of
+from kdump.engine.work.splits import Split, range_of
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
 from kdump.record.frames import Run
@@ -20,7 +20,6 @@ from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.options import DumpOptions, Item
-    from kdump.engine.work.splits import Split
 
 
 class SplitReader:

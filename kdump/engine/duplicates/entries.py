@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 from kdump.engine.reading.options import DumpOptions
+from kdump.findings.rows import RecordChunk
 from kdump.kernels import columns as c
-from kdump.record.batch import last_sequence
+from kdump.kernels.members import sequence_at
 from kdump.record.default import headers_of
-
-if TYPE_CHECKING:
-    from kdump.findings.rows import RecordChunk
 
 _START = Struct(">III")  # checksum, topic, size of what is compared
 _PART = Struct(">i")  # of each part: its size, -1 for null
@@ -130,7 +128,7 @@ class Layout(NamedTuple):
                 yield None
                 continue
             offset = records.offset(row)
-            number = _NONE if sequence < 0 else last_sequence(sequence, offset - base)
+            number = _NONE if sequence < 0 else sequence_at(sequence, offset - base)
             yield self.entry(
                 topic,
                 parts,

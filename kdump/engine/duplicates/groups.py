@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.duplicates.entries import Copy, DuplicateOptions, Layout, compared
 from kdump.engine.duplicates.entries import topic_and_parts as taken_apart
-from kdump.engine.work.spool import SortedRun, Spool, merged
+from kdump.engine.work.spool import Bucket, SortedRun, Spool, merged
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
@@ -24,15 +24,6 @@ _SIGN = 1 << 63
 #: Of what is compared, so much is shown.
 SHOWN_BYTES = 256
 _SHOWN = Struct(">qH")
-
-
-class Bucket(NamedTuple):
-    """A part of the entries, to be grouped alone."""
-
-    number: int
-    runs: tuple[SortedRun, ...]
-    path: str  # of the directory of scratch files
-    size_bytes: int
 
 
 class GroupCounts(NamedTuple):

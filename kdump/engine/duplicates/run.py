@@ -7,33 +7,34 @@ first copies; these runs are merged once more and become rows. Equality is that 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from functools import partial
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
 from kdump.engine.duplicates.groups import (
-    Bucket,
     Group,
     GroupCounts,
     group_bucket,
     read_groups,
 )
 from kdump.engine.reading.going import Going
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
-from kdump.engine.work.spool import SortedRun, Spool, bucket_size, buckets_for
+from kdump.engine.work.spool import (
+    SortedRun,
+    Spool,
+    buckets_for,
+    scratch_directory,
+    take_up_buckets,
+)
 from kdump.engine.work.whole_logs import of_whole_logs
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import RecordChunk, RecordRow, Row
-
-if TYPE_CHECKING:
-    from kdump.engine.reading.split_edges import SplitEdges
 
 _SPLIT_BYTES = 256 << 20
 
@@ -70,13 +71,7 @@ def duplicates(
     numbers = {topic: number for number, topic in enumerate(topics)}
     size_bytes = sum(split.size_bytes for split in splits)
     buckets = buckets_for(size_bytes)
-    try:
-        scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
-    except OSError as error:
-        raise PathError.from_os(options.scratch or "--scratch", error) from None
-    with scratch as directory:
-        directory = os.path.abspath(directory)
-        driver.will_write(directory)
+    with scratch_directory(options.scratch, driver) as directory:
         spool = partial(
             spool_split, options=options, topics=numbers, directory=directory, buckets=buckets
         )
@@ -90,12 +85,7 @@ def duplicates(
             yield from result.told
             counts = counts.plus(result.counts)
             runs += result.runs
-        items = [
-            Bucket(number, tuple(runs), directory, bucket_size(runs, number))
-            for number in range(buckets)
-        ]
-        progress.planned_items += len(items)
-        progress.planned_bytes += sum(item.size_bytes for item in items)
+        items = take_up_buckets(runs, buckets, directory, progress)
         found, grouped = GroupCounts(), list[SortedRun]()
         for _, done in driver(items, partial(group_bucket, options=options), progress):
             if isinstance(done, KdumpError):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kdump.broker.settings import SettingsOnDemand, index_settings
+from kdump.broker.settings import Settings, SettingsOnDemand, index_settings
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
     from kdump.broker.list_offsets import TimeAnswer
     from kdump.broker.partition import Step
-    from kdump.broker.settings import Settings
     from kdump.engine.find.options import FindOptions
     from kdump.storage.offset_index import OffsetPosition
     from kdump.storage.targets import Target

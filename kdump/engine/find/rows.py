@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING
 
 from kdump.broker.lookup_records import BrokerError
-from kdump.broker.partition import PartitionView
+from kdump.broker.partition import Found, PartitionView
 from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.way_past import way_past
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
-
-if TYPE_CHECKING:
-    from kdump.broker.partition import Found
-    from kdump.findings.finding import Finding
-    from kdump.storage.targets import Target
+from kdump.storage.targets import Target
 
 _LATEST, _LOWEST_SPECIAL = -1, -5
 

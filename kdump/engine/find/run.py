@@ -7,6 +7,7 @@ that what it answers is of one moment, and an item is small enough to be sent to
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,18 +16,15 @@ from kdump.engine.find.rows import offset_items, time_items
 from kdump.engine.reading.damage import unread
 from kdump.errors import KdumpError, PathError, StoreError
 from kdump.findings.finding import Finding
-from kdump.findings.rows import Place
+from kdump.findings.rows import Place, Row
 from kdump.replay.topic_settings import topic_settings
 from kdump.storage import places
 from kdump.storage.local_log import LocalLog
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from kdump.engine.work.pace import Pace, Progress
     from kdump.engine.work.pipeline import Driver
-    from kdump.findings.rows import Row
 
     Reported = Row | Finding | KdumpError
     Ask = Callable[[Target, int, FindOptions], Iterator[Row | Finding]]

@@ -7,6 +7,7 @@ records about it are still there: not where the cleaner may have taken some that
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,8 @@ from kdump.engine.coordinators.partitions import Item, Records, cleaned_to, comp
 from kdump.engine.dump.run import log_items
 from kdump.engine.groups.rows import history_row
 from kdump.engine.reading.options import DumpOptions
-from kdump.engine.work.pace import Pace
+from kdump.engine.work.pace import Pace, Progress
+from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.messages.wire import text_of
@@ -24,11 +26,7 @@ from kdump.replay.record_bytes import Stored
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.engine.groups.options import GroupOptions
-    from kdump.engine.work.pace import Progress
-    from kdump.errors import KdumpError
 
 _OFFSET = struct.Struct(">q")
 _OFFSET_AT = 2  # behind the version, in every version there is

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kdump.broker.offset_expiry import Kept, expiry_ms, retention_ms
+from kdump.broker.versions import Version
 from kdump.findings.rows import Row
-from kdump.replay.groups import CLASSIC, CONSUMER, SHARE
+from kdump.replay.groups import CLASSIC, CONSUMER, SHARE, Change
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kdump.broker.versions import Version
     from kdump.engine.coordinators.marks import Mark, Marks
     from kdump.replay.group_state import Assigned, Commit, Group, Member
-    from kdump.replay.groups import Change
     from kdump.replay.share_state import SharePartition
 
 _NO_MARK: dict[str, int | None] = {

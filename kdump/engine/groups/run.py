@@ -7,7 +7,7 @@ offsets in `__share_group_state`, which is replayed only where there are such gr
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.broker.settings import read_settings
 from kdump.engine.coordinators.marks import Marks
@@ -22,23 +22,19 @@ from kdump.engine.coordinators.partitions import (
 from kdump.engine.coordinators.work import Work
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
-from kdump.replay.group_state import GroupsRead, read_groups
+from kdump.replay.group_state import Commit, Group, GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
 from kdump.storage.targets import Selection, Target, resolve
 
-if TYPE_CHECKING:
-    from kdump.engine.work.pace import Pace
-    from kdump.replay.group_state import Commit, Group
-
-    Reported = Finding | KdumpError
+Reported = Finding | KdumpError
 
 
 class Replayed(NamedTuple):

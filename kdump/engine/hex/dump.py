@@ -7,19 +7,15 @@ for one entry that a person asked to see.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.messages import message, messages, open_packed, pre08_entry
 from kdump.engine.hex.records import records
 from kdump.findings.moments import time_text
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import BatchHeader, RecordBatches
+from kdump.kernels.members import codec_name, sequence_at
 from kdump.record import bitflip, compression, layout
-from kdump.record.batch import codec_name, last_sequence
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import BatchHeader, RecordBatches
 
 DEFAULT_LIMIT = 64 << 20
 _NOT_ABOVE = "✗ not above the offsets before"
@@ -156,7 +152,7 @@ def _batch_remark(lines: Lines, name: str, values: dict[str, int], row: BatchHea
     if name == "maxTimestamp":
         return time_text(value)
     if name == "baseSequence" and value >= 0:
-        return f"last sequence {last_sequence(value, values['lastOffsetDelta']):,}"
+        return f"last sequence {sequence_at(value, values['lastOffsetDelta']):,}"
     if name == "recordsCount" and flags & c.DELTA_COUNT:
         return "✗ cannot be right with this lastOffsetDelta"
     return ""

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from kdump.engine.hex.dump import gap_hex_lines, hex_lines
 from kdump.findings.code import Show
 from kdump.findings.finding import Finding
-from kdump.findings.rows import BatchChunk, HexText
+from kdump.findings.rows import BatchChunk, HexText, Place
 
 if TYPE_CHECKING:
     from kdump.engine.reading.segment_reader import Item
-    from kdump.findings.rows import Place
     from kdump.storage.source import Source
 
 _RAW_BYTES = 512

@@ -9,8 +9,8 @@ from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.records import MAX_RECORDS, Stopped
 from kdump.findings.moments import time_text
 from kdump.kernels import reasons
+from kdump.kernels.members import codec_name
 from kdump.record import compression, layout, pre08
-from kdump.record.batch import codec_name
 
 _CRC_SIZE = 4
 _PACKED_BYTES = 64

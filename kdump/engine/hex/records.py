@@ -7,6 +7,7 @@ import json
 from kdump.engine.hex.lines import Lines, plain
 from kdump.findings.moments import time_text
 from kdump.kernels import reasons
+from kdump.kernels.varints import Bad, varint
 from kdump.record import control
 from kdump.record.layout import CONTROL_BIT, TIMESTAMP_TYPE_BIT
 
@@ -56,21 +57,10 @@ def records(lines: Lines, view: memoryview, start: int, end: int, values: dict[s
 
 def read_varint(view: memoryview, at: int, end: int, most: int = 5) -> tuple[int, int]:
     """Read a zigzag varint as the kernels do: (value, position behind it)."""
-    raw = shift = 0
-    start = at
-    while True:
-        if at >= end:
-            raise Stopped(start, reasons.RECORD_LENGTH_MISMATCH)
-        byte = view[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift == 7 * most:
-            raise Stopped(start, reasons.VARINT_TOO_LONG)
-    raw &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), at
+    try:
+        return varint(view, at, end, most)
+    except Bad as bad:
+        raise Stopped(at, bad.reason) from None
 
 
 def _varint(lines: Lines, view: memoryview, at: int, end: int, name: str) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,15 +13,12 @@ from kdump.engine.kafka_text.pairs import Pairs, Room
 from kdump.errors import KdumpError, PathError, StoreError, UsageError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
-from kdump.storage.names import Kind
+from kdump.storage.names import FileName, Kind
 from kdump.storage.source import Source
 from kdump.storage.targets import Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.engine.reading.options import DumpOptions
-    from kdump.storage.names import FileName
 
 LOG_KINDS = frozenset({Kind.LOG, Kind.METADATA_SNAPSHOT})
 _PARTITION_LOG_KINDS = frozenset({Kind.LOG, Kind.PRE08_LOG})

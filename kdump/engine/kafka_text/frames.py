@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, LOG_OVERHEAD, MAGIC_V2, int64
 from kdump.storage.file_records import BATCHES_A_RUN, BLOCK_BYTES, FileRecords
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.kernels.columns import RecordBatches
-    from kdump.storage.source import Source
+from kdump.storage.source import Source
 
 
 def framed(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kdump.broker.index_search import offset_finder
 from kdump.broker.versions import BOTH_VERSION_BYTES, has
@@ -18,17 +19,12 @@ from kdump.record import layout
 from kdump.record.ahead import Ahead
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
-from kdump.storage.names import Kind, file_name
+from kdump.storage.names import FileName, Kind, file_name
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.producer_snapshot import SIZE_LIMIT, ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import VERSION, TransactionIndex
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.storage.names import FileName
 
 _TOOL = (4, 1)  # the release whose text this is
 _NEAR = 1 << 15  # bytes read at once where a batch is looked for that an index names

@@ -8,6 +8,7 @@ behind: at the next record batch, or at the next valid entry where a length lead
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from kdump.engine.kafka_text.frames import framed, see_as_batch
@@ -17,19 +18,17 @@ from kdump.findings.finding import About, Finding
 from kdump.findings.rows import BatchChunk, Place, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.batch import read_batch
+from kdump.record.decoded import Decoded
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.layout import BATCH_HEADER_V2, SMALLEST_MESSAGE
 from kdump.record.stretches import stretches
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.engine.kafka_text.pairs import Pairs
     from kdump.engine.reading.options import DumpOptions
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.decoded import Decoded
-    from kdump.storage.source import Source
 
 _DOUBTFUL = c.CRC_BAD | c.TOO_SMALL | c.MAGIC_UNKNOWN
 

@@ -7,10 +7,7 @@ there is no room for are only counted.
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 _PAIR_BYTES = 16
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump import kernels
 from kdump.broker.segment import Segment
 from kdump.engine.reading.damage import believable_count
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords, walk
 from kdump.storage.offsets import MESSAGES_A_BYTE, Offsets
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
 
 _BELIEVED = ~(c.CRC_BAD | c.COMPRESSED | c.WRAPPER | c.CONTROL | c.TRANSACTIONAL)
 _NEAR = 1 << 16  # so far ahead the offset of a broken batch is believed

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from kdump.broker.node_directories import LOCKED, User, directory_facts, doubled
 from kdump.broker.node_identity import identity_facts
@@ -15,20 +14,17 @@ from kdump.broker.node_settings import (
     STARTS,
     UNKNOWN,
     Fact,
+    NodeSettings,
     holds_metadata,
     read_node,
     settings_refused,
 )
-from kdump.broker.versions import NEWEST
+from kdump.broker.versions import NEWEST, Version
 from kdump.engine.predict.node_quorum import LOST, quorum_facts
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Row
 from kdump.storage import places
 from kdump.storage.about import meta_of
-
-if TYPE_CHECKING:
-    from kdump.broker.node_settings import NodeSettings
-    from kdump.broker.versions import Version
 
 
 def node_start(

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
 from kdump.replay.cluster import read_cluster
+from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
-from kdump.storage.names import Kind, Retirement
+from kdump.storage.local_log import LocalLog
+from kdump.storage.names import DirectoryName, Kind, Retirement
 from kdump.storage.properties import java_properties
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 if TYPE_CHECKING:
-    from kdump.replay.cluster_state import ClusterState
-    from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
-    from kdump.storage.names import DirectoryName
 
 
 def cluster_of(directories: Iterable[LogDir]) -> ClusterState | None:

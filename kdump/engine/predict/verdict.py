@@ -10,19 +10,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from kdump.broker.versions import TWO_RECOVERY_THREADS, Version, has
 from kdump.engine.predict.directory import REFUSALS
 from kdump.findings.finding import Finding, finding
+from kdump.findings.rows import Row
 from kdump.storage import names, places
 from kdump.storage.about import meta_of
 from kdump.storage.disk_rate import DiskRate
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from kdump.findings.rows import Row
 
 #: What one recovery thread is taken to read in a second where nothing is said: a plain disk.
 DEFAULT_RATE = 100 << 20

@@ -7,13 +7,10 @@ a time. What was cached before stays: the broker, or its consumers, may be about
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    import os
 
 Pace = Callable[[int], None]
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.kernels.columns import Data, DecodedRecords
 
 _LONGEST = 256  # bytes that a match may have, for a search over a block

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
 
 from kdump.engine.reading.being_written import is_being_written
@@ -316,14 +317,14 @@ def undecoded(reason: int, detail: str, decoded: int) -> tuple[str, str, str | N
     return code, word, detail or None
 
 
-def decode_finding(
+def decode_findings(
     reason: int, detail: str, place: Place, batches: RecordBatches, row: int, decoded: int
-) -> Finding | None:
-    """Say why the records of a batch with a right checksum end before they should; None if not."""
+) -> Iterator[Finding]:
+    """Say why the records of a batch with a right checksum end before they should, if they do."""
     if reason in (reasons.END, reasons.FULL):
-        return None
+        return
     code, word, message = undecoded(reason, detail, decoded)
     count = batches.records_count(row)
     expected = count if count >= 0 else None  # a wrapper's header does not say
     batch = BatchAt(place, batches, row)
-    return batch.finding(code, expected=expected, actual=word, message=message)
+    yield batch.finding(code, expected=expected, actual=word, message=message)

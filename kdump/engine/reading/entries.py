@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
@@ -18,13 +18,11 @@ from kdump.findings.rows import Place, Row
 from kdump.storage import checkpoints, places, producer_snapshot, properties
 from kdump.storage.names import FileName, Kind, parse, parse_directory
 from kdump.storage.offset_index import OffsetIndex
+from kdump.storage.problems import Problem
 from kdump.storage.producer_snapshot import ProducerSnapshot
 from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 from kdump.storage.transaction_index import TransactionIndex
-
-if TYPE_CHECKING:
-    from kdump.storage.problems import Problem
 
 Item = Row | Finding
 

@@ -6,17 +6,13 @@ also knows the whole partition and its checkpoint, and reports more.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 from kdump.broker.leader_epochs import NO_EPOCH, Span, runs_of_epochs
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.findings.rows import Place
-    from kdump.kernels.columns import RecordBatches
+from kdump.findings.rows import Place
+from kdump.kernels.columns import RecordBatches
 
 
 def lies_apart(epoch: int, before: int, after: int) -> bool:

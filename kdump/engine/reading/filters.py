@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.findings.rows import BatchRow
+from kdump.findings.rows import BatchRow, RecordRow
 from kdump.kernels import columns as c
 from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
 
 if TYPE_CHECKING:
-    import re
-
-    from kdump.findings.rows import RecordRow
     from kdump.kernels.columns import Data, DecodedRecords, RecordBatches
 
 _NO_TIMESTAMP = -1

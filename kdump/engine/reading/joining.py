@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import RecordBatches
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import BATCHES_A_RUN
-
-if TYPE_CHECKING:
-    from kdump.record.frames import Oversize
-
 
 FEW = 512  # batches of a block: with more of them, a call of each check costs little beside
 

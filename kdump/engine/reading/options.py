@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from kdump.engine.reading.filters import Filters
-from kdump.findings.rows import BatchChunk, HexText, RecordChunk, Row
+from kdump.findings.rows import BatchChunk, BatchRow, HexText, RecordChunk, RecordRow, Row
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import EVERYTHING, Selection
 
-if TYPE_CHECKING:
-    import re
-
-    from kdump.findings.rows import BatchRow, RecordRow
-
-    Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
+Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.broker.log_start import log_start
 from kdump.broker.versions import NEWEST, Version
-from kdump.engine.reading.background_source import BackgroundSource
+from kdump.engine.reading.background_source import BackgroundSource, Pace
 from kdump.engine.reading.damage import unread
 from kdump.errors import PathError
 from kdump.findings.finding import Finding
@@ -20,19 +20,17 @@ from kdump.kernels.columns import BatchHeader
 from kdump.record.frames import Gap
 from kdump.storage import names
 from kdump.storage.file_records import DEFAULT_LIMIT
-from kdump.storage.local_log import LogSegment, with_next_base
+from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets
 from kdump.storage.segment_range import end_of
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.broker.open_transactions import OpenTransaction
     from kdump.broker.settings import Settings
-    from kdump.engine.reading.background_source import Pace
     from kdump.engine.reading.header_columns import PackedHeaders
-    from kdump.storage.local_log import LocalLog
     from kdump.storage.log_dir import LogDir
-    from kdump.storage.source import Source
     from kdump.storage.targets import Target
 
 

@@ -15,15 +15,14 @@ from kdump.errors import PathError
 from kdump.findings.finding import CATALOGUE, Finding, Severity
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
     from kdump.engine.reading.check import Check, Reported, Reports
     from kdump.engine.reading.header_columns import PackedHeaders
-    from kdump.record.frames import Oversize
-    from kdump.storage.source import Source
 
 
 def scan(partition: PartitionScan, checks: Sequence[Check]) -> Iterator[Reported]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect, bisect_left
-from typing import TYPE_CHECKING
 
 from kdump.engine.reading.log_files import beside
 from kdump.errors import PathError
@@ -13,10 +12,8 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
+from kdump.storage.targets import LogFile
 from kdump.storage.time_index import TimeIndex
-
-if TYPE_CHECKING:
-    from kdump.storage.targets import LogFile
 
 
 def start_position(source: Source, file: LogFile, offset: int) -> int:

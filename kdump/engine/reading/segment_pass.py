@@ -19,13 +19,12 @@ from kdump.engine.reading.damage import first_offset
 from kdump.engine.reading.joining import joined
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.kernels import columns as c
-from kdump.record.frames import Gap, Run
+from kdump.record.frames import Gap, Oversize, Run
 from kdump.storage.file_records import FileRecords
+from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.record.frames import Oversize
     from kdump.storage.offsets import Offsets, Released
-    from kdump.storage.source import Source
 
 _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again

@@ -8,29 +8,28 @@ from typing import TYPE_CHECKING
 
 from kdump.engine.reading import damage
 from kdump.engine.reading.epoch_watch import EpochWatch
+from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import place_of
 from kdump.engine.reading.segment_pass import SegmentPass
+from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record import control
 from kdump.record.batch import read_batch
+from kdump.record.decoded import Decoded
 from kdump.record.frames import Gap, Oversize, Run
 from kdump.record.stretches import stretches
 from kdump.storage.names import Kind
-from kdump.storage.offsets import Offsets
+from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
+from kdump.storage.source import Source
+from kdump.storage.targets import LogFile
 
 if TYPE_CHECKING:
     from kdump.broker.visibility import AbortFilter
-    from kdump.engine.reading.filters import Filters
     from kdump.engine.reading.options import DumpOptions
-    from kdump.findings.finding import Finding
-    from kdump.kernels.columns import DecodedRecords, RecordBatches
-    from kdump.record.decoded import Decoded
-    from kdump.storage.offsets import Released
-    from kdump.storage.source import Source
-    from kdump.storage.targets import LogFile
 
     Item = RecordChunk | BatchChunk | Finding
 
@@ -194,11 +193,9 @@ class SegmentReader:
                 if piece.records.count and first is None:
                     first = piece.records.offset(0)
                 count += piece.records.count
-                reported = damage.decode_finding(
+                yield from damage.decode_findings(
                     piece.reason, piece.detail, self.place, batches, row, count
                 )
-                if reported is not None:
-                    yield reported
             if first is not None:
                 batches.put(row, base_offset=first, records_count=count)
 
@@ -220,9 +217,7 @@ class SegmentReader:
             last = behind - 1
             if reason and (admitted is None or admitted[last]):
                 inside = sum(1 for batch in records.batches if batch == last)
-                reported = damage.decode_finding(reason, "", self.place, batches, last, inside)
-                if reported is not None:
-                    yield reported
+                yield from damage.decode_findings(reason, "", self.place, batches, last, inside)
 
     def _one(self, run: Run, row: int, admitted: bytearray | None) -> Iterator[Item]:
         batches = run.batches
@@ -239,11 +234,9 @@ class SegmentReader:
             if controls is not None:
                 yield from self._controls(controls, batches, row)
             decoded += piece.records.count
-            reported = damage.decode_finding(
+            yield from damage.decode_findings(
                 piece.reason, piece.detail, self.place, batches, row, decoded
             )
-            if reported is not None:
-                yield reported
 
     def _chunk(
         self,
@@ -285,9 +278,7 @@ class SegmentReader:
         if self._filters.admits_batch(batches, 0):
             yield BatchChunk(self.place, batches)
             if self._want_records:
-                reported = damage.decode_finding(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
-                if reported is not None:
-                    yield reported
+                yield from damage.decode_findings(reasons.OVER_LIMIT, "", self.place, batches, 0, 0)
 
 
 def controls_of(piece: Decoded) -> list[dict[str, object] | None]:

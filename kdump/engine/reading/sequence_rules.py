@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.record.batch import MAX_SEQUENCE
+from kdump.kernels.members import MAX_SEQUENCE
 
 if TYPE_CHECKING:
     from kdump.broker.producer_events import Unjoined

@@ -7,14 +7,10 @@ removed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kdump.broker.leader_epochs import EpochSpans, spans_in
+from kdump.kernels.columns import RecordBatches
 from kdump.storage.checkpoints import EpochStart, loaded, parse_leader_epochs, text_of
 from kdump.storage.names import OFFSET_MAX
-
-if TYPE_CHECKING:
-    from kdump.kernels.columns import RecordBatches
 
 
 class EpochBuilder(EpochSpans):

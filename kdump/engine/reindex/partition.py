@@ -6,26 +6,23 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kdump.broker.index_builder import Rules
 from kdump.broker.log_start import log_start
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reindex.epochs import EpochBuilder, wrong_epochs
 from kdump.engine.reindex.index_writer import Facts, IndexWriter
 from kdump.engine.reindex.judge import wrong_transactions
-from kdump.engine.reindex.read import read_segment, states_of_snapshot, states_replayed
+from kdump.engine.reindex.read import Reading, read_segment, states_of_snapshot, states_replayed
 from kdump.engine.reindex.rows import entries_of
 from kdump.errors import PathError
-from kdump.findings.rows import Place
+from kdump.findings.rows import Place, Row
 from kdump.storage import checkpoints, lock, names
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from kdump.broker.index_builder import Rules
     from kdump.engine.reindex.options import Item, Job, ReindexOptions
-    from kdump.engine.reindex.read import Reading
-    from kdump.findings.rows import Row
-    from kdump.storage.local_log import LogSegment
 
 _UNKNOWN = (
     "which transactions were open at its start cannot be known: no producer snapshot is there, and "

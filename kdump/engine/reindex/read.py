@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kdump.broker.index_builder import IndexBuilder
+from kdump.broker.index_builder import IndexBuilder, Rules, Stop
 from kdump.broker.producer_state import ProducerStates
 from kdump.engine.reading.damage import gap_finding
 from kdump.engine.reading.segment_pass import SegmentPass
 from kdump.engine.reindex.judge import Judge
+from kdump.findings.finding import Finding
 from kdump.record.frames import Gap
 from kdump.storage.file_records import walk
-from kdump.storage.local_log import with_next_base
+from kdump.storage.local_log import LocalLog, LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.offsets import Offsets, Released
 from kdump.storage.segment_range import end_of
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from kdump.broker.index_builder import Rules, Stop
     from kdump.engine.reindex.epochs import EpochBuilder
-    from kdump.findings.finding import Finding
     from kdump.findings.rows import Place
-    from kdump.storage.local_log import LocalLog, LogSegment
 
 _BEING_WRITTEN = "tail-being-written"
 

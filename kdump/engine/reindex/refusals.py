@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from kdump.errors import PathError, Refused
+from kdump.errors import Refused, path_errors
 from kdump.storage import lock, names
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
@@ -41,20 +41,16 @@ def refuse_file(path: str, log: str) -> None:
         raise Refused(path, f"is a symbolic link, to {os.path.realpath(path)}")
     if not hasattr(os, "geteuid"):
         return
-    try:
+    with path_errors(path):
         owner = os.stat(path if os.path.lexists(path) else log).st_uid
-    except OSError as error:
-        raise PathError.from_os(path, error) from error
     if os.geteuid() not in (0, owner):
         raise Refused(path, f"belongs to user {owner}; run as that user or as root")
 
 
 def refuse_space(directory: str, size_bytes: int) -> None:
     """Refuse to begin what the file system has no room for."""
-    try:
+    with path_errors(directory):
         status = os.statvfs(directory)
-    except OSError as error:
-        raise PathError.from_os(directory, error) from error
     free = status.f_bavail * status.f_frsize
     if free < size_bytes + _SLACK_BYTES:
         raise Refused(directory, f"no space: {size_bytes:,} bytes are needed, {free:,} are free")

@@ -22,15 +22,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.errors import PathError, Refused
 from kdump.storage import names
 from kdump.writing import NewFile, flush_directory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _os = os  # a test counts and fails the calls of this module through it
 

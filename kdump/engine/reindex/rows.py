@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import struct
 
-from kdump.broker.settings import index_settings
-from kdump.findings.rows import Row
+from kdump.broker.settings import Settings, index_settings
+from kdump.findings.rows import Place, Row
 from kdump.storage.layout import ABORTED_TRANSACTION, OFFSET_INDEX_ENTRY, TIME_INDEX_ENTRY
 from kdump.storage.names import Kind
-
-if TYPE_CHECKING:
-    import struct
-
-    from kdump.broker.settings import Settings
-    from kdump.findings.rows import Place
 
 #: The words of `--only`, in the order in which a segment's rows come.
 WORDS = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.reindex import replace
 from kdump.engine.reindex.refusals import refuse_file, refuse_locked, refuse_partition
 from kdump.engine.reindex.rows import RESTORE, RESTORED, WORDS, reindex_row
-from kdump.errors import PathError, Refused
+from kdump.errors import Refused, path_errors
 from kdump.findings.rows import Place
 from kdump.storage import names
 
@@ -32,10 +32,8 @@ def undo_in(
     path: str, log: LocalLog | None, bases: frozenset[int] | None, options: ReindexOptions
 ) -> Iterator[Item]:
     """Do so in any directory; `log` is the partition it is, `bases` the segments asked for."""
-    try:
+    with path_errors(path):
         entries = os.listdir(path)
-    except OSError as error:
-        raise PathError.from_os(path, error) from error
     backups = [
         backup
         for backup in replace.backups_among(entries)

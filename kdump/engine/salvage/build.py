@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.index_builder import IndexBuilder
+from kdump.broker.index_builder import IndexBuilder, Rules
 from kdump.broker.producer_state import ProducerStates
 from kdump.broker.versions import has, text_of
 from kdump.engine.reindex import refusals
 from kdump.engine.reindex.epochs import EpochBuilder
-from kdump.errors import PathError, Refused
+from kdump.errors import PathError, Refused, path_errors
 from kdump.record.frames import Gap
 from kdump.storage import checkpoints, names
 from kdump.storage.checkpoints import PartitionOffset
@@ -30,9 +31,6 @@ from kdump.storage.source import Source
 from kdump.writing import NewDirectory, NewFile, flush_directory, open_directory, write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.broker.index_builder import Rules
     from kdump.engine.salvage.merge import Taken
 
 _PIECE_BYTES = 1 << 20
@@ -88,10 +86,8 @@ class DataDirectory:
     def partition(self, topic: str, partition: int, rules: Rules) -> PartitionLog:
         """Begin a partition."""
         name = names.directory_name(topic, partition)
-        try:
+        with path_errors(os.path.join(self.out, name)):
             return PartitionLog(self, name, self._new.directory(name), rules)
-        except OSError as error:
-            raise PathError.from_os(os.path.join(self.out, name), error) from error
 
     def path(self, *parts: str) -> str:
         """Where a file lies for now."""
@@ -100,10 +96,8 @@ class DataDirectory:
     def write(self, name: str, data: bytes, partition: str = "") -> None:
         """Write one small file."""
         path = os.path.join(partition, name)
-        try:
+        with path_errors(os.path.join(self.out, path)):
             write_file(self._new.directory(partition), name, data, OURS)
-        except OSError as error:
-            raise PathError.from_os(os.path.join(self.out, path), error) from error
         self.files.append(WrittenFile(path, len(data), hashlib.sha256(data).hexdigest()))
 
     def ended(self, topic: str, partition: int, start: int, end: int) -> None:
@@ -125,16 +119,14 @@ class DataDirectory:
     def finish(self) -> None:
         """Put it in its place."""
         refuse(self.out, [])
-        try:
+        with path_errors(self.out):
             self._new.rename()
-        except OSError as error:
-            raise PathError.from_os(self.out, error) from error
 
 
 def write_beside(out: str, files: dict[str, bytes]) -> None:
     """Write files beside the place of the result, each named for it with an ending."""
     folder, name = os.path.split(os.path.abspath(out))
-    try:
+    with path_errors(folder):
         fd = open_directory(folder)
         try:
             for ending, data in files.items():
@@ -142,8 +134,6 @@ def write_beside(out: str, files: dict[str, bytes]) -> None:
             flush_directory(fd)
         finally:
             os.close(fd)
-    except OSError as error:
-        raise PathError.from_os(folder, error) from error
 
 
 def refuse(out: str, sources: list[str]) -> None:
@@ -187,12 +177,10 @@ class PartitionLog:
         if self._segment is None:
             self._begin(first)
         assert self._segment is not None
-        try:
+        with path_errors(self._at(Kind.LOG)):
             for piece in pieces(taken):
                 self._segment.write(piece)
                 self._sum.update(piece)
-        except OSError as error:
-            raise PathError.from_os(self._at(Kind.LOG), error) from error
         self._size += taken.batch.size_bytes
         self._entries_least += 1
         self._next = last + 1
@@ -253,21 +241,17 @@ class PartitionLog:
         self._sum = hashlib.sha256()
         if self._first is None:
             self._first = self._next = base
-        try:
+        with path_errors(self._at(Kind.LOG)):
             name = names.file_name(Kind.LOG, base)
             self._segment = NewFile(self._fd, name + OURS, mode=0o666)
-        except OSError as error:
-            raise PathError.from_os(self._at(Kind.LOG), error) from error
 
     def _end_segment(self) -> None:
         assert self._segment is not None
         segment, self._segment = self._segment, None
         name = names.file_name(Kind.LOG, self._base)
-        try:
+        with path_errors(self._at(Kind.LOG)):
             segment.seal()
             segment.rename(name)
-        except OSError as error:
-            raise PathError.from_os(self._at(Kind.LOG), error) from error
         path = os.path.join(self._name, name)
         self._directory.files.append(WrittenFile(path, self._size, self._sum.hexdigest()))
         self._index(self._directory.path(path))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
-from kdump.engine.salvage.carved_joins import Joins
+from kdump.engine.salvage.carved_joins import Group, Joins
 from kdump.engine.salvage.carved_records import internal_topic
-from kdump.engine.salvage.carving import Extent, Piece, carve
-from kdump.engine.salvage.copies import Copy, Found
+from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
+from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
 from kdump.errors import PathError
 from kdump.findings.rows import Place, Row
 from kdump.record.frames import Gap
@@ -28,16 +29,11 @@ from kdump.storage import names
 from kdump.storage.local_log import LogSegment
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
+from kdump.storage.targets import Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kdump.engine.salvage.carved_joins import Group
-    from kdump.engine.salvage.carving import Carved
-    from kdump.engine.salvage.copies import Batch, Groups
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
-    from kdump.storage.targets import Selection
 
     Name = tuple[str, int]
 

@@ -11,22 +11,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
-from kdump.engine.salvage.merge import add_range
+from kdump.engine.salvage.carving import SECTOR, Carved, Extent, Piece, first_of
+from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
-from kdump.record.batch import last_sequence
+from kdump.kernels.columns import BatchHeader
+from kdump.kernels.members import sequence_at
 from kdump.storage.source import Source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.engine.salvage.carving import Carved
-    from kdump.engine.salvage.merge import Ranges
-    from kdump.kernels.columns import BatchHeader
 
 _BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
 _SMALLEST_BLOCK = 1024
@@ -283,11 +277,11 @@ def _strength(extent: Extent, behind: Extent) -> int:
     torn = extent.torn
     if torn is not None and torn.base_sequence >= 0 and behind.first == torn.last_offset + 1:
         more = torn.last_offset - torn.base_offset
-        tails[torn.producer_id] = torn.producer_epoch, last_sequence(torn.base_sequence, more)
+        tails[torn.producer_id] = torn.producer_epoch, sequence_at(torn.base_sequence, more)
     shared = tails.keys() & behind.heads.keys()
     for producer in shared:
         (epoch, last), (then, first) = tails[producer], behind.heads[producer]
-        goes_on = first == last_sequence(last, 1) if then == epoch else then > epoch and not first
+        goes_on = first == sequence_at(last, 1) if then == epoch else then > epoch and not first
         if not goes_on:
             return 0
     if shared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
@@ -14,8 +15,6 @@ from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.engine.salvage.carving import Extent
 
 _LOOKED_AT = 200  # records

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.kernels import columns as c
-from kdump.record.batch import last_sequence, read_batch
+from kdump.kernels.members import sequence_at
+from kdump.record.batch import read_batch
 from kdump.record.control import SNAPSHOT_HEADER, control_type
 from kdump.record.frames import Run
 from kdump.storage import checkpoints
@@ -293,7 +294,7 @@ def _note(found: dict[int, Sequence], batches: RecordBatches, row: int, *, is_en
     producer, epoch = batches.producer_id(row), batches.producer_epoch(row)
     if is_end:
         more = batches.last_offset(row) - batches.base_offset(row)
-        found[producer] = epoch, last_sequence(sequence, more)
+        found[producer] = epoch, sequence_at(sequence, more)
     else:
         found.setdefault(producer, (epoch, sequence))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -16,6 +17,7 @@ from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span
 from kdump.engine.compare.replica import Block, Replica, UnusableRange, first_offset
 from kdump.errors import KdumpError, PathError
 from kdump.kernels import columns as c
+from kdump.kernels.columns import RecordBatches
 from kdump.record.layout import LARGEST_HEADER
 from kdump.record.partial import last_inside
 from kdump.storage import names, places
@@ -23,15 +25,11 @@ from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.names import Kind
 from kdump.storage.properties import read_topic_id
-from kdump.storage.targets import Target, resolve
+from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
-    from kdump.kernels.columns import RecordBatches
-    from kdump.storage.targets import Selection
 
 _UNSOUND = c.WRONG
 _TORN_KEPT = 10_000  # between two sound batches

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from kdump.broker.leader_epochs import NO_EPOCH
+from kdump.broker.leader_epochs import NO_EPOCH, Span
 from kdump.engine.compare.epochs import lineage
 from kdump.engine.salvage.options import LONGEST, NEWEST_EPOCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kdump.broker.leader_epochs import Span
     from kdump.engine.salvage.copies import Batch, Copy
 
 _ORDER = attrgetter("first", "rank")

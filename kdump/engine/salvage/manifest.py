@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kdump import __version__
-from kdump.engine.salvage.build import file_sum, write_beside
+from kdump.engine.salvage.build import DataDirectory, file_sum, write_beside
 from kdump.errors import KdumpError, PathError
 from kdump.findings.rows import Row
 from kdump.storage import places
 from kdump.storage.source import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kdump.engine.salvage.build import DataDirectory
     from kdump.engine.salvage.copies import Item
 
 _FORM = 1

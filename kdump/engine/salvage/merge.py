@@ -10,6 +10,7 @@ the preferred copy wins if there is one, and the conflict is named.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,8 +20,6 @@ from kdump.engine.salvage.split import Split, split
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from kdump.engine.salvage.copies import Batch, Copy
     from kdump.engine.salvage.history import History
     from kdump.engine.salvage.options import SalvageOptions

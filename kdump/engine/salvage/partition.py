@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.salvage.build import pieces
 from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
-from kdump.engine.salvage.copies import Copy
+from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.history import History, settle, survey
-from kdump.engine.salvage.merge import Merge, add_range
+from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
+from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.work.pace import Pace, Progress
 from kdump.errors import Refused
 from kdump.findings.rows import Row
 
 if TYPE_CHECKING:
-    from kdump.engine.salvage.copies import Item
-    from kdump.engine.salvage.merge import Ranges, Taken
-    from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.salvage.split import Split
 
 

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
 from kdump.engine.find.reset import refused_group
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
+from kdump.engine.salvage.copies import Item
+from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Opened, Sums, open_copies, row_of
-from kdump.engine.salvage.records import Visible
-from kdump.engine.salvage.state import GROUPS_ENDING, Arrived, State
+from kdump.engine.salvage.records import Offered, Visible
+from kdump.engine.salvage.state import GROUPS_ENDING, Arrived, OffsetMap, State
 from kdump.engine.salvage.targets import Target, targets_of
-from kdump.engine.work.pace import Throttle
+from kdump.engine.work.pace import Progress, Throttle
 from kdump.errors import KdumpError, NothingToDo, Refused
 from kdump.findings.rows import Row
 from kdump.storage import names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from kdump.engine.salvage.copies import Item
-    from kdump.engine.salvage.options import SalvageOptions
-    from kdump.engine.salvage.records import Offered
-    from kdump.engine.salvage.state import OffsetMap
-    from kdump.engine.work.pace import Progress
 
 _READINGS = 3
 _FAILURES = 5  # one after the other, with nothing that arrived between

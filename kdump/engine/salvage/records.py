@@ -6,6 +6,7 @@ and then for the records. What nobody ended is left out as what was aborted, and
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -18,17 +19,15 @@ from kdump.errors import PathError, Refused
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.record.batch import read_batch
+from kdump.record.decoded import Decoded
 from kdump.record.default import headers_of
 from kdump.record.frames import Run
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.transaction_index import VERSION, AbortedTransaction
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.engine.salvage.merge import Taken
     from kdump.engine.salvage.partition import Opened
-    from kdump.record.decoded import Decoded
 
 Offered = list[tuple[int, SentRecord]]
 

@@ -7,8 +7,8 @@ the batches. Held of a log are the headers of one block, and the batches that ar
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
 from kdump.broker.versions import text_of
@@ -17,6 +17,7 @@ from kdump.engine.salvage import manifest
 from kdump.engine.salvage.build import DataDirectory
 from kdump.engine.salvage.carved import CarvedFound, Carving
 from kdump.engine.salvage.copies import Item, plan
+from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import take_up
@@ -26,11 +27,6 @@ from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import names, places
 from kdump.storage.places import planned_size
 from kdump.storage.source import whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from kdump.engine.salvage.options import SalvageOptions
 
 _READINGS = 2
 

@@ -6,20 +6,18 @@ and no checksum says which are right, none of them is taken.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
 from kdump.broker.leader_epochs import NO_EPOCH
 from kdump.engine.salvage.contents import Contents, records_of
-from kdump.engine.salvage.copies import Batch, batch_at
+from kdump.engine.salvage.copies import Batch, Copy, Torn, batch_at
 from kdump.kernels import columns as c
 from kdump.record.partial import Part, parts_of
 from kdump.storage.names import OFFSET_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from kdump.engine.salvage.copies import Copy, Torn
     from kdump.engine.salvage.history import History
 
 _LIKELY_OFFSETS = 1 << 20  # an entry that lies further behind the one before is not believed

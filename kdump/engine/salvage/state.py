@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import NamedTuple
 
-from kdump.errors import PathError, Refused
+from kdump.errors import Refused, path_errors
 from kdump.storage.names import OURS
 from kdump.storage.source import whole
 from kdump.writing import NewFile, flush_directory, open_directory, write_file
@@ -45,11 +45,9 @@ class State:
         self._folder, self._name = os.path.split(os.path.abspath(path))
         self._written = 0.0
         self.partitions: dict[str, Arrived] = {}
-        try:
+        with path_errors(self._folder):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._fd = open_directory(self._folder)
-        except OSError as error:
-            raise PathError.from_os(self._folder, error) from error
 
     def __enter__(self) -> State:
         try:
@@ -98,19 +96,15 @@ class State:
 
     def write(self, ending: str, data: bytes) -> None:
         """Write a small file, the state itself or one beside it."""
-        try:
+        with path_errors(self.path + ending):
             write_file(self._fd, self._name + ending, data, OURS)
             flush_directory(self._fd)
-        except OSError as error:
-            raise PathError.from_os(self.path + ending, error) from error
 
     def offset_map(self) -> OffsetMap:
         """Begin the map of offsets beside it."""
-        try:
+        with path_errors(self.path + MAP_ENDING):
             return OffsetMap(NewFile(self._fd, self._name + MAP_ENDING + OURS, mode=0o666),
                              self._name + MAP_ENDING, self.path + MAP_ENDING)  # fmt: skip
-        except OSError as error:
-            raise PathError.from_os(self.path + MAP_ENDING, error) from error
 
 
 class OffsetMap:
@@ -145,11 +139,9 @@ class OffsetMap:
         """Put it in its place."""
         self._end_range()
         self._flush()
-        try:
+        with path_errors(self._path):
             self._file.seal()
             self._file.rename(self._name)
-        except OSError as error:
-            raise PathError.from_os(self._path, error) from error
 
     def _end_range(self) -> None:
         if self._count:
@@ -159,8 +151,6 @@ class OffsetMap:
                 self._flush()
 
     def _flush(self) -> None:
-        try:
+        with path_errors(self._path):
             self._file.write("".join(self._lines).encode())
-        except OSError as error:
-            raise PathError.from_os(self._path, error) from error
         self._lines = []

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from kdump.client.cluster import Cluster, TopicFacts
     from kdump.engine.salvage.partition import Opened
 

@@ -18,7 +18,7 @@ from kdump.engine.reading.scan import scan
 from kdump.engine.reading.sequence_rules import DUPLICATE, GAP
 from kdump.findings.finding import CATALOGUE, Finding
 from kdump.findings.rows import Row
-from kdump.record.batch import last_sequence
+from kdump.kernels.members import sequence_at
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
@@ -203,7 +203,7 @@ def _row(segment: SegmentScan, batches: RecordBatches, event: Unjoined, kind: st
             "producer_epoch": event.producer_epoch,
             "expected_sequence": event.expected,
             "base_sequence": event.base_sequence,
-            "last_sequence": last_sequence(event.base_sequence, last - base),
+            "last_sequence": sequence_at(event.base_sequence, last - base),
             "sequences_count": count,
             "previous_offset": event.previous.last_offset,
             "offset": base,

@@ -7,6 +7,7 @@ its topic is read was not there when they were.
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
@@ -24,7 +25,7 @@ from kdump.engine.coordinators.transaction_state import (
 from kdump.engine.coordinators.work import Work
 from kdump.engine.reading.damage import at_place
 from kdump.engine.transactions.rows import transaction_row
-from kdump.engine.work.pace import Progress
+from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
 from kdump.findings.finding import Finding
@@ -36,10 +37,7 @@ from kdump.storage.names import CLUSTER_METADATA_TOPIC
 from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-
     from kdump.engine.transactions.options import TransactionOptions
-    from kdump.engine.work.pace import Pace
 
 
 class _Logs(NamedTuple):

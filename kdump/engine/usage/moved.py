@@ -9,11 +9,10 @@ from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from kdump.engine.work.spool import SortedRun, merged
+from kdump.engine.work.spool import Bucket, Spool, merged
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
-    from kdump.engine.work.spool import Spool
 
 #: Checksum, topic, size of the key; the key; where it lies.
 _START = Struct(">III")
@@ -61,15 +60,6 @@ class Move(NamedTuple):
     partitions: tuple[int, ...]  # in the order of its first records there
     offset: int  # of the first record on the second
     interleaved: bool  # a later record lies on the partition before
-
-
-class Bucket(NamedTuple):
-    """A part of the keys, to be looked at alone."""
-
-    number: int
-    runs: tuple[SortedRun, ...]
-    path: str
-    size_bytes: int
 
 
 #: Topic -> keys, keys that moved, and the first moves.

@@ -6,23 +6,21 @@ each topic the partitioner that fits best is the one by which the fewest records
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import partial
 from math import gcd
-from tempfile import TemporaryDirectory
 
 from kdump.engine.reading.sequence_rules import COORDINATED
-from kdump.engine.usage.moved import Bucket, Move, Moves, joined, moves_of
+from kdump.engine.usage.moved import Move, Moves, joined, moves_of
 from kdump.engine.usage.partition_counts import partition_counts
 from kdump.engine.usage.placement import OTHERS, Misplaced, Placed, PlacementOptions, place_split
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
-from kdump.engine.work.spool import SortedRun, bucket_size, buckets_for
+from kdump.engine.work.spool import SortedRun, buckets_for, scratch_directory, take_up_buckets
 from kdump.engine.work.whole_logs import of_whole_logs
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage.names import CLUSTER_METADATA_TOPIC
@@ -87,13 +85,7 @@ def placement(
     known = partition_counts((split.target for split in splits), options.partitions)
     names = sorted(known)
     buckets = buckets_for(sum(split.size_bytes for split in splits))
-    try:
-        scratch = TemporaryDirectory(prefix="kdump-", dir=options.scratch)
-    except OSError as error:
-        raise PathError.from_os(options.scratch or "--scratch", error) from None
-    with scratch as directory:
-        directory = os.path.abspath(directory)
-        driver.will_write(directory)
+    with scratch_directory(options.scratch, driver) as directory:
         step = partial(
             place_split,
             options=options,
@@ -111,12 +103,7 @@ def placement(
             yield from result.told
             topics[result.topic].add(result.partition, result)
             runs += result.runs
-        items = [
-            Bucket(number, tuple(runs), directory, bucket_size(runs, number))
-            for number in range(buckets)
-        ]
-        progress.planned_items += len(items)
-        progress.planned_bytes += sum(item.size_bytes for item in items)
+        items = take_up_buckets(runs, buckets, directory, progress)
         found: list[Moves] = []
         for _, moves in driver(items, partial(moves_of, most=options.top), progress):
             if isinstance(moves, KdumpError):

@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import nsmallest
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from kdump.engine.usage.step import Counted, LongKey, UsageOptions
+from kdump.engine.usage.totals import Totals
 from kdump.findings.rows import Row
 from kdump.kernels import columns as c
 
-if TYPE_CHECKING:
-    from kdump.engine.usage.totals import Totals
-
-    Tables = Mapping[tuple[object, ...], Totals]
-    Entry = tuple[tuple[object, ...], Hashable, Sequence[int]]
+Tables = Mapping[tuple[object, ...], Totals]
+Entry = tuple[tuple[object, ...], Hashable, Sequence[int]]
 
 _ADDED = (c.T_BATCHES, c.T_RECORDS, c.T_BYTES, c.T_CONTROL, c.T_UNOPENED)
 

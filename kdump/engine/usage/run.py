@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kdump.engine.reading.split_edges import edges_meet
 from kdump.engine.usage.rows import Sums, usage_rows
@@ -20,10 +19,8 @@ from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.engine.work.splits import Split, plan
 from kdump.errors import KdumpError
-
-if TYPE_CHECKING:
-    from kdump.findings.finding import Finding
-    from kdump.findings.rows import Row
+from kdump.findings.finding import Finding
+from kdump.findings.rows import Row
 
 #: Headers are read some ten times as fast as records.
 _HEADERS_SPLIT_BYTES = 1 << 30

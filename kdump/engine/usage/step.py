@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,20 +12,18 @@ from kdump import kernels
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.usage.totals import WIDTH, Packed, Totals
+from kdump.engine.work.splits import Split
 from kdump.errors import KdumpError
 from kdump.findings.code import Hides
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, BatchRow, RecordChunk, RecordRow
 from kdump.kernels import columns as c
-from kdump.record.batch import codec_name
+from kdump.kernels.members import codec_name
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from kdump.engine.reading.split_edges import SplitEdges
     from kdump.engine.work.pace import Pace
-    from kdump.engine.work.splits import Split
 
 #: Keys longer than this are held as their start, size and digest.
 LONGEST_KEY = 512

@@ -17,9 +17,11 @@ from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
 from kdump.engine.verify import recheck
 from kdump.errors import PathError
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.replay.cluster_state import ClusterState
 from kdump.storage import lock, names, places
-from kdump.storage.about import facts_of
+from kdump.storage.about import DirectoryFacts, facts_of
 from kdump.storage.disk_rate import DiskRate, measure
 from kdump.storage.local_log import LocalLog, looks_like_partition
 from kdump.storage.log_dir import LogDir
@@ -28,9 +30,6 @@ if TYPE_CHECKING:
     from kdump.broker.node_settings import Fact
     from kdump.broker.settings import Settings
     from kdump.engine.verify.options import Item, VerifyOptions
-    from kdump.findings.finding import Finding
-    from kdump.replay.cluster_state import ClusterState
-    from kdump.storage.about import DirectoryFacts
     from kdump.storage.targets import Target
 
 

@@ -9,11 +9,12 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from kdump.engine.checks.survey import PartitionFacts
 from kdump.engine.checks.surveyed import surveyed_under
 from kdump.engine.coordinators.asked import Coordinators
 from kdump.engine.reading.damage import unread
 from kdump.engine.verify.groups import Groups
-from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item
+from kdump.engine.verify.options import OUT_OF_TIME, OUT_OF_TIME_BYTES, Item, VerifyOptions
 from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
@@ -31,8 +32,6 @@ from kdump.storage.names import Kind
 from kdump.storage.targets import data_directories
 
 if TYPE_CHECKING:
-    from kdump.engine.checks.survey import PartitionFacts
-    from kdump.engine.verify.options import VerifyOptions
     from kdump.engine.verify.predict import Predictor
     from kdump.engine.verify.state import VerifyState
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.retention import (
     BY_SIZE,
     BY_TIME,
     LOG_START,
+    LogFacts,
+    Policy,
+    RetentionPass,
     holdings,
     is_past,
     retention_pass,
@@ -15,9 +19,6 @@ from kdump.broker.retention import (
 from kdump.findings.moments import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from kdump.broker.retention import LogFacts, Policy, RetentionPass
     from kdump.broker.settings import Settings
     from kdump.engine.why.pins import Pin
 

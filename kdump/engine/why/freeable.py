@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.retention import is_past
-from kdump.broker.versions import has
+from kdump.broker.retention import LogFacts, Policy, is_past
+from kdump.broker.versions import Version, has
 
 if TYPE_CHECKING:
-    from kdump.broker.retention import LogFacts, Policy
-    from kdump.broker.versions import Version
     from kdump.engine.why.fates import Fates
     from kdump.replay.topic_settings import KnownTopic
 

@@ -12,21 +12,16 @@ that is tiered, where deleting records deletes the copies too; or one of the clu
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import TYPE_CHECKING
 
 from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.engine.why.freeable import Freeable, Lost, Retired, behind_pins, lost_of
-from kdump.engine.why.lowering import Wanted, lowered
+from kdump.engine.why.lowering import Lowered, Wanted, lowered
 from kdump.findings.commands import as_path, shell_text
 from kdump.findings.rows import Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from kdump.engine.why.lowering import Lowered
 
 
 class Plan:

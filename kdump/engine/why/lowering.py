@@ -8,15 +8,13 @@ there is no other command; then more may go than was chosen, though never an act
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.retention import retention_pass
+from kdump.broker.retention import Policy, retention_pass
 from kdump.findings.commands import shell_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from kdump.broker.retention import Policy
     from kdump.engine.why.freeable import Freeable
 
 _BY_TIME, _BY_SIZE = "retention.ms", "retention.bytes"

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker.retention import policy_of
+from kdump.broker.retention import LogFacts, policy_of
 from kdump.broker.segment_facts import log_facts
+from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import compaction_of
 from kdump.engine.why.fates import Fate, Fates
 from kdump.engine.why.freeable import Freeable, Retired, freeable
-from kdump.engine.why.pins import read_pin
+from kdump.engine.why.pins import Pin, read_pin
 from kdump.engine.why.rolls import Rolls
-from kdump.engine.why.space import reserved_bytes, space_of
-from kdump.errors import PathError
+from kdump.engine.why.space import Space, reserved_bytes, space_of
+from kdump.errors import PathError, path_errors
+from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.storage import lock, names, places
-from kdump.storage.local_log import LocalLog
+from kdump.storage.local_log import LocalLog, LogSegment
 from kdump.storage.targets import Target
 
 if TYPE_CHECKING:
-    from kdump.broker.retention import LogFacts
-    from kdump.broker.settings import Settings
     from kdump.engine.why.options import Item, WhyOptions
-    from kdump.engine.why.pins import Pin
-    from kdump.engine.why.space import Space
     from kdump.engine.work.pace import Pace
-    from kdump.findings.finding import Finding
     from kdump.replay.topic_settings import TopicSettings
-    from kdump.storage.local_log import LogSegment
 
 
 _LISTINGS = 3
@@ -72,10 +68,8 @@ def _listed_anew(item: Item, options: WhyOptions, topics: TopicSettings) -> Judg
 
 
 def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged:
-    try:
+    with path_errors(item.path):
         log = LocalLog(item.path, places.statuses(item.path))
-    except OSError as error:
-        raise PathError.from_os(item.path, error) from error
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     directory = target.log_dir()
     settings = settings_of(item, options, topics)

@@ -6,14 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kdump.engine.why.freeable import Freeable, Retired
 from kdump.engine.why.freeing import Plan
-from kdump.engine.why.options import Item
+from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
 from kdump.engine.work.pace import Progress
-from kdump.engine.work.pipeline import ONE_BY_ONE, take_up
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -23,10 +23,6 @@ from kdump.storage.data_directories import spread
 from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import data_directories, resolve
-
-if TYPE_CHECKING:
-    from kdump.engine.why.options import WhyOptions
-    from kdump.engine.work.pipeline import Driver
 
 _SUMMED = (
     "log_bytes",

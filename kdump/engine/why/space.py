@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.sound_start import written_slots
@@ -20,8 +21,6 @@ from kdump.storage.source import Source
 from kdump.storage.time_index import TimeIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from kdump.storage.local_log import LogSegment
     from kdump.storage.places import FileStatus
 

@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import beside, is_outside, logs_of
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
@@ -30,12 +31,10 @@ from kdump.storage.file_records import FileRecords
 from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
-from kdump.storage.targets import resolve
+from kdump.storage.targets import LogFile, Target, resolve
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.filters import Filters
     from kdump.engine.reading.options import DumpOptions
-    from kdump.storage.targets import LogFile, Target
 from kdump.engine.reading.split_edges import SplitEdges, edges_meet
 
 #: Log bytes of one split. A gigabyte of log is decoded in some seconds; less than a second of work

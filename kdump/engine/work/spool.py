@@ -11,12 +11,16 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from heapq import merge
 from itertools import islice, pairwise
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 from uuid import uuid4
 
-from kdump.errors import PathError
+from kdump.engine.work.pace import Progress
+from kdump.engine.work.pipeline import Driver
+from kdump.errors import PathError, path_errors
 
 #: Of entries that are held to be sorted, with what Python adds to each.
 _HELD_BYTES = 48 << 20
@@ -83,9 +87,33 @@ def buckets_for(size_bytes: int) -> int:
     return min(max(size_bytes // _BUCKET_BYTES, 1), _MOST_BUCKETS)
 
 
-def bucket_size(runs: Sequence[SortedRun], bucket: int) -> int:
-    """Give the bytes of a bucket in all runs."""
-    return sum(run.bounds[bucket + 1] - run.bounds[bucket] for run in runs)
+class Bucket(NamedTuple):
+    """A part of the entries, to be looked at alone; `path` is the directory of scratch files."""
+
+    number: int
+    runs: tuple[SortedRun, ...]
+    path: str
+    size_bytes: int
+
+
+def take_up_buckets(
+    runs: Sequence[SortedRun], count: int, directory: str, progress: Progress
+) -> list[Bucket]:
+    """Make the buckets of all runs, and tell the progress."""
+    sizes = [sum(run.bounds[at + 1] - run.bounds[at] for run in runs) for at in range(count)]
+    progress.planned_items += count
+    progress.planned_bytes += sum(sizes)
+    return [Bucket(number, tuple(runs), directory, size) for number, size in enumerate(sizes)]
+
+
+@contextmanager
+def scratch_directory(parent: str | None, driver: Driver) -> Iterator[str]:
+    """Give a directory for runs that this process and those of a driver see, and clear it away."""
+    with path_errors(parent or "--scratch"):
+        scratch = TemporaryDirectory(prefix="kdump-", dir=parent)
+    with scratch as directory:
+        driver.will_write(os.path.abspath(directory))
+        yield os.path.abspath(directory)
 
 
 def merged(runs: Sequence[SortedRun], bucket: int = 0) -> Iterator[bytes]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from kdump.engine.work.splits import splits_to_reread
+from kdump.engine.reading.split_edges import SplitEdges
+from kdump.engine.work.splits import Split, splits_to_reread
 from kdump.errors import KdumpError
 
 if TYPE_CHECKING:
-    from kdump.engine.reading.split_edges import SplitEdges
     from kdump.engine.work.pace import Progress
     from kdump.engine.work.pipeline import Driver, Step
-    from kdump.engine.work.splits import Split
 
 
 class Seamed(Protocol):

@@ -74,6 +74,23 @@ cdef inline int64_t put_message(
     return flags
 
 
+cdef const uint8_t *whole_fields(
+    const uint8_t *fields, Py_ssize_t size, uint8_t *out
+) noexcept nogil:
+    """Return the fields of a header cut short in `out`: -1, or an offset delta of 0, if not whole."""
+    cdef int *starts = [LAST_OFFSET_DELTA, BASE_TIMESTAMP, NEWEST_TIMESTAMP, PRODUCER_ID,
+                        PRODUCER_EPOCH, BASE_SEQUENCE, RECORDS_COUNT]
+    cdef Py_ssize_t whole = 0
+    cdef int i
+    for i in range(7):
+        if starts[i] <= size:
+            whole = starts[i]
+    memset(out, 0xFF, FIELDS_SIZE)
+    memset(out + LAST_OFFSET_DELTA, 0, 4)
+    memcpy(out, fields, whole)
+    return out
+
+
 cdef inline int64_t put_batch(
     const uint8_t *p, Py_ssize_t size, int64_t last_offset, bint check_crc, const Format *read,
     int64_t *out, Py_ssize_t stride,
@@ -86,46 +103,20 @@ cdef inline int64_t put_batch(
     cdef const uint8_t *fields = p + read.crc_start
     cdef int attributes = be16(fields)
     cdef int codec = attributes & CODEC_BITS
-    cdef int64_t delta, count, last, there
+    cdef uint8_t present[FIELDS_SIZE]
+    cdef int64_t delta, count, last
     cdef int64_t flags = 0
+    if size < read.header_size:
+        flags |= TOO_SMALL | CRC_BAD
+        computed = 0
+        fields = whole_fields(fields, p + size - fields, present)
+    delta = <int32_t>be32(fields + LAST_OFFSET_DELTA)
+    count = <int32_t>be32(fields + RECORDS_COUNT)
     if likely(size >= read.header_size):
         if check_crc:
             computed = kd_crc32c(0, fields, p + size - fields)
-        delta = <int32_t>be32(fields + LAST_OFFSET_DELTA)
-        count = <int32_t>be32(fields + RECORDS_COUNT)
         if count < 0 or delta < 0 or count > delta + 1:
             flags |= DELTA_COUNT
-        out[B_RECORDS_COUNT * stride] = count
-        out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(fields + BASE_TIMESTAMP)
-        out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(fields + NEWEST_TIMESTAMP)
-        out[B_PRODUCER_ID * stride] = <int64_t>be64(fields + PRODUCER_ID)
-        out[B_PRODUCER_EPOCH * stride] = <signed short>be16(fields + PRODUCER_EPOCH)
-        out[B_BASE_SEQUENCE * stride] = <int32_t>be32(fields + BASE_SEQUENCE)
-    else:
-        flags |= TOO_SMALL | CRC_BAD
-        computed = 0
-        there = p + size - fields
-        delta = 0
-        out[B_RECORDS_COUNT * stride] = -1
-        out[B_BASE_TIMESTAMP * stride] = -1
-        out[B_MAX_TIMESTAMP * stride] = -1
-        out[B_PRODUCER_ID * stride] = -1
-        out[B_PRODUCER_EPOCH * stride] = -1
-        out[B_BASE_SEQUENCE * stride] = -1
-        if there >= LAST_OFFSET_DELTA + 4:
-            delta = <int32_t>be32(fields + LAST_OFFSET_DELTA)
-        if there >= BASE_TIMESTAMP + 8:
-            out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(fields + BASE_TIMESTAMP)
-        if there >= NEWEST_TIMESTAMP + 8:
-            out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(fields + NEWEST_TIMESTAMP)
-        if there >= PRODUCER_ID + 8:
-            out[B_PRODUCER_ID * stride] = <int64_t>be64(fields + PRODUCER_ID)
-        if there >= PRODUCER_EPOCH + 2:
-            out[B_PRODUCER_EPOCH * stride] = <signed short>be16(fields + PRODUCER_EPOCH)
-        if there >= BASE_SEQUENCE + 4:
-            out[B_BASE_SEQUENCE * stride] = <int32_t>be32(fields + BASE_SEQUENCE)
-        if there >= RECORDS_COUNT + 4:
-            out[B_RECORDS_COUNT * stride] = <int32_t>be32(fields + RECORDS_COUNT)
     last = add(base_offset, delta)
     if computed != crc:
         flags |= CRC_BAD
@@ -148,9 +139,15 @@ cdef inline int64_t put_batch(
     out[B_ATTRIBUTES * stride] = attributes
     out[B_BASE_OFFSET * stride] = base_offset
     out[B_LAST_OFFSET * stride] = last
+    out[B_RECORDS_COUNT * stride] = count
     out[B_CRC * stride] = crc
     out[B_COMPUTED_CRC * stride] = computed
     out[B_LEADER_EPOCH * stride] = <int32_t>be32(p + 12)
+    out[B_BASE_TIMESTAMP * stride] = <int64_t>be64(fields + BASE_TIMESTAMP)
+    out[B_MAX_TIMESTAMP * stride] = <int64_t>be64(fields + NEWEST_TIMESTAMP)
+    out[B_PRODUCER_ID * stride] = <int64_t>be64(fields + PRODUCER_ID)
+    out[B_PRODUCER_EPOCH * stride] = <signed short>be16(fields + PRODUCER_EPOCH)
+    out[B_BASE_SEQUENCE * stride] = <int32_t>be32(fields + BASE_SEQUENCE)
     out[B_FLAGS * stride] = flags
     out[B_LAYOUT * stride] = read.magic
     return flags
@@ -202,24 +199,18 @@ def walk(
     Py_ssize_t max_batches,
 ):
     """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6)."""
-    cdef Py_buffer buffer
+    cdef Held held = hold(data)
     cdef Cols out
     cdef Py_ssize_t count
     cdef int64_t flags
     cdef int reason
     cdef array block
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        with nogil:
-            clamp(&start, &end, buffer.len)
-            reason = count_entries(<const uint8_t *>buffer.buf, start, end, max_batches, &count)
-        block = new_block(BATCH_WIDTH, count, &out)
-        with nogil:
-            flags = walk_entries(
-                <const uint8_t *>buffer.buf, &start, base, last_offset, check_crc, &out, count
-            )
-    finally:
-        PyBuffer_Release(&buffer)
+    with nogil:
+        clamp(&start, &end, held.size)
+        reason = count_entries(held.p, start, end, max_batches, &count)
+    block = new_block(BATCH_WIDTH, count, &out)
+    with nogil:
+        flags = walk_entries(held.p, &start, base, last_offset, check_crc, &out, count)
     return RecordBatches(block, out.stride, out.count, flags), start, reason
 
 
@@ -240,51 +231,46 @@ def walk_pre08(
     Py_ssize_t max_records,
 ):
     """Frame and decode the messages of 0.6 or 0.7 in `data[start:end]`, while they are plain (S1)."""
-    cdef Py_buffer buffer
+    cdef Held held = hold(data)
+    cdef const uint8_t *p = held.p
     cdef Cols batches, records
     cdef int64_t entry[BATCH_WIDTH]
     cdef int64_t record[RECORD_WIDTH]
-    cdef const uint8_t *p
     cdef int64_t crc, offset
     cdef Py_ssize_t k, payload, size
     cdef Py_ssize_t at, count = 0
     cdef uint8_t magic = 0
     cdef array batch_block, record_block
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        clamp(&start, &end, buffer.len)
-        p = <const uint8_t *>buffer.buf
-        at = start
-        if end - start > 4:
-            magic = p[start + 4]
-        with nogil:
-            while magic < 2 and count < max_records:
-                size = pre08_size(p + at, end - at, magic)
-                if not size:
-                    break
-                at += size
-                count += 1
-        batch_block = new_block(BATCH_WIDTH, count, &batches)
-        record_block = new_block(RECORD_WIDTH, count, &records)
-        payload = 4 + PRE08_SMALLEST + magic
-        for at in range(count):
-            size = 4 + <Py_ssize_t>be32(p + start)
-            offset = add(segment, add(base, start))
-            crc = be32(p + start + payload - 4)
-            entry[:] = [
-                add(base, start), size, magic, 0, offset, add(offset, size), 1, crc, crc,
-                -1, -1, -1, -1, -1, -1, 0, 0,
-            ]
-            record[:] = [
-                at, start, size, offset, -1, 0, -1, start + payload, size - payload, 0, 0, 0,
-            ]
-            for k in range(BATCH_WIDTH):
-                batches.block[k * batches.stride + at] = entry[k]
-            for k in range(RECORD_WIDTH):
-                records.block[k * records.stride + at] = record[k]
-            start += size
-    finally:
-        PyBuffer_Release(&buffer)
+    clamp(&start, &end, held.size)
+    at = start
+    if end - start > 4:
+        magic = p[start + 4]
+    with nogil:
+        while magic < 2 and count < max_records:
+            size = pre08_size(p + at, end - at, magic)
+            if not size:
+                break
+            at += size
+            count += 1
+    batch_block = new_block(BATCH_WIDTH, count, &batches)
+    record_block = new_block(RECORD_WIDTH, count, &records)
+    payload = 4 + PRE08_SMALLEST + magic
+    for at in range(count):
+        size = 4 + <Py_ssize_t>be32(p + start)
+        offset = add(segment, add(base, start))
+        crc = be32(p + start + payload - 4)
+        entry[:] = [
+            add(base, start), size, magic, 0, offset, add(offset, size), 1, crc, crc,
+            -1, -1, -1, -1, -1, -1, 0, 0,
+        ]
+        record[:] = [
+            at, start, size, offset, -1, 0, -1, start + payload, size - payload, 0, 0, 0,
+        ]
+        for k in range(BATCH_WIDTH):
+            batches.block[k * batches.stride + at] = entry[k]
+        for k in range(RECORD_WIDTH):
+            records.block[k * records.stride + at] = record[k]
+        start += size
     return (
         RecordBatches(batch_block, batches.stride, count, 0),
         DecodedRecords(record_block, records.stride, count, 0),

@@ -3,29 +3,14 @@
 cdef enum:
     MAX_INT32 = 0x7FFFFFFF
 
+# In the order of gathered.py, so with its numbers.
 cdef enum:
-    G_CODEC = 0
-    G_TIMESTAMP_TYPE = 1
-    G_SEQUENCE = 2
-    G_TRANSACTIONAL = 3
-    G_MODERN = 4
-    G_TIMED = 5
-    G_KEY_ENDS = 6
-    G_KEY_VALID = 7
-    G_KEYS = 8
-    G_VALUE_ENDS = 9
-    G_VALUE_VALID = 10
-    G_VALUES = 11
-    G_LISTS = 12
-    G_NAME_ENDS = 13
-    G_NAMES = 14
-    G_CONTENT_ENDS = 15
-    G_CONTENT_VALID = 16
-    G_CONTENTS = 17
-    G_CONTROL_ENDS = 18
-    G_CONTROL_VALID = 19
-    G_CONTROLS = 20
-    GATHERED_WIDTH = 21
+    G_CODEC, G_TIMESTAMP_TYPE, G_SEQUENCE, G_TRANSACTIONAL, G_MODERN, G_TIMED, G_KEY_ENDS,
+    G_KEY_VALID, G_KEYS, G_VALUE_ENDS, G_VALUE_VALID, G_VALUES, G_LISTS, G_NAME_ENDS, G_NAMES,
+    G_CONTENT_ENDS, G_CONTENT_VALID, G_CONTENTS, G_CONTROL_ENDS, G_CONTROL_VALID, G_CONTROLS,
+    GATHERED_WIDTH
+
+cdef enum:
     MOST_COPIES = 40
     MOST_BUFFERS = 61
 
@@ -50,19 +35,16 @@ cdef struct Room:
     int64_t counts[COUNTS]
 
 
-cdef inline bint has_ends(int buffer) noexcept nogil:
-    return (
-        buffer == G_KEY_ENDS
-        or buffer == G_VALUE_ENDS
-        or buffer == G_LISTS
-        or buffer == G_NAME_ENDS
-        or buffer == G_CONTENT_ENDS
-        or buffer == G_CONTROL_ENDS
+cdef enum:  # a bit for each buffer
+    ENDS = (
+        1 << G_KEY_ENDS | 1 << G_VALUE_ENDS | 1 << G_LISTS | 1 << G_NAME_ENDS
+        | 1 << G_CONTENT_ENDS | 1 << G_CONTROL_ENDS
     )
+    OF_HEADERS = 1 << G_NAME_ENDS | 1 << G_CONTENT_ENDS | 1 << G_CONTENT_VALID
 
 
-cdef inline bint of_headers(int buffer) noexcept nogil:
-    return buffer == G_NAME_ENDS or buffer == G_CONTENT_ENDS or buffer == G_CONTENT_VALID
+cdef inline bint among(uint64_t buffers, int k) noexcept nogil:
+    return buffers >> k & 1
 
 
 cdef bint measure_room(Room *room) noexcept nogil:
@@ -72,8 +54,8 @@ cdef bint measure_room(Room *room) noexcept nogil:
     room.rows = room.headers = MAX_INT32
     for k in range(GATHERED_WIDTH + room.copies_count):
         if room.bits[k]:
-            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // room.bits[k] - has_ends(k)
-            if of_headers(k):
+            items = min(room.size[k], <Py_ssize_t>1 << 40) * 8 // room.bits[k] - among(ENDS, k)
+            if among(OF_HEADERS, k):
                 room.headers = min(room.headers, items)
             else:
                 room.rows = min(room.rows, items)
@@ -346,65 +328,44 @@ def gather(
     object gathered, object data, object batches, object records, object rows, Py_ssize_t first
 ):
     """Add records to the buffers of an Arrow record batch, from the `first`th row number on."""
-    cdef Py_buffer held[MOST_BUFFERS]
-    cdef Py_buffer counts_buffer, buffer, batch_buffer, record_buffer, row_buffer
     cdef Cols of, columns
     cdef Rows numbers
+    cdef Held held = hold(data)
+    cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &of)
+    cdef Held of_records = hold_columns(records, RECORD_WIDTH, &columns)
+    cdef Held of_rows = hold_rows(rows, columns.count, &numbers)
+    cdef Held counts = hold(gathered.counts, PyBUF_WRITABLE)
+    cdef list buffers = [hold(each, PyBUF_WRITABLE) for each in gathered.buffers]
     cdef Room room
-    cdef Py_ssize_t taken = 0
-    cdef Py_ssize_t seen = 0
-    cdef Py_ssize_t had = 0
+    cdef Py_ssize_t taken, seen, had
+    cdef Held buffer
     cdef int k
-    cdef int taken_buffers = 0
-    cdef list buffers = gathered.buffers
     open_room(gathered, &room)
-    no_buffer(&counts_buffer)
-    no_buffer(&buffer)
-    no_buffer(&batch_buffer)
-    no_buffer(&record_buffer)
-    no_buffer(&row_buffer)
-    try:
-        PyObject_GetBuffer(gathered.counts, &counts_buffer, PyBUF_WRITABLE)
-        for k in range(GATHERED_WIDTH + room.copies_count):
-            PyObject_GetBuffer(buffers[k], &held[k], PyBUF_WRITABLE)
-            taken_buffers = k + 1
-            room.at[k] = <uint8_t *>held[k].buf
-            room.size[k] = held[k].len
-        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &of)
-        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        open_rows(rows, columns.count, &row_buffer, &numbers)
-        if counts_buffer.len != 8 * COUNTS:
-            raise ValueError(gathered)
-        memcpy(room.counts, counts_buffer.buf, 8 * COUNTS)
-        if not measure_room(&room):
-            raise ValueError(gathered)
-        had = <Py_ssize_t>room.counts[N_ROWS]
-        first = max(<Py_ssize_t>0, first)
-        with nogil:
-            seen = gather_rows(
-                &room, <const uint8_t *>buffer.buf, buffer.len, &of, &columns, &numbers, first
-            )
-            taken = <Py_ssize_t>room.counts[N_ROWS] - had
-            copy_columns(&room, &of, &columns, &numbers, first, had, taken)
-        memcpy(counts_buffer.buf, room.counts, 8 * COUNTS)
-        if seen > first + taken:
-            raise IndexError(seen - 1)
-    finally:
-        for k in range(taken_buffers):
-            PyBuffer_Release(&held[k])
-        PyBuffer_Release(&row_buffer)
-        PyBuffer_Release(&record_buffer)
-        PyBuffer_Release(&batch_buffer)
-        PyBuffer_Release(&buffer)
-        PyBuffer_Release(&counts_buffer)
+    for k, buffer in enumerate(buffers):
+        room.at[k] = buffer.p
+        room.size[k] = buffer.size
+    if counts.size != 8 * COUNTS:
+        raise ValueError(gathered)
+    memcpy(room.counts, counts.p, 8 * COUNTS)
+    if not measure_room(&room):
+        raise ValueError(gathered)
+    had = <Py_ssize_t>room.counts[N_ROWS]
+    first = max(<Py_ssize_t>0, first)
+    with nogil:
+        seen = gather_rows(&room, held.p, held.size, &of, &columns, &numbers, first)
+        taken = <Py_ssize_t>room.counts[N_ROWS] - had
+        copy_columns(&room, &of, &columns, &numbers, first, had, taken)
+    memcpy(counts.p, room.counts, 8 * COUNTS)
+    if seen > first + taken:
+        raise IndexError(seen - 1)
     return taken
 
 
 def room_for(object data, object records, Py_ssize_t row):
     """Return what `gather` needs for one record: headers; bytes of key, value, names, contents."""
-    cdef Py_buffer buffer, record_buffer
     cdef Cols columns
+    cdef Held held = hold(data)
+    cdef Held of_records = hold_columns(records, RECORD_WIDTH, &columns)
     cdef Header header
     cdef const uint8_t *at
     cdef const uint8_t *end
@@ -413,32 +374,20 @@ def room_for(object data, object records, Py_ssize_t row):
     cdef int64_t names = 0
     cdef int64_t contents = 0
     cdef int64_t key_size, value_size
-    no_buffer(&buffer)
-    no_buffer(&record_buffer)
-    try:
-        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        if not 0 <= row < columns.count:
-            raise IndexError(row)
-        with nogil:
-            left = cell(&columns, R_HEADERS_COUNT, row)
-            if left > 0 and open_headers(
-                <const uint8_t *>buffer.buf, buffer.len, &columns, row, &at, &end
-            ):
-                while left > 0 and not read_header(&at, end, &header):
-                    left -= 1
-                    headers += 1
-                    names += put_utf8(
-                        NULL, (<Py_ssize_t>1) << 62, header.key, header.key_size
-                    )
-                    contents += max(header.value_size, 0)
-            key_size = cell(&columns, R_KEY_SIZE, row)
-            if not inside(cell(&columns, R_KEY, row), key_size, buffer.len):
-                key_size = 0
-            value_size = cell(&columns, R_VALUE_SIZE, row)
-            if not inside(cell(&columns, R_VALUE, row), value_size, buffer.len):
-                value_size = 0
-    finally:
-        PyBuffer_Release(&record_buffer)
-        PyBuffer_Release(&buffer)
+    if not 0 <= row < columns.count:
+        raise IndexError(row)
+    with nogil:
+        left = cell(&columns, R_HEADERS_COUNT, row)
+        if left > 0 and open_headers(held.p, held.size, &columns, row, &at, &end):
+            while left > 0 and not read_header(&at, end, &header):
+                left -= 1
+                headers += 1
+                names += put_utf8(NULL, (<Py_ssize_t>1) << 62, header.key, header.key_size)
+                contents += max(header.value_size, 0)
+        key_size = cell(&columns, R_KEY_SIZE, row)
+        if not inside(cell(&columns, R_KEY, row), key_size, held.size):
+            key_size = 0
+        value_size = cell(&columns, R_VALUE_SIZE, row)
+        if not inside(cell(&columns, R_VALUE, row), value_size, held.size):
+            value_size = 0
     return headers, key_size, value_size, names, contents

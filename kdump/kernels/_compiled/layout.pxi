@@ -78,19 +78,10 @@ cdef enum:
     RESERVED = 1024
 
 cdef enum:
-    R_BATCH = 0
-    R_POSITION = 1
-    R_SIZE = 2
-    R_OFFSET = 3
-    R_TIMESTAMP = 4
-    R_KEY = 5
-    R_KEY_SIZE = 6
-    R_VALUE = 7
-    R_VALUE_SIZE = 8
-    R_HEADERS = 9
-    R_HEADERS_COUNT = 10
-    R_FLAGS = 11
-    RECORD_WIDTH = 12
+    R_BATCH, R_POSITION, R_SIZE, R_OFFSET, R_TIMESTAMP, R_KEY, R_KEY_SIZE, R_VALUE, R_VALUE_SIZE,
+    R_HEADERS, R_HEADERS_COUNT, R_FLAGS, RECORD_WIDTH
+
+cdef enum:
     INNER_CRC_BAD = 1
     INNER_MAGIC_OTHER = 2
     MARKER = 4
@@ -117,6 +108,7 @@ cdef enum:
     PRODUCER_EPOCH = 30
     BASE_SEQUENCE = 32
     RECORDS_COUNT = 36
+    FIELDS_SIZE = 40
 
 cdef enum:
     CODEC_BITS = 0x07
@@ -161,51 +153,60 @@ cdef inline int64_t cell(const Cols *columns, int k, Py_ssize_t row) noexcept no
     return columns.block[k * columns.stride + row]
 
 
-cdef inline void no_buffer(Py_buffer *buffer) noexcept nogil:
-    """Make a buffer that may be released although it was never taken."""
-    memset(buffer, 0, sizeof(Py_buffer))
+@final
+@freelist(8)
+cdef class Held:
+    """The buffer of an argument, which is given back at the end of the function that holds it."""
+
+    cdef Py_buffer buffer
+    cdef uint8_t *p
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.buffer)
 
 
-cdef int open_columns(object columns, int width, Py_buffer *buffer, Cols *out) except -1:
+cdef Held hold(object data, int flags=PyBUF_SIMPLE):
+    cdef Held held = Held.__new__(Held)
+    PyObject_GetBuffer(data, &held.buffer, flags)
+    held.p = <uint8_t *>held.buffer.buf
+    held.size = held.buffer.len
+    return held
+
+
+cdef Held hold_columns(object columns, int width, Cols *out):
     """Take the buffer of a Columns, whose block must have room for what it says."""
-    cdef Py_ssize_t items
-    cdef object block = columns.block
+    cdef Held held = hold(columns.block)
     out.stride = columns.stride
     out.count = columns.count
-    PyObject_GetBuffer(block, buffer, PyBUF_SIMPLE)
-    out.block = <int64_t *>buffer.buf
-    items = buffer.len // 8
+    out.block = <int64_t *>held.p
     if (
-        buffer.itemsize != 8
+        held.buffer.itemsize != 8
         or out.count < 0
         or out.stride < out.count
-        or out.stride > items // width
+        or out.stride > held.size // 8 // width
     ):
-        PyBuffer_Release(buffer)
         raise ValueError(columns)
-    return 0
+    return held
 
 
-cdef int open_rows(object rows, Py_ssize_t limit, Py_buffer *buffer, Rows *out) except -1:
+cdef Held hold_rows(object rows, Py_ssize_t limit, Rows *out):
     """Take the buffer of row numbers, each below `limit`; None means all rows, and no buffer."""
+    cdef Held held
     cdef Py_ssize_t i
-    no_buffer(buffer)
     out.numbers = NULL
     out.count = limit
     if rows is None:
-        return 0
-    PyObject_GetBuffer(rows, buffer, PyBUF_SIMPLE)
-    if buffer.itemsize != 8:
-        PyBuffer_Release(buffer)
+        return None
+    held = hold(rows)
+    if held.buffer.itemsize != 8:
         raise ValueError(rows)
-    out.numbers = <const int64_t *>buffer.buf
-    out.count = buffer.len // 8
+    out.numbers = <const int64_t *>held.p
+    out.count = held.size // 8
     for i in range(out.count):
         if out.numbers[i] < 0 or out.numbers[i] >= limit:
-            row = out.numbers[i]
-            PyBuffer_Release(buffer)
-            raise IndexError(row)
-    return 0
+            raise IndexError(out.numbers[i])
+    return held
 
 
 cdef inline Py_ssize_t row_number(const Rows *rows, Py_ssize_t i) noexcept nogil:

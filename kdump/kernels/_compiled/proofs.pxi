@@ -7,21 +7,19 @@ cdef enum:
 
 def tally(object batches):
     """Return (records, wrappers, compressed, newest) of all rows."""
-    cdef Py_buffer buffer
     cdef Cols rows
+    cdef Held held = hold_columns(batches, BATCH_WIDTH, &rows)
     cdef Py_ssize_t i
     cdef int64_t records = 0
     cdef int64_t wrappers = 0
     cdef int64_t compressed = 0
     cdef int64_t newest = -1
-    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
     with nogil:
         for i in range(rows.count):
             records += max(cell(&rows, B_RECORDS_COUNT, i), <int64_t>0)
             newest = max(newest, cell(&rows, B_MAX_TIMESTAMP, i))
             wrappers += cell(&rows, B_FLAGS, i) & WRAPPER != 0
             compressed += cell(&rows, B_FLAGS, i) & COMPRESSED != 0
-    PyBuffer_Release(&buffer)
     return records, wrappers, compressed, newest
 
 
@@ -84,11 +82,10 @@ def follow_producers(
     object batches, Py_ssize_t first, Py_ssize_t end, int64_t next_offset, array table
 ):
     """Follow producers through the rows of [first, end) that hold no surprise (R7)."""
-    cdef Py_buffer buffer
     cdef Cols rows
+    cdef Held held = hold_columns(batches, BATCH_WIDTH, &rows)
     cdef Py_ssize_t row
     cdef Py_ssize_t known = len(table) // PRODUCER_WIDTH
-    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
     with nogil:
         row = follow(
             &rows,
@@ -98,30 +95,25 @@ def follow_producers(
             <int64_t *>table.data.as_longlongs,
             known,
         )
-    PyBuffer_Release(&buffer)
     return row, next_offset
 
 
 def rising_slots(object data, int size):
     """Count the whole slots of an index, from the first on, that rise as written entries do."""
-    cdef Py_buffer buffer
-    cdef const uint8_t *p
-    cdef Py_ssize_t slot, slots
+    cdef Held held = hold(data)
+    cdef const uint8_t *p = held.p
     cdef bint strict = size == 8
+    cdef Py_ssize_t slots = held.size // (8 if strict else 12)
+    cdef Py_ssize_t slot = 0
     cdef int64_t key = -1
     cdef int64_t value = 0
     cdef int64_t next_key, next_value
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    slots = buffer.len // (8 if strict else 12)
-    slot = 0
     with nogil:
         while slot < slots:
             if strict:
-                p = <const uint8_t *>buffer.buf + 8 * slot
                 next_key = <int32_t>be32(p)
                 next_value = <int32_t>be32(p + 4)
             else:
-                p = <const uint8_t *>buffer.buf + 12 * slot
                 next_key = <int64_t>be64(p)
                 next_value = <int32_t>be32(p + 8)
             if next_key <= key or next_value < value or (strict and next_value == value):
@@ -129,7 +121,7 @@ def rising_slots(object data, int size):
             key = next_key
             value = next_value
             slot += 1
-    PyBuffer_Release(&buffer)
+            p += 8 if strict else 12
     return slot
 
 
@@ -249,32 +241,29 @@ def prove_entries(
     Py_ssize_t most,
 ):
     """Hold index entries against the next run of headers of their log; all slots rise."""
-    cdef Py_buffer buffer, offsets, times
     cdef Cols rows
+    cdef Held held = hold_columns(batches, BATCH_WIDTH, &rows)
+    cdef Held offsets = hold(offset_slots)
+    cdef Held times = hold(time_slots)
     cdef Proof proof
     cdef array numbers
-    fits = len(state) >= PROOF_STATE
     proof.state = <int64_t *>state.data.as_longlongs
     numbers = open_found(&proof.found, most, proof.state + 5)
-    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
-    PyObject_GetBuffer(offset_slots, &offsets, PyBUF_SIMPLE)
-    PyObject_GetBuffer(time_slots, &times, PyBUF_SIMPLE)
-    proof.offsets = <const uint8_t *>offsets.buf
-    proof.times = <const uint8_t *>times.buf
-    proof.offset_end = offsets.len // 8
-    proof.time_end = times.len // 12
+    proof.offsets = offsets.p
+    proof.times = times.p
+    proof.offset_end = offsets.size // 8
+    proof.time_end = times.size // 12
     proof.base_offset = base_offset
     proof.marks = <int64_t *>marks.data.as_longlongs
-    fits = fits and len(marks) >= proof.offset_end
-    fits = fits and 0 <= proof.state[0] and 0 <= proof.state[1]
-    if fits:
-        with nogil:
-            prove(&proof, &rows)
-    PyBuffer_Release(&times)
-    PyBuffer_Release(&offsets)
-    PyBuffer_Release(&buffer)
-    if not fits:
+    if (
+        len(state) < PROOF_STATE
+        or len(marks) < proof.offset_end
+        or proof.state[0] < 0
+        or proof.state[1] < 0
+    ):
         raise ValueError(state)
+    with nogil:
+        prove(&proof, &rows)
     return all_found(&proof.found)
 
 
@@ -356,14 +345,13 @@ def index_entries(
     array state,
 ):
     """Make the index entries that recovery writes for the rows from `first` on (R2)."""
-    cdef Py_buffer buffer
     cdef Cols rows
+    cdef Held held = hold_columns(batches, BATCH_WIDTH, &rows)
     cdef Entries out
     cdef Py_ssize_t room
     cdef int reason
     if len(state) < 9:
         raise ValueError(state)
-    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
     out.row = max(first, <Py_ssize_t>0)
     room = max(rows.count - out.row, <Py_ssize_t>0)
     offsets = PyBytes_FromStringAndSize(NULL, 8 * room)
@@ -378,7 +366,6 @@ def index_entries(
     out.state = <int64_t *>state.data.as_longlongs
     with nogil:
         reason = put_entries(&out, &rows)
-    PyBuffer_Release(&buffer)
     return offsets[: 8 * out.offset_count], times[: 12 * out.time_count], out.row, reason
 
 
@@ -464,28 +451,24 @@ cdef void hold_records(
 
 def prove_records(object batches, object records, array state, bint complete, Py_ssize_t most):
     """Hold records against the headers of their batches, in order."""
-    cdef Py_buffer first, second
     cdef Cols rows, columns
+    cdef Held first = hold_columns(batches, BATCH_WIDTH, &rows)
+    cdef Held second = hold_columns(records, RECORD_WIDTH, &columns)
     cdef Found found
     cdef int64_t *numbers = <int64_t *>state.data.as_longlongs
     cdef array room = open_found(&found, most, numbers + 8)
     cdef Py_ssize_t i
     cdef int64_t batch
     fits = len(state) >= RECORDS_STATE
-    open_columns(batches, BATCH_WIDTH, &first, &rows)
-    open_columns(records, RECORD_WIDTH, &second, &columns)
     for i in range(columns.count):
         batch = cell(&columns, R_BATCH, i)
         if batch < 0 or batch >= rows.count:
             fits = False
-    if fits:
-        with nogil:
-            hold_records(&found, numbers, &rows, &columns)
-            if complete:
-                close_batch(&found, numbers, &rows, columns.count)
-                numbers[0] = -1
-    PyBuffer_Release(&second)
-    PyBuffer_Release(&first)
     if not fits:
         raise ValueError(state)
+    with nogil:
+        hold_records(&found, numbers, &rows, &columns)
+        if complete:
+            close_batch(&found, numbers, &rows, columns.count)
+            numbers[0] = -1
     return all_found(&found)

@@ -213,32 +213,24 @@ def decode_records(
     Py_ssize_t max_records,
 ):
     """Decode the plain records of batch `index` from `data[start:end]`, which they must fill."""
-    cdef Py_buffer buffer, batch_buffer
     cdef Cols columns, out
+    cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &columns)
+    cdef Held held = hold(data)
     cdef Batch batch
     cdef array block
     cdef Py_ssize_t most
     cdef int reason
-    open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
-    if 0 <= index < columns.count:
-        read_batch(&columns, index, &batch)
-    PyBuffer_Release(&batch_buffer)
     if not 0 <= index < columns.count:
         raise IndexError(index)
+    read_batch(&columns, index, &batch)
     done = max(<int64_t>0, done)
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        clamp(&start, &end, buffer.len)
-        # No record takes less than 7 bytes: what the count claims beyond that needs no room.
-        most = min(max(<Py_ssize_t>0, max_records), (end - start) // SMALLEST_RECORD)
-        most = <Py_ssize_t>min(<int64_t>most, batch.count - done if batch.count > done else 0)
-        block = new_block(RECORD_WIDTH, most, &out)
-        with nogil:
-            reason = read_records(
-                <const uint8_t *>buffer.buf, &start, end, &batch, index, done, max_records, &out
-            )
-    finally:
-        PyBuffer_Release(&buffer)
+    clamp(&start, &end, held.size)
+    # No record takes less than 7 bytes: what the count claims beyond that needs no room.
+    most = min(max(<Py_ssize_t>0, max_records), (end - start) // SMALLEST_RECORD)
+    most = <Py_ssize_t>min(<int64_t>most, batch.count - done if batch.count > done else 0)
+    block = new_block(RECORD_WIDTH, most, &out)
+    with nogil:
+        reason = read_records(held.p, &start, end, &batch, index, done, max_records, &out)
     return DecodedRecords(block, out.stride, out.count, 0), start, reason
 
 
@@ -414,38 +406,27 @@ def decode_run(
     object data, int64_t base, object batches, Py_ssize_t first, Py_ssize_t max_records
 ):
     """Decode the records of batches `first` on, one after the other, while they are plain."""
-    cdef Py_buffer buffer, batch_buffer
     cdef Cols columns, out
+    cdef Held held = hold(data)
+    cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &columns)
     cdef array block
-    cdef Py_ssize_t due, index, behind
+    cdef Py_ssize_t index = max(<Py_ssize_t>0, min(first, columns.count))
+    cdef Py_ssize_t due, behind
     cdef Py_ssize_t stop = 0
     cdef int64_t flags = 0
     cdef int reason, ending
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
-        try:
-            index = max(<Py_ssize_t>0, min(first, columns.count))
-            with nogil:
-                due = count_due(
-                    <const uint8_t *>buffer.buf, &columns, index, base, buffer.len,
-                    max(<Py_ssize_t>0, max_records), &behind, &ending,
-                )
-            block = new_block(RECORD_WIDTH, due, &out)
-            with nogil:
-                reason = decode_batches(
-                    <const uint8_t *>buffer.buf, base, &columns, &index, behind, &stop, &out,
-                    &flags,
-                )
-            if not reason and ending:
-                reason = ending
-                stop_at = subtract(cell(&columns, B_POSITION, index), base)
-            else:
-                stop_at = stop
-        finally:
-            PyBuffer_Release(&batch_buffer)
-    finally:
-        PyBuffer_Release(&buffer)
+    with nogil:
+        due = count_due(
+            held.p, &columns, index, base, held.size, max(<Py_ssize_t>0, max_records), &behind,
+            &ending,
+        )
+    block = new_block(RECORD_WIDTH, due, &out)
+    with nogil:
+        reason = decode_batches(held.p, base, &columns, &index, behind, &stop, &out, &flags)
+    stop_at = stop
+    if not reason and ending:
+        reason = ending
+        stop_at = subtract(cell(&columns, B_POSITION, index), base)
     return DecodedRecords(block, out.stride, out.count, flags), index, stop_at, reason
 
 
@@ -470,18 +451,16 @@ def inner_base(
     object data, Py_ssize_t start, Py_ssize_t end, int64_t wrapper_offset, int64_t wrapper_magic
 ):
     """Find what to add to the offset fields of a wrapper's messages, plain in `data[start:end]`."""
-    cdef Py_buffer buffer
-    cdef const uint8_t *p
+    cdef Held held = hold(data)
+    cdef const uint8_t *p = held.p
     cdef int64_t last = -1
     cdef int64_t count = 0
     cdef int64_t base = 0
     cdef Py_ssize_t size
     cdef bint relative = message_format(wrapper_magic).relative_offsets
     cdef int reason = END
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     with nogil:
-        clamp(&start, &end, buffer.len)
-        p = <const uint8_t *>buffer.buf
+        clamp(&start, &end, held.size)
         while start < end:
             reason = inner_size(p, start, end, &size)
             if reason:
@@ -489,7 +468,6 @@ def inner_base(
             last = <int64_t>be64(p + start)
             count += 1
             start += LOG_OVERHEAD + size
-    PyBuffer_Release(&buffer)
     if relative and count and wrapper_offset:
         base = subtract(wrapper_offset, last)
     if reason != INNER_SIZE:
@@ -577,53 +555,38 @@ def decode_messages(
     Py_ssize_t max_records,
 ):
     """Decode the messages inside wrapper `index`, plain in `data[start:end]`."""
-    cdef Py_buffer buffer, batch_buffer
     cdef Cols columns, out
+    cdef Held held = hold(data)
+    cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &columns)
     cdef array block
     cdef Py_ssize_t count
     cdef int reason
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &columns)
-        try:
-            if not 0 <= index < columns.count:
-                raise IndexError(index)
-            clamp(&start, &end, buffer.len)
-            with nogil:
-                count = count_messages(
-                    <const uint8_t *>buffer.buf, start, end, max(<Py_ssize_t>0, max_records)
-                )
-            block = new_block(RECORD_WIDTH, count, &out)
-            with nogil:
-                reason = read_messages(
-                    <const uint8_t *>buffer.buf, &start, end, &columns, index, base, max_records,
-                    &out,
-                )
-        finally:
-            PyBuffer_Release(&batch_buffer)
-    finally:
-        PyBuffer_Release(&buffer)
+    if not 0 <= index < columns.count:
+        raise IndexError(index)
+    clamp(&start, &end, held.size)
+    with nogil:
+        count = count_messages(held.p, start, end, max(<Py_ssize_t>0, max_records))
+    block = new_block(RECORD_WIDTH, count, &out)
+    with nogil:
+        reason = read_messages(held.p, &start, end, &columns, index, base, max_records, &out)
     return DecodedRecords(block, out.stride, out.count, 0), start, reason
 
 
 cdef inline bint same_bytes(
-    const Py_buffer *data, int64_t at, int64_t size,
-    const Py_buffer *others, int64_t other_at, int64_t other_size,
+    Held data, int64_t at, int64_t size, Held others, int64_t other_at, int64_t other_size
 ) noexcept nogil:
     if size < 0 and other_size < 0:
         return True
-    if size != other_size or not inside(at, size, data.len):
+    if size != other_size or not inside(at, size, data.size):
         return False
-    if not inside(other_at, other_size, others.len):
+    if not inside(other_at, other_size, others.size):
         return False
-    return not memcmp(
-        <const uint8_t *>data.buf + at, <const uint8_t *>others.buf + other_at, <size_t>size
-    )
+    return not memcmp(data.p + at, others.p + other_at, <size_t>size)
 
 
 cdef bint same_record(
-    const Py_buffer *data, const Cols *records, Py_ssize_t row,
-    const Py_buffer *other_data, const Cols *others, Py_ssize_t other,
+    Held data, const Cols *records, Py_ssize_t row, Held other_data, const Cols *others,
+    Py_ssize_t other,
 ) noexcept nogil:
     cdef const uint8_t *start
     cdef const uint8_t *end
@@ -649,10 +612,10 @@ cdef bint same_record(
         return False
     if cell(records, R_HEADERS_COUNT, row) <= 0:
         return True
-    if not open_headers(<const uint8_t *>data.buf, data.len, records, row, &start, &end):
+    if not open_headers(data.p, data.size, records, row, &start, &end):
         return False
     if not open_headers(
-        <const uint8_t *>other_data.buf, other_data.len, others, other, &other_start, &other_end
+        other_data.p, other_data.size, others, other, &other_start, &other_end
     ):
         return False
     if end - start != other_end - other_start:
@@ -665,34 +628,23 @@ def same_records(
     object other_data, object others, Py_ssize_t other_row,
 ):
     """Count the records from two rows on that are the same, one by one."""
-    cdef Py_buffer mine, theirs, first, second
     cdef Cols rows, other_rows
+    cdef Held mine = hold(data)
+    cdef Held theirs = hold(other_data)
+    cdef Held first = hold_columns(records, RECORD_WIDTH, &rows)
+    cdef Held second = hold_columns(others, RECORD_WIDTH, &other_rows)
     cdef Py_ssize_t most
     cdef Py_ssize_t number = 0
     cdef int64_t last = -1
     row = max(row, <Py_ssize_t>0)
     other_row = max(other_row, <Py_ssize_t>0)
-    PyObject_GetBuffer(data, &mine, PyBUF_SIMPLE)
-    try:
-        PyObject_GetBuffer(other_data, &theirs, PyBUF_SIMPLE)
-        try:
-            open_columns(records, RECORD_WIDTH, &first, &rows)
-            try:
-                open_columns(others, RECORD_WIDTH, &second, &other_rows)
-                with nogil:
-                    most = min(rows.count - row, other_rows.count - other_row)
-                    while number < most:
-                        if cell(&rows, R_OFFSET, row + number) <= last or not same_record(
-                            &mine, &rows, row + number, &theirs, &other_rows, other_row + number
-                        ):
-                            break
-                        last = cell(&rows, R_OFFSET, row + number)
-                        number += 1
-                PyBuffer_Release(&second)
-            finally:
-                PyBuffer_Release(&first)
-        finally:
-            PyBuffer_Release(&theirs)
-    finally:
-        PyBuffer_Release(&mine)
+    with nogil:
+        most = min(rows.count - row, other_rows.count - other_row)
+        while number < most:
+            if cell(&rows, R_OFFSET, row + number) <= last or not same_record(
+                mine, &rows, row + number, theirs, &other_rows, other_row + number
+            ):
+                break
+            last = cell(&rows, R_OFFSET, row + number)
+            number += 1
     return number

@@ -121,18 +121,16 @@ def resync(
     int64_t summed,
 ):
     """Find the first index in `data[start:end]` where a believable entry starts."""
-    cdef Py_buffer buffer
+    cdef Held held = hold(data)
     cdef Py_ssize_t found
     cdef Py_ssize_t stop = 0
     cdef bint right = False
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     with nogil:
-        clamp(&start, &end, buffer.len)
+        clamp(&start, &end, held.size)
         found = find_entry(
-            <const uint8_t *>buffer.buf, start, end, max(<int64_t>0, behind), min_offset,
-            max_offset, summed, &stop, &right,
+            held.p, start, end, max(<int64_t>0, behind), min_offset, max_offset, summed, &stop,
+            &right,
         )
-    PyBuffer_Release(&buffer)
     return found, stop, right
 
 
@@ -212,10 +210,14 @@ def select_records(
     object data, object records, object admitted, tuple offsets, tuple times, bytes key, bytes part
 ):
     """Return the numbers of the records asked for."""
-    cdef Py_buffer buffer, record_buffer, admitted_buffer
     cdef Cols columns
+    cdef Held held = hold(data)
+    cdef Held of_records = hold_columns(records, RECORD_WIDTH, &columns)
+    cdef Held of_batches = None if admitted is None else hold(admitted)
+    cdef const uint8_t *marks = NULL if admitted is None else of_batches.p
+    cdef Py_ssize_t batches = 0 if admitted is None else of_batches.size
     cdef Bounds of_offsets, of_times
-    cdef array rows
+    cdef array rows = clone(template, max(<Py_ssize_t>1, columns.count), False)
     cdef Py_ssize_t count
     cdef Sought of_key, of_part
     open_bounds(offsets[0], offsets[1], &of_offsets)
@@ -224,23 +226,9 @@ def select_records(
     open_sought(part, &of_part)
     if part == b"":
         raise ValueError(part)
-    no_buffer(&buffer)
-    no_buffer(&record_buffer)
-    no_buffer(&admitted_buffer)
-    try:
-        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-        open_columns(records, RECORD_WIDTH, &record_buffer, &columns)
-        if admitted is not None:
-            PyObject_GetBuffer(admitted, &admitted_buffer, PyBUF_SIMPLE)
-        rows = clone(template, max(<Py_ssize_t>1, columns.count), False)
-        with nogil:
-            count = choose(
-                <const uint8_t *>buffer.buf, buffer.len, &columns,
-                <const uint8_t *>admitted_buffer.buf, admitted_buffer.len, &of_offsets, &of_times,
-                &of_key, &of_part, <int64_t *>rows.data.as_longlongs,
-            )
-    finally:
-        PyBuffer_Release(&admitted_buffer)
-        PyBuffer_Release(&record_buffer)
-        PyBuffer_Release(&buffer)
+    with nogil:
+        count = choose(
+            held.p, held.size, &columns, marks, batches, &of_offsets, &of_times, &of_key, &of_part,
+            <int64_t *>rows.data.as_longlongs,
+        )
     return rows[:count]

@@ -34,25 +34,21 @@ def keep_freed_memory():
 
 def crc32(object data, Py_ssize_t start, Py_ssize_t end, object crc=0):
     """Return the CRC-32 (IEEE) of `data[start:end]`, continuing from `crc`."""
-    cdef Py_buffer buffer
+    cdef Held held = hold(data)
     cdef uint32_t running = crc & 0xFFFFFFFF
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     with nogil:
-        clamp(&start, &end, buffer.len)
-        running = kd_crc32(running, <const uint8_t *>buffer.buf + start, end - start)
-    PyBuffer_Release(&buffer)
+        clamp(&start, &end, held.size)
+        running = kd_crc32(running, held.p + start, end - start)
     return running
 
 
 def crc32c(object data, Py_ssize_t start, Py_ssize_t end, object crc=0):
     """Return the CRC-32C (Castagnoli) of `data[start:end]`, continuing from `crc`."""
-    cdef Py_buffer buffer
+    cdef Held held = hold(data)
     cdef uint32_t running = crc & 0xFFFFFFFF
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
     with nogil:
-        clamp(&start, &end, buffer.len)
-        running = kd_crc32c(running, <const uint8_t *>buffer.buf + start, end - start)
-    PyBuffer_Release(&buffer)
+        clamp(&start, &end, held.size)
+        running = kd_crc32c(running, held.p + start, end - start)
     return running
 
 

@@ -83,7 +83,6 @@ cdef struct Form:
     bint shown
     bint safe
     PyObject *said  # a list parallel to the records, or NULL
-    char *texts  # of all cells, with room to read behind them
     Py_ssize_t line  # the room that a line of a table takes, so that it can be taken back
     Cells record
     Cells message
@@ -123,13 +122,18 @@ cdef Py_ssize_t size_of(tuple cells) except -1:
     return size
 
 
-cdef int open_form(object form, list said, Form *out) except -1:
-    """Take a form; its `texts` are the caller's to free, and NULL before."""
+cdef bytes open_form(object form, list said, Form *out):
+    """Take a form; return what holds the texts of its cells, with room to read behind them."""
     cdef tuple record = form.record
     cdef tuple message = form.message
     cdef tuple batch = form.batch
     cdef tuple message_batch = form.message_batch
-    cdef char *at
+    cdef bytes texts = PyBytes_FromStringAndSize(
+        NULL,
+        size_of(record) + size_of(message) + size_of(batch) + size_of(message_batch)
+        + KD_TEXT_SLACK,
+    )
+    cdef char *at = PyBytes_AS_STRING(texts)
     out.said = NULL if said is None else <PyObject *>said
     out.style = form.style
     out.mode = form.bytes_mode
@@ -138,12 +142,6 @@ cdef int open_form(object form, list said, Form *out) except -1:
     out.spelling = KD_SHOWN if out.shown else 0
     if out.style == STYLE_JSON:
         out.spelling |= KD_JSON
-    at = out.texts = <char *>malloc(
-        size_of(record) + size_of(message) + size_of(batch) + size_of(message_batch)
-        + KD_TEXT_SLACK
-    )
-    if at is NULL:
-        raise MemoryError
     at = open_cells(record, at, &out.record)
     at = open_cells(message, at, &out.message)
     at = open_cells(batch, at, &out.batch)
@@ -153,7 +151,7 @@ cdef int open_form(object form, list said, Form *out) except -1:
         out.line = max(out.record.most_text, out.message.most_text) + 8 * MOST_SHOWN
     if out.line > PIECE:
         raise ValueError(form)
-    return 0
+    return texts
 
 
 cdef inline char *add_part(char *at, const Part *part) noexcept nogil:
@@ -608,16 +606,15 @@ cdef int put_entry(
     return put_short(out, texts.text, texts.pieces[0].size)
 
 
-cdef int open_texts(Form *form, Rendered *out) except -1:
-    """Make room for all that a batch may say, whichever cells it is asked for."""
+cdef bytes open_texts(Form *form, Rendered *out):
+    """Make room for all that a batch may say, whichever cells it is asked for, and return it."""
     cdef Py_ssize_t records = max(form.record.most_text, form.message.most_text)
     cdef Py_ssize_t batches = max(form.batch.most_text, form.message_batch.most_text)
+    cdef bytes text = PyBytes_FromStringAndSize(NULL, max(records, batches) + KD_TEXT_SLACK)
     out.batch = -1
     out.timed = out.wrapper = False
-    out.text = <char *>malloc(max(records, batches) + KD_TEXT_SLACK)
-    if out.text is NULL:
-        raise MemoryError
-    return 0
+    out.text = PyBytes_AS_STRING(text)
+    return text
 
 
 def format_records(
@@ -631,60 +628,43 @@ def format_records(
     object headed=None,
 ):
     """Write the rows of records and return how many."""
-    cdef Py_buffer buffer, batch_buffer, record_buffer, row_buffer, head_buffer
     cdef Cols batch_columns, record_columns
+    cdef Held held = hold(data)
+    cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &batch_columns)
+    cdef Held of_records = hold_columns(records, RECORD_WIDTH, &record_columns)
     cdef Rows numbers, heads
+    cdef Held of_rows = hold_rows(rows, record_columns.count, &numbers)
+    cdef Held of_heads = hold_rows(headed, batch_columns.count, &heads)
     cdef Rendered texts, head_texts
     cdef Form cells
+    cdef bytes form_room = open_form(form, said, &cells)
+    cdef bytes room_of_records = open_texts(&cells, &texts)
+    cdef bytes room_of_heads = open_texts(&cells, &head_texts)
     cdef Out out
     cdef Py_ssize_t i, row
     cdef Py_ssize_t at = 0
     cdef bint has_heads = headed is not None
     if said is not None and len(said) < records.count:
         raise ValueError(said)
-    cells.texts = texts.text = head_texts.text = NULL
-    out.piece = NULL
-    no_buffer(&buffer)
-    no_buffer(&batch_buffer)
-    no_buffer(&record_buffer)
-    no_buffer(&row_buffer)
-    no_buffer(&head_buffer)
+    open_out(&out, write)
     try:
-        open_form(form, said, &cells)
-        open_texts(&cells, &texts)
-        open_texts(&cells, &head_texts)
-        PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-        open_columns(batches, BATCH_WIDTH, &batch_buffer, &batch_columns)
-        open_columns(records, RECORD_WIDTH, &record_buffer, &record_columns)
-        open_rows(rows, record_columns.count, &row_buffer, &numbers)
-        if has_heads:
-            open_rows(headed, batch_columns.count, &head_buffer, &heads)
-        open_out(&out, write)
         with nogil:
             if not has_heads:
                 put_records(
-                    &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns,
-                    &record_columns, &numbers, &at, -1, &cells, &texts,
+                    &out, held.p, held.size, &batch_columns, &record_columns, &numbers, &at, -1,
+                    &cells, &texts,
                 )
             else:
                 for i in range(heads.count):
                     row = row_number(&heads, i)
                     put_entry(&out, &batch_columns, row, &cells, &head_texts)
                     put_records(
-                        &out, <const uint8_t *>buffer.buf, buffer.len, &batch_columns,
-                        &record_columns, &numbers, &at, row, &cells, &texts,
+                        &out, held.p, held.size, &batch_columns, &record_columns, &numbers, &at,
+                        row, &cells, &texts,
                     )
         hand_over(&out)
     finally:
-        free(cells.texts)
-        free(texts.text)
-        free(head_texts.text)
         Py_XDECREF(out.piece)
-        PyBuffer_Release(&head_buffer)
-        PyBuffer_Release(&row_buffer)
-        PyBuffer_Release(&record_buffer)
-        PyBuffer_Release(&batch_buffer)
-        PyBuffer_Release(&buffer)
     return at
 
 

@@ -17,8 +17,8 @@ def sum_batches(
     object batches, Py_ssize_t first, bint by_producer, bint by_codec, array sums, Py_ssize_t slot
 ):
     """Add batches to totals, as long as they belong together; return the row behind them."""
-    cdef Py_buffer buffer
     cdef Cols rows
+    cdef Held held = hold_columns(batches, BATCH_WIDTH, &rows)
     cdef Py_ssize_t row = max(first, <Py_ssize_t>0)
     cdef int64_t *out
     cdef int64_t producer_id = 0
@@ -27,7 +27,6 @@ def sum_batches(
     if slot < 0 or slot >= <Py_ssize_t>len(sums) // TOTALS_WIDTH:
         raise IndexError(slot)
     out = <int64_t *>sums.data.as_longlongs + slot * TOTALS_WIDTH
-    open_columns(batches, BATCH_WIDTH, &buffer, &rows)
     with nogil:
         if row < rows.count:
             producer_id = cell(&rows, B_PRODUCER_ID, row)
@@ -46,7 +45,6 @@ def sum_batches(
             out[T_UNOPENED] += flags & WRAPPER != 0 and count < 0
             spread(out, cell(&rows, B_MAX_TIMESTAMP, row))
             row += 1
-    PyBuffer_Release(&buffer)
     return row
 
 
@@ -72,8 +70,9 @@ def sum_keys(
     Py_ssize_t most, int64_t longest,
 ):
     """Add records to the totals of their keys; return the row at which that ended."""
-    cdef Py_buffer buffer, record_buffer
     cdef Cols rows
+    cdef Held held = hold(data)
+    cdef Held of_records = hold_columns(records, RECORD_WIDTH, &rows)
     cdef Py_ssize_t row = max(first, <Py_ssize_t>0)
     cdef Py_ssize_t slot
     cdef int64_t key_size, key_at, size
@@ -81,47 +80,39 @@ def sum_keys(
     cdef int64_t *all_sums = <int64_t *>sums.data.as_longlongs
     cdef object key, found
     most = min(most, <Py_ssize_t>(len(sums) // TOTALS_WIDTH))
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
-    try:
-        open_columns(records, RECORD_WIDTH, &record_buffer, &rows)
-        try:
-            while row < rows.count:
-                if cell(&rows, R_FLAGS, row) & MARKER:
-                    row += 1
-                    continue
-                key_size = cell(&rows, R_KEY_SIZE, row)
-                key_at = cell(&rows, R_KEY, row)
-                key = None
-                if inside(key_at, key_size, buffer.len):
-                    if key_size > longest:
-                        break
-                    key = PyBytes_FromStringAndSize(<const char *>buffer.buf + key_at, key_size)
-                found = slots.get(key)
-                if found is None:
-                    slot = len(slots)
-                    if slot >= most:
-                        break
-                    slots[key] = slot
-                    out = all_sums + slot * TOTALS_WIDTH
-                    memset(out, 0, TOTALS_WIDTH * sizeof(int64_t))
-                    out[T_FIRST] = out[T_LAST] = -1
-                    out[T_ERROR] = floor
-                else:
-                    slot = found
-                    if slot < 0 or slot >= most:
-                        raise IndexError(slot)
-                    out = all_sums + slot * TOTALS_WIDTH
-                size = max(key_size, <int64_t>0) + max(cell(&rows, R_VALUE_SIZE, row), <int64_t>0)
-                if cell(&rows, R_HEADERS_COUNT, row) > 0:
-                    size += headers_size(<const uint8_t *>buffer.buf, buffer.len, &rows, row)
-                out[T_RECORDS] += 1
-                out[T_BYTES] += size
-                spread(out, cell(&rows, R_TIMESTAMP, row))
-                row += 1
-        finally:
-            PyBuffer_Release(&record_buffer)
-    finally:
-        PyBuffer_Release(&buffer)
+    while row < rows.count:
+        if cell(&rows, R_FLAGS, row) & MARKER:
+            row += 1
+            continue
+        key_size = cell(&rows, R_KEY_SIZE, row)
+        key_at = cell(&rows, R_KEY, row)
+        key = None
+        if inside(key_at, key_size, held.size):
+            if key_size > longest:
+                break
+            key = PyBytes_FromStringAndSize(<const char *>held.p + key_at, key_size)
+        found = slots.get(key)
+        if found is None:
+            slot = len(slots)
+            if slot >= most:
+                break
+            slots[key] = slot
+            out = all_sums + slot * TOTALS_WIDTH
+            memset(out, 0, TOTALS_WIDTH * sizeof(int64_t))
+            out[T_FIRST] = out[T_LAST] = -1
+            out[T_ERROR] = floor
+        else:
+            slot = found
+            if slot < 0 or slot >= most:
+                raise IndexError(slot)
+            out = all_sums + slot * TOTALS_WIDTH
+        size = max(key_size, <int64_t>0) + max(cell(&rows, R_VALUE_SIZE, row), <int64_t>0)
+        if cell(&rows, R_HEADERS_COUNT, row) > 0:
+            size += headers_size(held.p, held.size, &rows, row)
+        out[T_RECORDS] += 1
+        out[T_BYTES] += size
+        spread(out, cell(&rows, R_TIMESTAMP, row))
+        row += 1
     return row
 
 

@@ -169,22 +169,16 @@ def _batch(
         flags |= c.TOO_SMALL | c.CRC_BAD
         computed = 0
         # Where each field ends; what ends outside the entry is not there.
-        ends = (2, 6, 14, 22, 30, 32, 36, 40)
-        whole = fields.ljust(BATCH_FIELDS.size, b"\0")
-        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = (
-            value if end <= len(fields) else -1
-            for value, end in zip(BATCH_FIELDS.unpack(whole), ends, strict=True)
+        whole = max(end for end in (2, 6, 14, 22, 30, 32, 36) if end <= len(fields))
+        fields = (fields[:whole] if whole > 2 else fields[:2] + bytes(4)).ljust(
+            BATCH_FIELDS.size, b"\xff"
         )
-        if len(fields) < ends[1]:
-            delta = 0
-    else:
-        if check_crc:
-            computed = crc32c_function()(frame[read.crc_start :], 0)
-        attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = BATCH_FIELDS.unpack(
-            fields
-        )
-        if count < 0 or delta < 0 or count > delta + 1:
-            flags |= c.DELTA_COUNT
+    elif check_crc:
+        computed = crc32c_function()(frame[read.crc_start :], 0)
+    fixed = BATCH_FIELDS.unpack(fields)
+    attributes, delta, base_ms, max_ms, producer, epoch, sequence, count = fixed
+    if not flags and (count < 0 or delta < 0 or count > delta + 1):
+        flags |= c.DELTA_COUNT
     last = int64(base_offset + delta)
     codec = attributes & CODEC_MASK
     if computed != crc:

@@ -14,7 +14,6 @@ from kdump.kernels._pure.text import (
     has_time,
     headers_of,
     row_numbers,
-    sequence_at,
     span_of,
 )
 from kdump.kernels.columns import DecodedRecords, RecordBatches
@@ -25,6 +24,7 @@ from kdump.kernels.layout import (
     format_at,
     int64,
 )
+from kdump.kernels.members import sequence_at
 
 if TYPE_CHECKING:
     from kdump.kernels._pure.layout import Data, Row, Rows
@@ -145,7 +145,9 @@ def _gather_row(
     timed = has_time(batch, records.flags_of(row))
     sequence = -1
     if modern:
-        sequence = sequence_at(batch, int64(records.offset(row) - batch[c.B_BASE_OFFSET]))
+        sequence = sequence_at(
+            batch[c.B_BASE_SEQUENCE], int64(records.offset(row) - batch[c.B_BASE_OFFSET])
+        )
     room.number(g.G_CODEC, at, attributes & CODEC_MASK)
     room.number(g.G_TIMESTAMP_TYPE, at, bool(attributes & TIMESTAMP_TYPE_BIT))
     room.number(g.G_SEQUENCE, at, sequence)

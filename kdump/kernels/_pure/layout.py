@@ -5,8 +5,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from kdump.kernels import reasons
-from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2, MAX_INT32
+from kdump.kernels.layout import BATCH_OVERHEAD_V2, CRC_START_V2
 
 if TYPE_CHECKING:
     from array import array
@@ -36,16 +35,6 @@ BATCH_FIELDS = Struct(
 )
 assert BATCH_FIELDS.size == BATCH_OVERHEAD_V2 - CRC_START_V2
 
-MAX_SEQUENCE = MAX_INT32
-
-
-class Bad(Exception):
-    """What is wrong at the record being read; never leaves the pure kernel."""
-
-    def __init__(self, reason: int) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
 
 def view_of(data: Data) -> memoryview:
     view = memoryview(data)
@@ -55,24 +44,3 @@ def view_of(data: Data) -> memoryview:
 def clamped(start: int, end: int, length: int) -> tuple[int, int]:
     end = max(0, min(end, length))
     return max(0, min(start, end)), end
-
-
-def varint(view: memoryview, position: int, end: int, most: int = 5) -> tuple[int, int]:
-    """Read a zigzag varint of at most `most` bytes (F23): 5 for int32, 10 for int64.
-
-    Bits above the 32nd (64th) are lost. Returns (value, position behind it).
-    """
-    raw = shift = 0
-    while True:
-        if position >= end:
-            raise Bad(reasons.RECORD_LENGTH_MISMATCH)
-        byte = view[position]
-        position += 1
-        raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            break
-        shift += 7
-        if shift == 7 * most:
-            raise Bad(reasons.VARINT_TOO_LONG)
-    raw &= 0xFFFFFFFF if most == 5 else 0xFFFFFFFFFFFFFFFF
-    return (raw >> 1) ^ -(raw & 1), position

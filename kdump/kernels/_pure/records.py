@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
-from kdump.kernels._pure.layout import I32, I64, U32, Bad, clamped, varint, view_of
+from kdump.kernels._pure.layout import I32, I64, U32, clamped, view_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,
@@ -20,6 +20,7 @@ from kdump.kernels.layout import (
     int64,
     message_format,
 )
+from kdump.kernels.varints import Bad, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import zlib
 from array import array
 from typing import TYPE_CHECKING
 
-from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, Bad, clamped, varint, view_of
+from kdump.kernels._pure.layout import BATCH_FIELDS, I32, I64, U32, clamped, view_of
 from kdump.kernels._pure.sums import crc32c_function
 from kdump.kernels._pure.text import span_of
 from kdump.kernels.columns import R_KEY
@@ -24,6 +24,7 @@ from kdump.kernels.layout import (
     TIMESTAMP_TYPE_BIT,
     int64,
 )
+from kdump.kernels.varints import Bad, varint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

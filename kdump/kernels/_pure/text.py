@@ -6,22 +6,20 @@ from binascii import b2a_base64
 from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
-from kdump.kernels._pure.layout import MAX_SEQUENCE, U32, Bad, view_of
+from kdump.kernels._pure.layout import U32, view_of
 from kdump.kernels._pure.records import batch_row, marker_of, read_header
 from kdump.kernels._pure.spelling import Out, put_csv, put_java_text, put_json, speller
-from kdump.kernels.columns import Columns, DecodedRecords, RecordBatches
+from kdump.kernels.columns import BatchHeader, Columns, DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
-    CODEC_MASK,
     CONTROL_BIT,
-    DELETE_HORIZON_BIT,
     LOG_OVERHEAD,
     SMALLEST_MESSAGE,
-    TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     format_at,
     int64,
     message_format,
 )
+from kdump.kernels.members import MEMBERS, members_of, sequence_at
 from kdump.kernels.text_form import (
     CSV,
     JSON,
@@ -32,13 +30,13 @@ from kdump.kernels.text_form import (
     TextForm,
     time_text,
 )
+from kdump.kernels.varints import Bad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kdump.kernels._pure.layout import Data, Row, Rows, Write
 
-_CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "unknown-5", "unknown-6", "unknown-7")
 _NUMBERS = frozenset(("offset", "timestamp_ms", "time", "sequence"))
 #: What each record has for itself; other members are those of its batch.
 _OF_RECORDS = _NUMBERS | {
@@ -63,12 +61,6 @@ def row_numbers(columns: Columns, rows: Rows) -> Sequence[int]:
     return rows
 
 
-def sequence_at(batch: Row, delta: int) -> int:
-    """Return base sequence + offset delta, which wraps from 2^31-1 to 0; -1 for none (F24)."""
-    base = batch[c.B_BASE_SEQUENCE]
-    return -1 if base < 0 else (base + delta) & MAX_SEQUENCE
-
-
 def has_time(batch: Row, flags: int) -> bool:
     """Say whether a record has a timestamp: its own magic decides inside a wrapper (F10, F15)."""
     read = format_at(batch[c.B_LAYOUT])
@@ -77,52 +69,10 @@ def has_time(batch: Row, flags: int) -> bool:
     return read.has_timestamps
 
 
-def _member(batch: Row, member: str, timed: bool) -> bytes | None:
-    """Write what the header of an entry says of a member; None where it says nothing."""
-    value = _member_value(batch, member, timed)
+def _text(value: int | str | bool | None) -> bytes | None:
     if isinstance(value, bool):
         return b"true" if value else b"false"
     return None if value is None else str(value).encode()
-
-
-def _member_value(batch: Row, member: str, timed: bool) -> int | str | bool | None:
-    attributes, flags = batch[c.B_ATTRIBUTES], batch[c.B_FLAGS]
-    read = format_at(batch[c.B_LAYOUT])
-    meant = attributes & read.meant_bits
-    if member == "codec":
-        return _CODECS[attributes & CODEC_MASK]
-    if member == "crc_valid":
-        return not flags & c.CRC_BAD
-    if member == "transactional":
-        return bool(meant & TRANSACTIONAL_BIT)
-    if member == "control":
-        return bool(meant & CONTROL_BIT)
-    if member == "timestamp_type":
-        if not (timed and read.has_timestamps):
-            return None
-        return "LogAppendTime" if attributes & TIMESTAMP_TYPE_BIT else "CreateTime"
-    if member == "last_sequence":
-        delta = int64(batch[c.B_LAST_OFFSET] - batch[c.B_BASE_OFFSET])
-        return sequence_at(batch, delta) if read.has_producer_fields else None
-    horizon = bool(meant & DELETE_HORIZON_BIT)
-    unknown = flags & c.WRAPPER and batch[c.B_RECORDS_COUNT] < 0
-    column, known = {
-        "position": (c.B_POSITION, True),
-        "size_bytes": (c.B_SIZE, True),
-        "magic": (c.B_MAGIC, True),
-        "base_offset": (c.B_BASE_OFFSET, not unknown),
-        "last_offset": (c.B_LAST_OFFSET, True),
-        "records_count": (c.B_RECORDS_COUNT, not unknown),
-        "crc": (c.B_CRC, True),
-        "base_timestamp_ms": (c.B_BASE_TIMESTAMP, read.has_timestamps and not horizon),
-        "max_timestamp_ms": (c.B_MAX_TIMESTAMP, read.has_timestamps),
-        "leader_epoch": (c.B_LEADER_EPOCH, read.has_leader_epoch),
-        "producer_id": (c.B_PRODUCER_ID, read.has_producer_fields),
-        "producer_epoch": (c.B_PRODUCER_EPOCH, read.has_producer_fields),
-        "base_sequence": (c.B_BASE_SEQUENCE, read.has_producer_fields),
-        "delete_horizon_ms": (c.B_BASE_TIMESTAMP, horizon),
-    }[member]
-    return batch[column] if known else None
 
 
 def _rendered(
@@ -134,11 +84,14 @@ def _rendered(
     """
     read = format_at(batch[c.B_LAYOUT])
     known = {"timestamp_ms": timed, "time": timed, "sequence": read.has_producer_fields}
+    said = dict(zip(MEMBERS, members_of(BatchHeader._make(batch)), strict=True))
+    if not timed:
+        said["timestamp_type"] = None
     pieces = []
     text = b""
     for cell in cells:
         if cell.member not in _OF_RECORDS:
-            value = _member(batch, cell.member, timed)
+            value = _text(said[cell.member])
             text += cell.without if value is None else cell.before + value + cell.after
         elif cell.member not in _NUMBERS:
             pieces.append((text, cell))
@@ -201,7 +154,7 @@ class _Rows:
                 put(b"%b%d" % (text, record[c.R_TIMESTAMP]))
             elif cell.member == "sequence":
                 delta = int64(record[c.R_OFFSET] - self._batch[c.B_BASE_OFFSET])
-                put(b"%b%d" % (text, sequence_at(self._batch, delta)))
+                put(b"%b%d" % (text, sequence_at(self._batch[c.B_BASE_SEQUENCE], delta)))
             else:
                 self._own(text, cell, record, number)
         put(self._end)

@@ -31,7 +31,7 @@ from kdump.output.jsonl import JsonLines, json_text
 from kdump.output.table import Table
 from kdump.output.values import BYTES_MODES
 from kdump.replay.cluster import Until, read_replay
-from kdump.replay.cluster_facts import Moment, kind_of
+from kdump.replay.cluster_facts import Moment, kind_of, subject_of
 from kdump.replay.cluster_state import changes_between
 from kdump.storage.targets import Selection
 
@@ -208,7 +208,7 @@ def test_a_diff_is_what_two_states_differ_in(copy: str) -> None:
         assert sorted(
             (one["what"].rpartition("-")[0], one["subject"]) for one in changes
         ) == sorted(
-            (kind_of(one.fact), one.fact.subject)
+            (kind_of(one.fact), subject_of(one.fact))
             for one in expected_changes
             # How many partitions a topic has is told by those that come.
             if not (kind_of(one.fact) == "topic" and one.before and one.after)

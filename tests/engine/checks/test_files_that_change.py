@@ -1,0 +1,163 @@
+"""Logs that somebody writes to, cuts or takes away while they are checked."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from holding import holding
+from segments import (
+    batches,
+    checked,
+    entries,
+    name,
+    only,
+    partition_of,
+    place_of,
+    read,
+    write,
+    write_partition,
+)
+from sound_partition import ACTIVE, SEALED, positions
+
+from kdump.engine.checks.framing import Framing
+from kdump.engine.reading.scan import scan
+from kdump.findings.finding import Severity
+from kdump.storage import lock
+from kdump.storage import source as sources
+
+
+def torn_now(sound: Path) -> Path:
+    start = positions(sound, ACTIVE)[-1]
+    path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
+    os.utime(path, (time.time(), time.time()))
+    return path
+
+
+def test_a_tail_written_just_now_by_a_broker_that_runs_is_no_damage(sound: Path) -> None:
+    torn_now(sound)
+    with holding(sound.parent):
+        assert only(sound).code == "tail-being-written"
+        sealed = write(sound, SEALED, "log", read(sound, SEALED, "log")[:-9])
+        os.utime(sealed, (time.time(), time.time()))
+        codes = {found.segment: found.code for found in checked(sound)}
+    assert codes == {ACTIVE: "tail-being-written", SEALED: "torn-tail"}
+
+
+def test_a_tail_that_a_running_broker_left_long_ago_is_torn(sound: Path) -> None:
+    hour_ago = time.time() - 3600
+    os.utime(torn_now(sound), (hour_ago, hour_ago))
+    with holding(sound.parent):
+        assert only(sound).code == "torn-tail"
+
+
+def test_a_tail_written_just_now_by_a_broker_that_is_gone_is_torn(sound: Path) -> None:
+    torn_now(sound)
+    assert only(sound).code == "torn-tail"
+    (sound.parent / ".lock").touch()  # it outlives the broker
+    assert only(sound).code == "torn-tail"
+
+
+def test_where_the_lock_cannot_be_asked_for_the_time_decides(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "is_held", lambda _: None)
+    path = torn_now(sound)
+    assert only(sound).code == "tail-being-written"
+    hour_ago = time.time() - 3600
+    os.utime(path, (hour_ago, hour_ago))
+    assert only(sound).code == "torn-tail"
+
+
+def test_a_file_that_grows_while_we_look_is_being_written_by_whomever(
+    sound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as a broker on another machine, whose locks are not seen here."""
+    path = torn_now(sound)
+    whole = path.read_bytes()
+
+    def grow(seconds: float) -> None:
+        with path.open("ab") as file:
+            file.write(whole[-1:])
+
+    monkeypatch.setattr("kdump.engine.reading.segment_pass.time.sleep", grow)
+    assert only(sound).code == "tail-being-written"
+
+
+def test_after_a_clean_stop_nobody_is_writing(sound: Path) -> None:
+    (sound.parent / ".kafka_cleanshutdown").write_bytes(b"")
+    start = positions(sound, ACTIVE)[-1]
+    path = write(sound, ACTIVE, "log", read(sound, ACTIVE, "log")[: start + 40])
+    os.utime(path, (time.time(), time.time()))
+    assert only(sound).code == "torn-tail"
+
+
+def test_zeros_at_the_end_are_reserved_space_only_in_a_segment_in_use(sound: Path) -> None:
+    log = read(sound, ACTIVE, "log")
+    write(sound, ACTIVE, "log", log + bytes(5000))
+    found = only(sound)
+    wanted = ("preallocated-tail", name(ACTIVE, "log"), len(log), 5000)
+    assert place_of(found, sound) == wanted
+    assert found.severity is Severity.NOTE
+    (sound.parent / ".kafka_cleanshutdown").write_bytes(b"")
+    assert only(sound).code == "zero-tail"
+    write(sound, ACTIVE, "log", log)
+    sealed = read(sound, SEALED, "log")
+    write(sound, SEALED, "log", sealed + bytes(300))
+    found = only(sound)
+    assert place_of(found, sound) == ("zero-tail", name(SEALED, "log"), len(sealed), 300)
+    assert found.next_offset == ACTIVE
+
+
+def test_a_broker_that_starts_takes_the_mark_of_its_clean_stop_away(sound: Path) -> None:
+    write(sound, ACTIVE, "log", read(sound, ACTIVE, "log") + bytes(5000))
+    mark = sound.parent / ".kafka_cleanshutdown"
+    mark.write_bytes(b"")
+    partition = partition_of(sound)  # lists the directory
+    mark.unlink()
+    (found,) = scan(partition, [Framing(partition)])
+    assert found.code == "preallocated-tail"  # type: ignore[union-attr]
+
+
+def test_a_file_that_is_gone_when_its_turn_comes(sound: Path) -> None:
+    partition = partition_of(sound)
+    (sound / name(SEALED, "log")).unlink()
+    found = list(scan(partition, [Framing(partition)]))
+    assert [one.code for one in found] == ["file-vanished"]  # type: ignore[union-attr]
+    assert not partition.errors
+
+
+def test_a_file_that_is_cut_while_it_is_read(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    half = positions(sound)[5] + 30
+    path = sound / name(SEALED, "log")
+    refresh = sources.Source.refresh
+
+    def refreshed(source: sources.Source) -> int:
+        size = refresh(source)
+        if source.path == str(path):
+            os.truncate(path, half)
+        return size
+
+    monkeypatch.setattr(sources.Source, "refresh", refreshed)
+    found = checked(sound)
+    assert [(one.code, one.position) for one in found] == [("file-shrank", half)]
+
+
+def test_bytes_that_the_device_does_not_give(sound: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of zeros stands for them; the batches they lie in are lost, the others are read."""
+    parts = batches(0, 600)
+    write(sound, SEALED, "log", b"")
+    directory = write_partition(sound.parent / "more", {0: parts})
+    pread = sources.Source._pread
+
+    def failing(source: sources.Source, view: memoryview, position: int) -> int:
+        if source.path.endswith(".log") and position < 8192 and position + len(view) > 4096:
+            raise OSError(5, "Input/output error")
+        return pread(source, view, position)
+
+    monkeypatch.setattr(sources.Source, "_pread", failing)
+    found = only(directory)
+    start = max(entry.position for entry in entries(b"".join(parts)) if entry.position <= 4096)
+    assert (found.code, found.position) == ("unreadable", start)
+    assert found.next_offset is not None
+    assert found.consequences  # the index entries that name batches in there
