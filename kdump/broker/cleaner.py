@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.broker import versions as v
-from kdump.broker.log_reader import RefusalError, UnknowableError
-from kdump.broker.versions import has
+from kdump.broker.log_reader import RefusalError
 from kdump.storage import names
 
 if TYPE_CHECKING:
@@ -186,7 +184,7 @@ def cleaner_log(partition: PartitionView, log: LogFacts) -> CleanerLog:
     checkpoint = None
     if directory is not None:
         checkpoint = directory.offset(names.CLEANER_CHECKPOINT, target.topic, target.partition)
-    stable = _last_stable_offset(partition, log.log_end)
+    stable = partition.visible_below(log.log_end)
     facts = [Facts(one.base_offset, one.size_bytes, one.time_ms, -1) for one in log.segments]
     found = CleanerLog(facts, checkpoint, log.log_start, log.log_end, stable)
     first = len(facts) - 1 - len(found.closed_from(found.first_dirty()[0]))
@@ -197,25 +195,6 @@ def cleaner_log(partition: PartitionView, log: LogFacts) -> CleanerLog:
         except RefusalError as error:
             return found._replace(corrupt=(segment.base_offset, str(error)))
     return found
-
-
-def _last_stable_offset(partition: PartitionView, log_end: int) -> int:
-    """The last stable offset as a broker has it behind its start: where a batch begins (L7)."""
-    view = partition.view
-    mark = log_end if view.mark is None else min(view.mark, log_end)
-    stable = mark if view.end is None else min(view.end, mark)
-    if stable == mark or not has(partition.broker, v.READ_GIVES_BASE_OFFSET):
-        return stable
-    segments = partition.segments
-    first = bisect_right(segments, stable, key=attrgetter("base_offset")) - 1
-    for segment in segments[max(0, first) :]:
-        try:
-            found = segment.translate_offset(stable)
-        except (RefusalError, UnknowableError):
-            return stable  # damage, which the rest of a cleaning comes to as well
-        if found is not None:
-            return stable if found.base_offset is None else min(found.base_offset, mark)
-    return mark
 
 
 def _first_timestamp(segment: Segment) -> int:

@@ -211,8 +211,21 @@ class PartitionView:
     @property
     def visible_end(self) -> int:
         """The offset below which a consumer of this isolation level is handed records."""
-        end = self.log_end
-        return end if self.high_watermark is None else min(end, self.high_watermark)
+        return self.visible_below(self.log_end)
+
+    def visible_below(self, log_end: int) -> int:
+        """The visible end of a log that ends there; since 4.0 a batch begins there (L7)."""
+        mark = log_end if self.view.mark is None else min(self.view.mark, log_end)
+        stable = mark if self.high_watermark is None else min(self.high_watermark, mark)
+        if stable == mark or not has(self.broker, v.READ_GIVES_BASE_OFFSET):
+            return stable
+        try:
+            found = self.fetch(stable)
+        except BrokerError:
+            return stable  # damage, which whoever reads on comes to as well
+        if found is None or found.base_offset is None:
+            return mark if found is None else stable
+        return min(found.base_offset, mark)
 
     @property
     def bound(self) -> int:
