@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -76,7 +76,7 @@ class CarvedCopy(Copy):
         if torn is not None and torn.last_offset >= self.end:
             self.tail = torn.last_offset
 
-    def counted(self) -> None:
+    def counted(self, ends: Set[int]) -> None:
         """Take note that there is no further batch: a hole before the last is like any other."""
         held, self._held = self._held, None
         if held is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -215,6 +215,8 @@ class Copy:
     `rank` is 0 for the copy that leads. `end` is behind its last sound batch; `tail` is the offset
     that unreadable bytes behind that batch may hold at least, None where there are none. `torn` are
     entries of which a part may be had, as far as `batches` has come, and not yet taken from it.
+    `holes` has, by the offset at which a damaged entry says that it begins, the one behind the
+    sound entry right before it: of use where another copy has that entry.
     """
 
     def __init__(self, found: Found, pace: Pace, limit: int) -> None:
@@ -236,6 +238,7 @@ class Copy:
         self.unsound: set[tuple[str, int]] = set()  # batches whose header cannot be right
         self.diverged: list[list[int]] = []
         self.torn: list[Torn] = []
+        self.holes: dict[int, int] = {}
         self._tearing: list[Torn] = []  # with nothing sound behind them yet
         self._inside = -1  # what is up to that offset lies in the last of them
         self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
@@ -275,7 +278,7 @@ class Copy:
         """Read the batches that are sound as far as headers and checksums tell."""
         last = self.start - 1 if self.start is not None else -1
         segment, is_clean, tail = self.start, True, None
-        self.torn, self._tearing, self._inside = [], [], -1
+        self.torn, self._tearing, self._inside, self.holes = [], [], -1, {}
         for item in self._replica().blocks():
             if not isinstance(item, Block):
                 self._tear(item, last, is_clean=is_clean)
@@ -294,6 +297,8 @@ class Copy:
                 flags = batches.flags_of(row)
                 where = item.place.path, batches.position(row)
                 if flags & _UNSOUND or where in self.unsound:
+                    if is_clean and flags & _UNSOUND:
+                        self._hole(*where, last)
                     is_clean = False
                     continue
                 if self._is_inside(batches, row, item.place.path):
@@ -320,9 +325,17 @@ class Copy:
         after = last if is_clean else None
         place = item.place.path, where.position
         self._tearing.append(Torn(self, *place, where.size_bytes, last, after))
+        if is_clean:
+            self._hole(*place, last)
         head = self.replica.read(*place, min(where.size_bytes, LARGEST_HEADER))
         inside = last_inside(head)
         self._inside = self._inside if inside is None else inside
+
+    def _hole(self, path: str, position: int, last: int) -> None:
+        """Take note of where a damaged entry says that it begins, right behind a sound one."""
+        first = int.from_bytes(self.replica.read(path, position, 8), "big", signed=True)
+        if first > last + 1 and len(self.holes) < _TORN_KEPT:
+            self.holes[first] = last + 1
 
     def _is_inside(self, batches: RecordBatches, row: int, path: str) -> bool:
         """Whether what looks like a message is one in a torn wrapper, at a number of its own."""
@@ -361,13 +374,13 @@ class Copy:
             self._count(self._held)
         self._held, self._is_shared = batch, shared
 
-    def counted(self) -> None:
-        """Take note that there is no further batch."""
+    def counted(self, ends: Set[int]) -> None:
+        """Take note that there is no further batch; `ends`: where files of any copy end the log."""
         held, self._held = self._held, None
         if held is None:
             return
         has_hole = held.first > held.sound_from >= 0 and not held.is_wrapper
-        is_borne_out = self._is_shared or held.last + 1 in self.replica.claims.values()
+        is_borne_out = self._is_shared or held.last + 1 in ends
         is_sparse = self._holes or self.is_compacted or not self.spans
         if has_hole and not (is_sparse or is_borne_out):
             # The only hole of this log, before its last batch: an offset field that changed.

@@ -103,6 +103,7 @@ class Merge:
 
     def _serve(self, cluster: list[Batch]) -> Iterator[Taken]:
         """Take what is best of some batches that overlap each other, and nothing else."""
+        ends = [self.next]
         cluster.sort(key=lambda batch: (batch.copy is not self._source, batch.rank))
         groups: dict[tuple[int, ...], list[Batch]] = {}
         for batch in cluster:
@@ -122,12 +123,19 @@ class Merge:
             if contents.first > self.next:
                 self._lose(self.next, contents.first - 1)
             self.next = contents.last + 1
+            ends.append(self.next)
             self._source = taken.batch.copy
             yield taken
         for one in sound:
-            for batch in groups[one.batch.identity]:
-                if 0 <= batch.sound_from < one.contents.first:
-                    self._find(batch.sound_from, one.contents.first - 1)
+            first = one.contents.first
+            same = groups[one.batch.identity]
+            taken_to = ends[max(0, bisect_right(ends, first) - 1)]
+            starts = [batch.sound_from for batch in same if _is_whole(batch, first, taken_to)]
+            have = {batch.copy for batch in same}
+            starts += [copy.holes.pop(first, -1) for copy in self.copies if copy not in have]
+            for start in starts:
+                if 0 <= start < first:
+                    self._find(start, first - 1)
 
     def _split(self, last: int) -> Iterator[Taken]:
         """Take what can be had of torn batches from the next offset on, if that was asked for."""
@@ -224,6 +232,16 @@ class Merge:
             self.lost = []
             for first, last in every:
                 add_range(self.lost, first, last)
+
+
+def _is_whole(batch: Batch, first: int, taken_to: int) -> bool:
+    """Whether a copy has nothing before a batch because nothing was there.
+
+    A segment that was cut between two entries looks like that too: where others have entries of it,
+    only a copy that was cleaned may lack them.
+    """
+    cleaned_to = batch.copy.replica.cleaned_to or 0
+    return batch.position > 0 or batch.sound_from >= taken_to or first <= cleaned_to
 
 
 def _heaviest(taken: list[Taken]) -> list[Taken]:

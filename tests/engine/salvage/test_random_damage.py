@@ -31,6 +31,7 @@ pytestmark = pytest.mark.oracle
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "15"))
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
+SEEDS = (*range(_FIRST, _FIRST + _COUNT), *(20797, 40632, 41200, 41310, 41777))  # these broke it
 NOW = 1_700_000_000_000
 NAME = "orders-0"
 COPIES = 3
@@ -186,7 +187,7 @@ def broken_copies(
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + _COUNT))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_what_any_copy_has_whole_is_served_once(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"salvage {seed}")
     entries, copies = broken_copies(asked, seed, tmp_path, rng, KINDS)
@@ -201,12 +202,16 @@ def test_what_any_copy_has_whole_is_served_once(seed: int, tmp_path: Path) -> No
     )
     said = {"seed": seed, "done": [copy.done for copy in copies], "row": row.fields}
 
-    logs = sorted((out / NAME).glob("*.log"))
-    assert b"".join(log.read_bytes() for log in logs) == b"".join(e.data for e in kept), said
+    served = [
+        data for log in sorted((out / NAME).glob("*.log")) for data in entries_in(log.read_bytes())
+    ]
+    there = {entry.data for entry in kept}
+    assert [data for data in served if data in there] == [entry.data for entry in kept], said
+    loose = _loose([data for data in served if data not in there], entries, kept)
     assert row.fields["conflicts"] == [], said
     assert row.fields["diverged"] == [], said
-    assert row.fields["batches"] == len(kept), said
-    _hold_lost(row, entries, kept, copies)
+    assert row.fields["batches"] == len(served), said
+    _hold_lost(row, entries, kept, copies, loose)
     _hold_to_recovery(asked, out / NAME)
     wrong = [one for one in findings(out, deep=True) if one.severity.value != "note"]
     assert not wrong, (said, wrong)
@@ -290,7 +295,26 @@ def _properties(path: Path, rng: random.Random) -> str:
     return str(at)
 
 
-def _hold_lost(row: Row, entries: list[Entry], kept: list[Entry], copies: list[Copy]) -> None:
+def _loose(served: list[bytes], entries: list[Entry], kept: list[Entry]) -> set[int]:
+    """Return offsets of messages that lay in wrappers, not compressed, of which no header is left.
+
+    Of magic 0 they have offsets of their own there, and a checksum: they are what was written.
+    """
+    found: set[int] = set()
+    for data in served:
+        assert data[16] == 0, data[:40]
+        ((offset, record),) = records_at(data).items()
+        (around,) = (entry for entry in entries if entry.first <= offset <= entry.last)
+        assert around not in kept
+        assert records_at(around.data)[offset] == record
+        assert offset > max(found, default=-1)
+        found.add(offset)
+    return found
+
+
+def _hold_lost(
+    row: Row, entries: list[Entry], kept: list[Entry], copies: list[Copy], loose: set[int]
+) -> None:
     """What is lost are the offsets of batches that no copy has whole, and no offset that is served.
 
     Holes of the log itself may count with a batch beside them, and where one segment ends and the
@@ -302,8 +326,12 @@ def _hold_lost(row: Row, entries: list[Entry], kept: list[Entry], copies: list[C
     start = min(bases, default=0)
     gone = [entry for entry in entries if entry not in kept and entry.last >= start]
     for entry in gone:
-        first = max(entry.first, start)
-        assert any(low <= first and entry.last <= high for low, high in lost), (entry[:6], row)
+        of_it = sorted(offset for offset in loose if entry.first <= offset <= entry.last)
+        ends = [max(entry.first, start) - 1, *of_it, entry.last + 1]
+        for before, after in itertools.pairwise(ends):
+            assert before + 1 == after or any(
+                low <= before + 1 and after - 1 <= high for low, high in lost
+            ), (entry[:6], row)
     apart = [
         (one.last + 1, two.first - 1)
         for one, two in itertools.pairwise(entries)
@@ -311,12 +339,13 @@ def _hold_lost(row: Row, entries: list[Entry], kept: list[Entry], copies: list[C
     ]
     for low, high in lost:
         assert not any(low <= entry.last and entry.first <= high for entry in kept), (low, row)
+        assert not any(low <= offset <= high for offset in loose), (low, row)
         near = [(entry.first, entry.last) for entry in gone] + apart
         assert any(low <= last and first <= high for first, last in near), (low, high, row)
     is_dense = all(one.last + 1 == two.first for one, two in itertools.pairwise(entries))
     if is_dense:
         offsets = {at for one in gone for at in range(max(one.first, start), one.last + 1)}
-        assert lost == ranges_of(offsets), row
+        assert lost == ranges_of(offsets - loose), row
 
 
 def _hold_to_recovery(asked: Oracle, path: Path) -> None:
