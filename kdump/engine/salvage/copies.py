@@ -213,10 +213,11 @@ class Copy:
     """One copy: what reading its headers once told, and its batches as often as asked for.
 
     `rank` is 0 for the copy that leads. `end` is behind its last sound batch; `tail` is the offset
-    that unreadable bytes behind that batch may hold at least, None where there are none. `torn` are
-    entries of which a part may be had, as far as `batches` has come, and not yet taken from it.
-    `holes` has, by the offset at which a damaged entry says that it begins, the one behind the
-    sound entry right before it: of use where another copy has that entry.
+    that unreadable bytes behind that batch may hold at least, None where there are none: so says an
+    entry that begins at `tail_first`, which another copy may have as it was. `torn` are entries of
+    which a part may be had, as far as `batches` has come, and not yet taken from it. `holes` has,
+    by the offset at which a damaged entry says that it begins, the one behind the sound entry right
+    before it: of use where another copy has that entry.
     """
 
     def __init__(self, found: Found, pace: Pace, limit: int) -> None:
@@ -234,6 +235,7 @@ class Copy:
         self.spans = self._epochs.spans
         self.end = self.start or 0
         self.tail: int | None = None
+        self.tail_first: int | None = None
         self.is_compacted = bool(self.replica.cleaned_to)
         self.unsound: set[tuple[str, int]] = set()  # batches whose header cannot be right
         self.diverged: list[list[int]] = []
@@ -277,7 +279,7 @@ class Copy:
     def batches(self) -> Iterator[Batch]:
         """Read the batches that are sound as far as headers and checksums tell."""
         last = self.start - 1 if self.start is not None else -1
-        segment, is_clean, tail = self.start, True, None
+        segment, is_clean, tail, self.tail_first = self.start, True, None, None
         self.torn, self._tearing, self._inside, self.holes = [], [], -1, {}
         for item in self._replica().blocks():
             if not isinstance(item, Block):
@@ -286,7 +288,10 @@ class Copy:
                 if not item.finding.entry.empty:
                     claimed = -1 if item.header is None else item.header.last_offset(0)
                     is_likely = last < claimed < last + _LIKELY_OFFSETS
-                    tail = max(tail or 0, claimed if is_likely else last + 1)
+                    reach = claimed if is_likely else last + 1
+                    if tail is None or reach > tail:
+                        tail = reach
+                        self.tail_first = item.header.base_offset(0) if item.header else None
                 continue
             batches = item.batches
             if item.place.segment != segment:
@@ -309,7 +314,7 @@ class Copy:
                     batch = batch._replace(sound_from=last + 1)
                 self._torn_before(batch)
                 yield batch
-                last, is_clean, tail = batch.last, True, None
+                last, is_clean, tail, self.tail_first = batch.last, True, None, None
         self.tail = tail
         self._torn_before(None)
 

@@ -136,6 +136,9 @@ class Merge:
             for start in starts:
                 if 0 <= start < first:
                     self._find(start, first - 1)
+            for copy in self.copies:
+                if copy.tail_first == first:
+                    copy.tail = one.contents.last
 
     def _split(self, last: int) -> Iterator[Taken]:
         """Take what can be had of torn batches from the next offset on, if that was asked for."""

@@ -336,7 +336,7 @@ def _hold_lost(
         (one.last + 1, two.first - 1)
         for one, two in itertools.pairwise(entries)
         if one.file != two.file
-    ]
+    ] + [(start, entries[0].first - 1)]
     for low, high in lost:
         assert not any(low <= entry.last and entry.first <= high for entry in kept), (low, row)
         assert not any(low <= offset <= high for offset in loose), (low, row)
