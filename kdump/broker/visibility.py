@@ -195,7 +195,9 @@ def _newest_known(log: LocalLog, log_start: int, bound: int | None) -> tuple[Pro
         known = ProducerStates.from_file(path)
         if known is not None:
             return known, offset
-    return ProducerStates(), log_start
+    # A start replays the segment around the log start whole, or has a snapshot of its end (R8).
+    bases = [segment.base_offset for segment in log.logs if segment.base_offset <= log_start]
+    return ProducerStates(), bases[-1] if bases else log_start
 
 
 def _ended(

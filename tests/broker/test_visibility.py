@@ -49,17 +49,17 @@ OPEN_AT_THREE = snapshot((8, 0, 0, 2, 0, -1, 0, 2))
         (2, 3, 2),
         (4, 5, 5),
         (4, 8, 6),
-        (7, None, None),
+        (7, None, 7),
     ],
 )
 def test_where_every_transaction_is_decided(
     tmp_path: Path, log_start: int, mark: int | None, stable: int | None
 ) -> None:
-    """A marker from the watermark on ends nothing yet; what began below the log start is gone."""
+    """A marker from the watermark on ends nothing yet; of the log start's segment all counts."""
     log = log_in(tmp_path / "t-0", {0: FIRST, 3: SECOND})
     found, states = last_stable_offset(log, log_start, mark, LIMIT)
     assert found == stable
-    assert [*states.open] == ([9] if log_start < 7 else [])
+    assert [*states.open] == [9]
 
 
 def test_without_an_open_transaction_there_is_no_bound(tmp_path: Path) -> None:
@@ -82,6 +82,12 @@ def test_snapshot_that_is_begun_with(tmp_path: Path) -> None:
     assert last_stable_offset(log, 0, None, LIMIT)[0] == 2
     log = log_in(path, {}, _5=snapshot(), _3=OPEN_AT_THREE[:-1])
     assert last_stable_offset(log, 0, None, LIMIT)[0] is None
+
+
+def test_open_transaction_from_a_segment_below_the_log_start(tmp_path: Path) -> None:
+    log = log_in(tmp_path / "t-0", {0: [opening(0, 7), data(1, count=4)], 5: [data(5)]})
+    for log_start, stable in ((0, 0), (3, 3), (5, None)):
+        assert last_stable_offset(log, log_start, None, LIMIT)[0] == stable
 
 
 def test_aborted_transactions_of_all_segments(tmp_path: Path) -> None:

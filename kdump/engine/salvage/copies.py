@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.engine.work.pace import Pace
 
-_UNSOUND = c.WRONG
+_UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING  # a replica has sorted those out
 _TORN_KEPT = 10_000  # between two sound batches
 _PRODUCERS_KEPT = 100_000
 _LIKELY_OFFSETS = 1 << 20  # a broken batch that claims more is not believed
@@ -245,6 +245,7 @@ class Copy:
         self._inside = -1  # what is up to that offset lies in the last of them
         self.producers: set[tuple[int, int]] = set()  # ids and epochs in sound batches
         self._holes = 0
+        self._followed = -1  # the offset that a damaged entry says it comes right behind
         self._held: Batch | None = None
         self._is_shared = False
 
@@ -339,7 +340,9 @@ class Copy:
     def _hole(self, path: str, position: int, last: int) -> None:
         """Take note of where a damaged entry says that it begins, right behind a sound one."""
         first = int.from_bytes(self.replica.read(path, position, 8), "big", signed=True)
-        if first > last + 1 and len(self.holes) < _TORN_KEPT:
+        if first == last + 1:
+            self._followed = last
+        elif first > last + 1 and len(self.holes) < _TORN_KEPT:
             self.holes[first] = last + 1
 
     def _is_inside(self, batches: RecordBatches, row: int, path: str) -> bool:
@@ -385,10 +388,11 @@ class Copy:
         if held is None:
             return
         has_hole = held.first > held.sound_from >= 0 and not held.is_wrapper
-        is_borne_out = self._is_shared or held.last + 1 in ends
+        is_one_bit = (held.first ^ held.sound_from).bit_count() == 1
+        is_borne_out = self._is_shared or held.last + 1 in ends or held.last == self._followed
         is_sparse = self._holes or self.is_compacted or not self.spans
-        if has_hole and not (is_sparse or is_borne_out):
-            # The only hole of this log, before its last batch: an offset field that changed.
+        if has_hole and is_one_bit and not (is_sparse or is_borne_out):
+            # The only hole of this log, before its last batch: a bit of the offset that changed.
             self.unsound.add(held.place)
             self.tail = max(self.tail or 0, self.end)
         else:

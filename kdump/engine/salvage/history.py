@@ -98,7 +98,7 @@ def survey(copies: Sequence[Copy]) -> None:
             sane = [epoch for epoch in epochs if epoch >= NO_EPOCH]
             right = max(sane, key=lambda epoch: (epochs[epoch], -epoch), default=None)
             suspects += (batch for batch in group if batch.epoch != right)
-    ends = {end for copy in copies for end in copy.replica.claims.values()}
+    ends = bases.union(end for copy in copies for end in copy.replica.claims.values())
     for copy in copies:
         copy.counted(ends)
     for batch in suspects:

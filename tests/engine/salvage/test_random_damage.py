@@ -222,7 +222,7 @@ HARMLESS = ("cut", "cut", "cut", "drop", "retire", "retire_directory", "drop_oth
 
 
 @pytest.mark.fuzz
-@pytest.mark.parametrize("seed", range(_FIRST, _FIRST + (_COUNT if _LONG else 3)))
+@pytest.mark.parametrize("seed", [*range(_FIRST, _FIRST + (_COUNT if _LONG else 3)), 81208])
 def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -> None:
     asked, rng = oracle(), random.Random(f"split {seed}")
     kinds = HARMLESS if seed % 2 else (*KINDS, "cut", "flip")
@@ -236,16 +236,17 @@ def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -
     there = [records_at(entry.data) for entry in entries]
     written = {offset: record for records in there for offset, record in records.items()}
     parts: Any = row.fields["reencoded"]
-    kept = {entry.data for number, entry in enumerate(entries) if number in whole}
+    kept = {entry.data: number for number, entry in enumerate(entries) if number in whole}
     served: dict[int, int] = {}
-    sound = loose = 0
+    sound = set()
+    loose = 0
     for log in sorted((out / NAME).glob("*.log")):
         for data in entries_in(log.read_bytes()):
             records = records_at(data)
             assert min(records, default=0) > max(served, default=-1) or not records, said
             served |= records
             if data in kept:
-                sound += 1
+                sound.add(kept[data])
                 continue
             anew = [one for one in parts if one["from"] <= min(records) <= one["to"]]
             # A message that lay in a torn wrapper as it was, not compressed, was found there.
@@ -253,9 +254,11 @@ def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -
             assert records.keys() <= written.keys(), said
             if kinds is HARMLESS or not anew or not anew[0]["doubtful"]:
                 assert records.items() <= written.items(), said
-    assert sound == len(whole), said
+    assert sound == whole or (
+        _is_last_by_one_bit(entries, copies) and sound == whole - {max(whole)}
+    ), said
     assert (
-        sum(one["records_count"] for one in parts) + sum(len(there[number]) for number in whole)
+        sum(one["records_count"] for one in parts) + sum(len(there[number]) for number in sound)
         == len(served) - loose
     ), said
     lost: Any = row.fields["lost"]
@@ -273,6 +276,24 @@ def test_parts_of_torn_batches_are_what_was_written(seed: int, tmp_path: Path) -
     _hold_to_recovery(asked, out / NAME)
     wrong = [one for one in findings(out, deep=True) if one.severity.value != "note"]
     assert not wrong, (said, wrong)
+
+
+def _is_last_by_one_bit(entries: list[Entry], copies: list[Copy]) -> bool:
+    """Whether the only copy of a whole batch has its first hole right before it, its last batch.
+
+    Where a single bit of the offset makes that hole, which no checksum covers, nothing tells which
+    of the two it is: such a batch is lost.
+    """
+    whole = [number for number in sorted(copies[0].whole) if len(copies) == 1]
+    if len(whole) < 2 or whole[-1] != whole[-2] + 1:
+        return False
+    *before, (expected, first) = [
+        (entries[one].last + 1, entries[two].first)
+        for one, two in itertools.pairwise(whole)
+        if entries[two].magic == 2 or entries[two].first == entries[two].last  # no wrapper
+    ]
+    is_first = all(one == two for one, two in before)
+    return is_first and (expected ^ first).bit_count() == 1
 
 
 def entries_in(data: bytes) -> Iterator[bytes]:
