@@ -216,8 +216,8 @@ class Copy:
     that unreadable bytes behind that batch may hold at least, None where there are none: so says an
     entry that begins at `tail_first`, which another copy may have as it was. `torn` are entries of
     which a part may be had, as far as `batches` has come, and not yet taken from it. `holes` has,
-    by the offset at which a damaged entry says that it begins, the one behind the sound entry right
-    before it: of use where another copy has that entry.
+    by the offset at which a damaged entry says that it begins, or a wrapper that it ends, the one
+    behind the sound entry right before it: of use where another copy has that entry.
     """
 
     def __init__(self, found: Found, pace: Pace, limit: int) -> None:
@@ -338,7 +338,10 @@ class Copy:
         self._inside = self._inside if inside is None else inside
 
     def _hole(self, path: str, position: int, last: int) -> None:
-        """Take note of where a damaged entry says that it begins, right behind a sound one."""
+        """Take note of where a damaged entry, right behind a sound one, says that it begins.
+
+        Of a wrapper it is where it ends.
+        """
         first = int.from_bytes(self.replica.read(path, position, 8), "big", signed=True)
         if first == last + 1:
             self._followed = last

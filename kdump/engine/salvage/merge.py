@@ -132,7 +132,8 @@ class Merge:
             taken_to = ends[max(0, bisect_right(ends, first) - 1)]
             starts = [batch.sound_from for batch in same if _is_whole(batch, first, taken_to)]
             have = {batch.copy for batch in same}
-            starts += [copy.holes.pop(first, -1) for copy in self.copies if copy not in have]
+            said = one.batch.last if one.batch.is_wrapper else first
+            starts += [copy.holes.pop(said, -1) for copy in self.copies if copy not in have]
             for start in starts:
                 if 0 <= start < first:
                     self._find(start, first - 1)

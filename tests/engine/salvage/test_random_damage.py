@@ -31,7 +31,10 @@ pytestmark = pytest.mark.oracle
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _COUNT = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000" if _LONG else "15"))
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
-SEEDS = (*range(_FIRST, _FIRST + _COUNT), *(20797, 40632, 41200, 41310, 41777))  # these broke it
+SEEDS = (
+    *range(_FIRST, _FIRST + _COUNT),
+    *(20797, 40632, 41200, 41310, 41777, 90552, 91016),
+)  # these broke it
 NOW = 1_700_000_000_000
 NAME = "orders-0"
 COPIES = 3
@@ -342,7 +345,11 @@ def _hold_lost(
     next begins: a segment may have been there.
     """
     lost: Any = row.fields["lost"]
-    assert all(high is not None for _, high in lost), row  # the high watermark says the end
+    # The high watermark says the end. What is left behind messages of a last wrapper of magic 0
+    # whose header is gone may be one more.
+    has_rest = entries[-1].magic == 0 and any(len(entries) - 1 not in one.whole for one in copies)
+    assert has_rest or all(high is not None for _, high in lost), row
+    lost = [one for one in lost if one != [entries[-1].last + 1, None]]
     bases = [int(path.name[:20]) for copy in copies for path in copy.path.glob("*.log*")]
     start = min(bases, default=0)
     gone = [entry for entry in entries if entry not in kept and entry.last >= start]
