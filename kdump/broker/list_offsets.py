@@ -215,14 +215,18 @@ def list_offsets_v0(
     ]
     if view.segments and places.getsize(view.segments[-1].path) > 0:
         pairs.append((view.visible_end, now))
+    return sorted(offsets_by_file_time(pairs, target, max_offsets), reverse=True)
+
+
+def offsets_by_file_time(pairs: list[tuple[int, int]], target: int, max_offsets: int) -> list[int]:
+    """Choose among offsets and the times of their files, from the newest at a target on (L10)."""
     if target == LATEST:
         start = len(pairs) - 1
     elif target == EARLIEST:
         start = 0
     else:
         start = max((at for at, (_, when) in enumerate(pairs) if when <= target), default=-1)
-    found = [offset for offset, _ in pairs[: start + 1]][::-1][:max_offsets]
-    return sorted(found, reverse=True)
+    return [offset for offset, _ in pairs[: start + 1]][::-1][:max_offsets]
 
 
 def _epoch_of(batches: c.RecordBatches, row: int) -> int | None:

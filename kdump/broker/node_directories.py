@@ -7,16 +7,9 @@ import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kdump.broker import versions as v
 from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
-from kdump.broker.versions import (
-    CHECKPOINT_IN_JAVA,
-    DIRECTORY_FAILURES,
-    LEADER_EPOCHS,
-    REMOTE_INDEX_CACHE,
-    TOPIC_IDS,
-    Version,
-    has,
-)
+from kdump.broker.versions import Version, has
 from kdump.errors import PathError
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.checkpoints import java_int
@@ -61,7 +54,7 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
             if fact.cause == LOCKED:
                 yield fact  # the broker that runs may stop: what is behind counts then
                 continue
-            if fact.cause in _ALWAYS or not has(broker, DIRECTORY_FAILURES):
+            if fact.cause in _ALWAYS or not has(broker, v.DIRECTORY_FAILURES):
                 yield fact
                 return
             failed.append(fact)
@@ -96,7 +89,7 @@ def _of_directory(
     if not os.path.lexists(directory):
         return
     if not os.path.isdir(directory) or (user is not None and not user.may(directory, "rx")):
-        if has(broker, DIRECTORY_FAILURES) and os.path.isdir(directory):
+        if has(broker, v.DIRECTORY_FAILURES) and os.path.isdir(directory):
             message = os.path.join(directory, names.META_PROPERTIES + names.TEMPORARY)
         else:
             message = f"{directory} is not a readable log directory."
@@ -115,7 +108,7 @@ def _rights(path: str) -> str:
 
 def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
     path = os.path.join(directory, names.LOCK)
-    modern = has(broker, DIRECTORY_FAILURES)
+    modern = has(broker, v.DIRECTORY_FAILURES)
     if os.path.isdir(path):
         message = f"{path}: Is a directory" if modern else f"{path} (Is a directory)"
         yield Fact(REFUSES, "lock-file", message, path, "Remove that directory.")
@@ -148,7 +141,7 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
     for name, path in _folders(directory):
         if names.parse_directory(name) is not None:
             continue
-        if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, REMOTE_INDEX_CACHE):
+        if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, v.REMOTE_INDEX_CACHE):
             continue
         message = (
             f"Found directory {path}, '{name}' is not in the form of topic-partition or "
@@ -167,7 +160,7 @@ def _folders(directory: str) -> list[tuple[str, str]]:
 
 
 def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
-    if not has(broker, DIRECTORY_FAILURES):
+    if not has(broker, v.DIRECTORY_FAILURES):
         return  # a broker goes on without them (R1)
     for name in (
         names.RECOVERY_POINT_CHECKPOINT,
@@ -198,7 +191,7 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
     lines = data.decode("utf-8", "replace").splitlines()
     if not lines:
         return ""
-    java = has(broker, CHECKPOINT_IN_JAVA)
+    java = has(broker, v.CHECKPOINT_IN_JAVA)
 
     def malformed(line: str) -> str:
         return (
@@ -251,14 +244,14 @@ def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
         message = f'For input string: "{name.partition(".")[0]}"'
         yield Fact(REFUSES, "name", message, os.path.join(partition, name), remedy)
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
-    message = checkpoint_refused(epochs, 2, broker) if has(broker, LEADER_EPOCHS) else ""
+    message = checkpoint_refused(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
     if message:
-        if not has(broker, CHECKPOINT_IN_JAVA):
+        if not has(broker, v.CHECKPOINT_IN_JAVA):
             message = f"Error while reading checkpoint file {epochs}"
         remedy = "Move it away, or rebuild it: kdump reindex --only leader-epochs --write."
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
-    if not has(broker, TOPIC_IDS):
+    if not has(broker, v.TOPIC_IDS):
         return
     try:
         text = whole(identity, SMALL_FILE_LIMIT)
@@ -268,7 +261,7 @@ def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
     if not text:
         message = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
-    elif not has(broker, CHECKPOINT_IN_JAVA) and not text.startswith(b"version: 0"):
+    elif not has(broker, v.CHECKPOINT_IN_JAVA) and not text.startswith(b"version: 0"):
         message = f"Error while reading partition metadata file {identity}"
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
@@ -287,7 +280,7 @@ _WRITTEN = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[Fact]:
     """What a user may not do in a partition's directory, as the broker comes to it."""
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
-    modern = has(broker, DIRECTORY_FAILURES)
+    modern = has(broker, v.DIRECTORY_FAILURES)
     remedy = _rights(partition)
     if not user.may(partition, "rx"):
         message = epochs if modern else 'Cannot read the array length because "$this" is null'
@@ -303,7 +296,7 @@ def _partition_rights(partition: str, broker: Version, user: User) -> Iterator[F
     if modern and not user.may(partition, "wx"):
         message = (
             f"{epochs}.tmp (Permission denied)"
-            if has(broker, CHECKPOINT_IN_JAVA)
+            if has(broker, v.CHECKPOINT_IN_JAVA)
             else f"Error while writing to checkpoint file {epochs}"
         )
         yield Fact(REFUSES, "permission", message, partition, remedy)
@@ -326,7 +319,7 @@ def doubled(node: NodeSettings, broker: Version) -> Iterator[Fact]:
                 "current replica with future replica. Recover broker from this failure by manually "
                 "deleting one of the two directories for this partition. It is recommended to "
                 "delete the partition in the log directory that is known to have failed recently."
-                if has(broker, DIRECTORY_FAILURES)
+                if has(broker, v.DIRECTORY_FAILURES)
                 else f"Duplicate log directories found: {path}, {other}!"
             )
             remedy = (

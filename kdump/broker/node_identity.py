@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from kdump.broker import node_old_identity
+from kdump.broker import versions as v
 from kdump.broker.node_meta import (
     INT,
     MOVED,
@@ -21,13 +22,7 @@ from kdump.broker.node_meta import (
     unread_cause,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
-from kdump.broker.versions import (
-    META_ENSEMBLE,
-    META_PROPERTIES,
-    META_VERSION_IMPLIED,
-    Version,
-    has,
-)
+from kdump.broker.versions import Version, has
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 
@@ -37,11 +32,11 @@ _DIRECTORY_ID = re.compile(r"[A-Za-z0-9_-]{22}(?:==)?\Z")
 
 def identity_facts(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator[Fact]:
     """Say what a start makes of the files; it stops at the first that refuses."""
-    if not has(broker, META_PROPERTIES):
+    if not has(broker, v.META_PROPERTIES):
         return
-    if node.kraft and has(broker, META_ENSEMBLE):
+    if node.kraft and has(broker, v.META_ENSEMBLE):
         yield from _ensemble(node, metas)
-    elif has(broker, META_VERSION_IMPLIED):
+    elif has(broker, v.META_VERSION_IMPLIED):
         yield from node_old_identity.compared(node, metas, broker)
     else:
         yield from node_old_identity.each_alone(node, metas, broker)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kdump.broker import versions as v
 from kdump.broker.node_meta import (
     INT,
     MOVED,
@@ -16,14 +17,7 @@ from kdump.broker.node_meta import (
     unread_cause,
 )
 from kdump.broker.node_settings import REFUSES, Fact, NodeSettings
-from kdump.broker.versions import (
-    CLUSTER_ID_KEPT,
-    DIRECTORY_FAILURES,
-    META_OPENED_AS_PATH,
-    META_VERSION_IMPLIED,
-    Version,
-    has,
-)
+from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import java_int
 
 # From 2.8 to 3.6: files are compared as they are.
@@ -123,7 +117,7 @@ def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
     ids: list[int] = []
     for meta in metas:
         why, cause, is_io = _old_problem(meta, broker)
-        if why and is_io and has(broker, DIRECTORY_FAILURES):
+        if why and is_io and has(broker, v.DIRECTORY_FAILURES):
             offline.append(meta._replace(broken=why))
         elif why:
             yield Fact(REFUSES, cause, why, meta.path, RESTORE)
@@ -131,11 +125,11 @@ def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
         elif meta.values is not None:
             ids.append(int(meta.values["broker.id"]))
     found = [meta for meta in metas if meta.values is not None and meta not in offline]
-    if has(broker, CLUSTER_ID_KEPT) and len({meta.get("cluster.id") for meta in found}) > 1:
+    if has(broker, v.CLUSTER_ID_KEPT) and len({meta.get("cluster.id") for meta in found}) > 1:
         yield _inconsistent(found)
         return
     if len(set(ids)) > 1:
-        if has(broker, CLUSTER_ID_KEPT):
+        if has(broker, v.CLUSTER_ID_KEPT):
             yield _inconsistent(found)
             return
         message = (
@@ -147,7 +141,7 @@ def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
         return
     own = node.node_id
     if ids and own is not None and own >= 0 and ids[0] != own:
-        stored = f"Some({ids[0]})" if has(broker, META_VERSION_IMPLIED) else ids[0]
+        stored = f"Some({ids[0]})" if has(broker, v.META_VERSION_IMPLIED) else ids[0]
         message = (
             f"Configured broker.id {own} doesn't match stored broker.id {stored} in "
             "meta.properties. " + MOVED.format("broker.id", "broker", " (log.dirs)")
@@ -162,7 +156,7 @@ def each_alone(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterat
 
 def _old_problem(meta: Meta, broker: Version) -> tuple[str, str, bool]:
     """What the reader of 0.8.2 to 2.7 throws: the sentence, a cause, whether it is of the disk."""
-    if meta.absent or (meta.is_io and not has(broker, META_OPENED_AS_PATH)):
+    if meta.absent or (meta.is_io and not has(broker, v.META_OPENED_AS_PATH)):
         return "", "", False
     if meta.values is None:
         return meta.broken, "meta-malformed", meta.is_io

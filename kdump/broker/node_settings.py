@@ -7,20 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kdump.broker.versions import (
-    CONTROLLER_LISTENERS_REQUIRED,
-    KRAFT,
-    KRAFT_ONLY,
-    LOG_DIRS_NOT_EMPTY,
-    PROTOCOL_REWORDED,
-    PROTOCOL_VALIDATED,
-    SEGMENTS_OF_A_MEBIBYTE,
-    Version,
-    has,
-    is_newer,
-    protocol_version,
-    short_name,
-)
+from kdump.broker import versions as v
+from kdump.broker.versions import Version, has, is_newer, protocol_version, short_name
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
@@ -96,14 +84,16 @@ def read_node(
     Where none of the directories is among those that the settings name, they are a copy of them.
     """
     if server_properties is None:
-        kraft = has(broker, KRAFT) and (
-            has(broker, KRAFT_ONLY) or any(map(holds_metadata, directories))
+        kraft = has(broker, v.KRAFT) and (
+            has(broker, v.KRAFT_ONLY) or any(map(holds_metadata, directories))
         )
         return NodeSettings(None, None, kraft, tuple(sorted(directories)))
     text = whole(server_properties, _LIMIT).decode("latin-1")
     # No path has a zero in it, and asking the system for one that does raises.
     values = {name: value.strip().replace("\0", "") for name, value in java_properties(text)}
-    kraft = has(broker, KRAFT_ONLY) or (has(broker, KRAFT) and bool(values.get("process.roles")))
+    kraft = has(broker, v.KRAFT_ONLY) or (
+        has(broker, v.KRAFT) and bool(values.get("process.roles"))
+    )
     named = values.get("log.dirs") or values.get("log.dir") or _DEFAULT_LOG_DIR
     dirs = tuple(part.strip() for part in named.split(",") if part.strip())
     own = {os.path.realpath(each) for each in (*dirs, values.get("metadata.log.dir", ""))}
@@ -117,7 +107,7 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     values = node.values
     if values is None:
         return
-    if has(broker, KRAFT) and node.kraft:
+    if has(broker, v.KRAFT) and node.kraft:
         found = next(_kraft(values, broker), None)
     else:
         found = next(_protocol(values, broker), None)
@@ -135,7 +125,7 @@ _INTS = (
 
 
 def _numbers(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
-    names = ("node.id", "broker.id", *_INTS) if has(broker, KRAFT) else ("broker.id", *_INTS)
+    names = ("node.id", "broker.id", *_INTS) if has(broker, v.KRAFT) else ("broker.id", *_INTS)
     for name in names:
         value = values.get(name)
         if value is None:
@@ -146,10 +136,10 @@ def _numbers(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
         start = f"Invalid value {value} for configuration"
         if number is None:
             yield "settings", f"{start} {shown}: Not a number of type INT", f"Give {name} a number."
-        elif name == "node.id" and number < 0 and has(broker, KRAFT_ONLY):
+        elif name == "node.id" and number < 0 and has(broker, v.KRAFT_ONLY):
             yield "node-id", f"{start} node.id: Value must be at least 0", "Set node.id."
         elif name == "log.segment.bytes":
-            least = (1 << 20) if has(broker, SEGMENTS_OF_A_MEBIBYTE) else 14
+            least = (1 << 20) if has(broker, v.SEGMENTS_OF_A_MEBIBYTE) else 14
             if number < least:
                 message = f"{start} {name}: Value must be at least {least}"
                 yield "settings", message, f"Set {name} to {least} or more."
@@ -170,17 +160,17 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
                 "broker, controller"
             )
             yield "settings", message, _SET["process.roles"]
-    if len(set(roles)) < len(roles) and not has(broker, LOG_DIRS_NOT_EMPTY):
+    if len(set(roles)) < len(roles) and not has(broker, v.LOG_DIRS_NOT_EMPTY):
         message = f"Duplicate role names found in `process.roles`: ArrayBuffer({', '.join(roles)})"
         yield "settings", message, _SET["process.roles"]
     names = values.get("controller.listener.names")
-    asked_at_once = has(broker, CONTROLLER_LISTENERS_REQUIRED)
+    asked_at_once = has(broker, v.CONTROLLER_LISTENERS_REQUIRED)
     if names is None and asked_at_once:
         yield "settings", missing.format("controller.listener.names"), _SET["listeners"]
     if values.get("log.dirs") == "":
         message = (
             "Configuration 'log.dirs' must not be empty. Valid values include: any non-empty value"
-            if has(broker, LOG_DIRS_NOT_EMPTY)
+            if has(broker, v.LOG_DIRS_NOT_EMPTY)
             else "requirement failed: At least one log directory must be defined via log.dirs or "
             "log.dir."
         )
@@ -189,7 +179,7 @@ def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
         message = (
             "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, "
             "please use `node.id` instead."
-            if has(broker, LOG_DIRS_NOT_EMPTY)
+            if has(broker, v.LOG_DIRS_NOT_EMPTY)
             else "You must set `node.id` to the same value as `broker.id`."
         )
         yield "node-id", message, "Remove broker.id; node.id is what counts."
@@ -264,7 +254,7 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
         version = known[name] = protocol_version(said)
         if version is None or is_newer(version, broker):
             message = f"Version `{said}` is not a valid version"
-            if has(broker, PROTOCOL_VALIDATED):
+            if has(broker, v.PROTOCOL_VALIDATED):
                 message = f"Invalid value {said} for configuration {name}: {message}"
             yield "protocol", message, f"Set {name} to a version up to the broker's own."
     protocol, form = (known.get(name) for name in
@@ -275,7 +265,7 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
     message = (
         f"requirement failed: log.message.format.version {shown_form} can only be used when "
         f"inter.broker.protocol.version is set to version {shown_protocol} or higher"
-        if has(broker, PROTOCOL_REWORDED)
+        if has(broker, v.PROTOCOL_REWORDED)
         else f"requirement failed: log.message.format.version {shown_form} cannot be used when "
         f"inter.broker.protocol.version is set to {values['inter.broker.protocol.version']}"
     )

@@ -281,6 +281,15 @@ def topic_configs_option(under_heading: Callable[..., Decorator]) -> Decorator:
     )
 
 
+def scratch_option(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the option that says where to sort."""
+    return under_heading(
+        "--scratch",
+        type=FILE_PATH,
+        help="Sort in this directory; on a cluster, one that all executors see. Default: $TMPDIR.",
+    )
+
+
 def together(*options: Decorator) -> Decorator:
     """Join options into one decorator; the help has them in this order."""
 

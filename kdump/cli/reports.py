@@ -60,8 +60,9 @@ class CompareReport(Report):
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return the table."""
-        if form != "table":
-            return None
+        return self._table(page) if form == "table" else None
+
+    def _table(self, page: Page) -> Sink:
         from kdump.output.compare_table import CompareTable
 
         return CompareTable(page, quiet=self.quiet)
@@ -75,15 +76,10 @@ class CompareReport(Report):
         )
 
 
-class ElectReport(Report):
+class ElectReport(CompareReport):
     """Choices of a leader are sentences and tables; `-q` leaves those with something at stake."""
 
-    has_summary = True
-
-    def sink(self, form: str, page: Page) -> Sink | None:
-        """Return the table."""
-        if form != "table":
-            return None
+    def _table(self, page: Page) -> Sink:
         from kdump.output.elect_table import ElectTable
 
         return ElectTable(page, quiet=self.quiet)

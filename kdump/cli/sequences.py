@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, Read, read_duration, shared_options
+from kdump.cli.options import Read, read_duration, scratch_option, shared_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,11 +77,7 @@ def read_within(text: str) -> Within:
     default="read_uncommitted",
     help="read_committed (which implies --visible): no aborted data either.",
 )
-@_DUPLICATES(
-    "--scratch",
-    type=FILE_PATH,
-    help="Sort in this directory; on a cluster, one that all executors see. Default: $TMPDIR.",
-)
+@scratch_option(_DUPLICATES)
 @shared_options(has_bytes=True)
 def sequences(
     paths: tuple[str, ...],

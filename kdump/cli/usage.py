@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FILE_PATH, FROM_0, FROM_1, Read, shared_options
+from kdump.cli.options import FROM_0, FROM_1, Read, scratch_option, shared_options
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ def read_grouping(text: str) -> tuple[str, ...]:
     type=FROM_1,
     help="How many partitions topics have. Default: what the metadata log says, else directories.",
 )
-@_KEYS(
-    "--scratch",
-    type=FILE_PATH,
-    help="Sort in this directory; on a cluster, one that all executors see. Default: $TMPDIR.",
-)
+@scratch_option(_KEYS)
 @shared_options(has_bytes=True)
 def usage(
     paths: tuple[str, ...],

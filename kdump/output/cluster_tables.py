@@ -203,10 +203,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         _words("subject", least=12),
         _words("change", "text", 24),
     ),
-    "znode": (
-        folded("path", _node_name, 24),
-        folded("value", _json, 24),
-    ),
+    "znode": (folded("path", _node_name, 24), folded("value", _json, 24)),
 }
 
 

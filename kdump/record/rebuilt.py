@@ -11,14 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.varints import varint
-from kdump.record.layout import (
-    BATCH_OVERHEAD_V2,
-    CODEC_MASK,
-    GZIP,
-    LZ4,
-    SNAPPY,
-    ZSTD,
-)
+from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK, GZIP, LZ4, SNAPPY, ZSTD
 
 Data = bytes | bytearray | memoryview
 Kept = Sequence[tuple[Data, DecodedRecords, Sequence[int]]]  # bytes, records, rows of these

@@ -7,8 +7,9 @@ the offset are None.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 Fields = dict[str, Any]
 
@@ -273,24 +274,8 @@ Fact = (
     | ProducerIds
     | ZkMigration
 )
-
-#: What rows call each kind.
-_KINDS: dict[type, str] = {
-    Broker: "broker",
-    Controller: "controller",
-    Leader: "leader",
-    Topic: "topic",
-    Partition: "partition",
-    Config: "config",
-    Feature: "feature",
-    Quota: "quota",
-    ScramUser: "scram-user",
-    Acl: "acl",
-    DelegationToken: "delegation-token",
-    ProducerIds: "producer-ids",
-    ZkMigration: "zk-migration",
-}
-
+#: What rows call each kind, as in scram-user.
+_KINDS = {one: re.sub(r"\B(?=[A-Z])", "-", one.__name__).lower() for one in get_args(Fact)}
 
 #: What a sentence calls one.
 _SUBJECTS: dict[type, Callable[[Any], str]] = {

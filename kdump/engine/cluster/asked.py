@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import END, Until
-from kdump.replay.cluster_facts import (
-    Broker,
-    Change,
-    Config,
-    Fact,
-    Partition,
-    Topic,
-    content,
-    identity,
-    kind_of,
-)
 from kdump.storage.targets import EVERYTHING, Selection
 
 #: Words of `--what`, in the order of the rows -> kinds of facts.
@@ -67,47 +57,47 @@ class ClusterOptions(NamedTuple):
         """Return the kinds of facts that are asked for."""
         return frozenset(kind for word in self.what or WHAT for kind in WHAT[word])
 
-    def admits(self, fact: Fact) -> bool:
+    def admits(self, fact: c.Fact) -> bool:
         """Whether a fact is asked for."""
-        if kind_of(fact) not in self.kinds():
+        if c.kind_of(fact) not in self.kinds():
             return False
         if self.of_topics:
             return self._of_topic(fact)
         return self.broker is None or _of_broker(fact, self.broker)
 
-    def _of_topic(self, fact: Fact) -> bool:
-        if isinstance(fact, Config) and fact.resource_type == "topic":
+    def _of_topic(self, fact: c.Fact) -> bool:
+        if isinstance(fact, c.Config) and fact.resource_type == "topic":
             name: str | None = fact.resource
-        elif isinstance(fact, Topic | Partition):
+        elif isinstance(fact, c.Topic | c.Partition):
             name = fact.topic
         else:
             return False
-        number = fact.partition if isinstance(fact, Partition) else self.selection.partition
+        number = fact.partition if isinstance(fact, c.Partition) else self.selection.partition
         if not self.selection.admits(name, number):
             return False
         return self.broker is None or _of_broker(fact, self.broker)
 
-    def admits_change(self, change: Change) -> bool:
+    def admits_change(self, change: c.Change) -> bool:
         """Whether a change is asked for."""
         if not self.admits(change.fact):
             return False
-        if self.broker is not None and isinstance(change.fact, Partition):
+        if self.broker is not None and isinstance(change.fact, c.Partition):
             return _role(change.before, self.broker) != _role(change.after, self.broker)
         return True
 
 
-def _of_broker(fact: Fact, broker: int) -> bool:
-    if isinstance(fact, Broker):
+def _of_broker(fact: c.Fact, broker: int) -> bool:
+    if isinstance(fact, c.Broker):
         return fact.broker_id == broker
-    if isinstance(fact, Config):
+    if isinstance(fact, c.Config):
         return fact.resource_type == "broker" and fact.resource == str(broker)
     # One that leaves a partition is told by what was before.
-    return isinstance(fact, Partition)
+    return isinstance(fact, c.Partition)
 
 
-def _role(fact: Fact | None, broker: int) -> tuple[bool, ...]:
+def _role(fact: c.Fact | None, broker: int) -> tuple[bool, ...]:
     """What a broker is to a partition."""
-    if not isinstance(fact, Partition):
+    if not isinstance(fact, c.Partition):
         return (False, False, False, False)
     return (
         broker in fact.replicas,
@@ -117,12 +107,12 @@ def _role(fact: Fact | None, broker: int) -> tuple[bool, ...]:
     )
 
 
-def holds(fact: Fact, broker: int | None) -> bool:
+def holds(fact: c.Fact, broker: int | None) -> bool:
     """Whether a partition has a replica on a broker; what is no partition is not asked."""
-    return broker is None or not isinstance(fact, Partition) or broker in fact.replicas
+    return broker is None or not isinstance(fact, c.Partition) or broker in fact.replicas
 
 
-def is_after(change: Change, start: Until) -> bool:
+def is_after(change: c.Change, start: Until) -> bool:
     """Whether a change was said behind a moment."""
     at = change.at
     if start.offset is not None:
@@ -135,20 +125,20 @@ class Folds:
     """Makes of several changes of one thing one, from what was before to what came of it."""
 
     def __init__(self) -> None:
-        self._folds: dict[object, Change] = {}
+        self._folds: dict[object, c.Change] = {}
 
-    def add(self, change: Change) -> None:
+    def add(self, change: c.Change) -> None:
         """Take up the next change; things stand in the order of their last ones."""
-        key = identity(change.fact)
+        key = c.identity(change.fact)
         first = self._folds.pop(key, None)
         self._folds[key] = change if first is None else change._replace(before=first.before)
 
-    def changes(self) -> Iterator[Change]:
+    def changes(self) -> Iterator[c.Change]:
         """Yield what is different in the end."""
         for change in self._folds.values():
             before, after = change.before, change.after
             if before is None or after is None:
                 if before is not after:
                     yield change
-            elif content(before) != content(after):
+            elif c.content(before) != c.content(after):
                 yield change

@@ -8,64 +8,52 @@ from typing import Any
 
 from kdump.findings.rows import Row
 from kdump.messages.secrets import MASK, is_sensitive
-from kdump.replay.cluster_facts import (
-    RESOURCES,
-    Change,
-    Config,
-    Fact,
-    Fields,
-    Partition,
-    Quota,
-    ScramUser,
-    content,
-    kind_of,
-    subject_of,
-)
+from kdump.replay import cluster_facts as c
 
-_RESOURCE_NUMBERS = {word: number for number, word in RESOURCES.items()}
+_RESOURCE_NUMBERS = {word: number for number, word in c.RESOURCES.items()}
 #: Members of facts that rows do not have, or only those of the kinds that are named.
 _NOT_SHOWN = ("placed_ms",)
 _SECRETS = ("salt", "stored_key", "server_key")
 
 
-def row_of(fact: Fact, *, secrets: bool = False, **more: Any) -> Row:
+def row_of(fact: c.Fact, *, secrets: bool = False, **more: Any) -> Row:
     """Make the row of a fact; `secrets`: show what is masked otherwise."""
-    return Row(kind_of(fact), shown(fact, fact._asdict(), secrets=secrets) | more)
+    return Row(c.kind_of(fact), shown(fact, fact._asdict(), secrets=secrets) | more)
 
 
-def shown(fact: Fact, members: Fields, *, secrets: bool) -> Fields:
+def shown(fact: c.Fact, members: c.Fields, *, secrets: bool) -> c.Fields:
     """Return members of a fact as they may be shown."""
     members = {name: value for name, value in members.items() if name not in _NOT_SHOWN}
-    if isinstance(fact, Config):
+    if isinstance(fact, c.Config):
         sensitive = is_secret(fact)
         if sensitive and not secrets:
             members["value"] = MASK
         at = list(members).index("value") + 1
         members = dict([*list(members.items())[:at], ("sensitive", sensitive)]) | members
-    elif isinstance(fact, ScramUser):
+    elif isinstance(fact, c.ScramUser):
         for name in _SECRETS:
             value = members.pop(name)
             if secrets:
                 members[name] = b64encode(value).decode()
-    elif isinstance(fact, Quota):
+    elif isinstance(fact, c.Quota):
         members["entity"] = dict(fact.entity)
         if not isfinite(fact.value):
             members["value"] = str(fact.value)  # no number of JSON
     return members
 
 
-def is_secret(config: Config) -> bool:
+def is_secret(config: c.Config) -> bool:
     """Whether the value of a setting is to be masked."""
     kind = config.resource_type
     number = _RESOURCE_NUMBERS.get(kind)
     return is_sensitive(int(kind) if number is None else number, config.key)
 
 
-def change_row(change: Change, *, secrets: bool) -> Row:
+def change_row(change: c.Change, *, secrets: bool) -> Row:
     """Make the row of a change; of what stays only the members that differ are in it."""
     fact = change.fact
     before, after = (
-        None if one is None else shown(one, content(one), secrets=secrets)
+        None if one is None else shown(one, c.content(one), secrets=secrets)
         for one in (change.before, change.after)
     )
     what = "changed"
@@ -82,8 +70,8 @@ def change_row(change: Change, *, secrets: bool) -> Row:
             "at_ms": change.at.time_ms,
             "metadata_offset": change.at.offset,
             "epoch": change.at.epoch,
-            "what": f"{kind_of(fact)}-{what}",
-            "subject": subject_of(fact),
+            "what": f"{c.kind_of(fact)}-{what}",
+            "subject": c.subject_of(fact),
             "before": before,
             "after": after,
             "text": _text(fact, what, before, after),
@@ -91,7 +79,7 @@ def change_row(change: Change, *, secrets: bool) -> Row:
     )
 
 
-def _text(fact: Fact, what: str, before: Fields | None, after: Fields | None) -> str:
+def _text(fact: c.Fact, what: str, before: c.Fields | None, after: c.Fields | None) -> str:
     """Say in words what a change did."""
     if before is not None and after is not None:
         steps = [
@@ -102,14 +90,14 @@ def _text(fact: Fact, what: str, before: Fields | None, after: Fields | None) ->
         ]
         if steps:
             return "; ".join(steps)
-        return "another credential" if isinstance(fact, ScramUser) else "nothing but its epoch"
+        return "another credential" if isinstance(fact, c.ScramUser) else "nothing but its epoch"
     told = before if after is None else after
     assert told is not None
-    if isinstance(fact, Config):
+    if isinstance(fact, c.Config):
         return ("was " if after is None else "set to ") + value_text(told["value"])
-    if isinstance(fact, Partition):
+    if isinstance(fact, c.Partition):
         return f"{what}; leader {told['leader']}, replicas {value_text(told['replicas'])}"
-    telling = [name for name in _TELLING.get(kind_of(fact), ()) if told.get(name)]
+    telling = [name for name in _TELLING.get(c.kind_of(fact), ()) if told.get(name)]
     words = [f"{name.replace('_', ' ')} {value_text(told[name])}" for name in telling]
     return "; ".join([what, *words])
 

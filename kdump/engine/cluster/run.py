@@ -21,17 +21,8 @@ from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
 from kdump.errors import KdumpError, NothingToDo, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
+from kdump.replay import cluster_facts as c
 from kdump.replay.cluster import ClusterReplay, Hole, read_replay, replay_snapshot
-from kdump.replay.cluster_facts import (
-    Broker,
-    Change,
-    Controller,
-    Fact,
-    Partition,
-    Topic,
-    kind_of,
-    subject_of,
-)
 from kdump.replay.cluster_state import ClusterState, facts
 from kdump.storage import names, places
 from kdump.storage.about import meta_of, owner_of
@@ -170,10 +161,10 @@ def read_item(item: Item, pace: Pace, *, options: ClusterOptions) -> ClusterRead
         return _without_log(item, options)
     if item.source == _FORMAT:
         return _bootstrap(item, options)
-    changes: list[Change] = []
+    changes: list[c.Change] = []
     folds = Folds()
 
-    def take(change: Change) -> None:
+    def take(change: c.Change) -> None:
         if options.admits_change(change):
             if options.diff_from is None:
                 changes.append(change)
@@ -226,7 +217,7 @@ def _is_of_topic(row: Row, options: ClusterOptions) -> bool:
 
 
 def _rows(
-    state: ClusterState, changes: list[Change], options: ClusterOptions, item: Item
+    state: ClusterState, changes: list[c.Change], options: ClusterOptions, item: Item
 ) -> Iterator[Row]:
     secrets = options.show_secrets
     if options.wants_changes:
@@ -239,20 +230,20 @@ def _rows(
 
 def _fact_rows(state: ClusterState, options: ClusterOptions) -> Iterator[Row]:
     """Yield a row for each fact that is asked for, kind by kind."""
-    by_kind: dict[str, list[Fact]] = {}
+    by_kind: dict[str, list[c.Fact]] = {}
     for fact in [*(fact for _, fact in facts(state)), *state.removed.values()]:
         if options.admits(fact) and holds(fact, options.broker):
-            by_kind.setdefault(kind_of(fact), []).append(fact)
+            by_kind.setdefault(c.kind_of(fact), []).append(fact)
     for kinds in WHAT.values():
         for kind in kinds:
             for fact in sorted(by_kind.get(kind, ()), key=_order) if kind != "leader" else ():
                 more: dict[str, object] = {}
-                if isinstance(fact, Controller):
+                if isinstance(fact, c.Controller):
                     more = _leads(fact, state)
                 yield row_of(fact, secrets=options.show_secrets, **more)
 
 
-def _leads(controller: Controller, state: ClusterState) -> dict[str, object]:
+def _leads(controller: c.Controller, state: ClusterState) -> dict[str, object]:
     """Say whether a controller is the active one; None where that is not known."""
     leader = state.leader.get("")
     if leader is None:
@@ -261,14 +252,14 @@ def _leads(controller: Controller, state: ClusterState) -> dict[str, object]:
     return {"leader": leads, "leader_epoch": leader.epoch if leads else None}
 
 
-def _order(fact: Fact) -> tuple[str | int, ...]:
-    if isinstance(fact, Partition):
+def _order(fact: c.Fact) -> tuple[str | int, ...]:
+    if isinstance(fact, c.Partition):
         return (fact.topic or "", fact.topic_id, fact.partition)
-    if isinstance(fact, Topic):
+    if isinstance(fact, c.Topic):
         return (fact.topic, -1 if fact.created_offset is None else fact.created_offset)
-    if isinstance(fact, Broker):
+    if isinstance(fact, c.Broker):
         return (fact.broker_id,)
-    return (fact.controller_id,) if isinstance(fact, Controller) else (subject_of(fact),)
+    return (fact.controller_id,) if isinstance(fact, c.Controller) else (c.subject_of(fact),)
 
 
 def _findings(replay: ClusterReplay) -> Iterator[Finding]:

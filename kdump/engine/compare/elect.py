@@ -14,13 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from kdump.broker.elections import (
-    Position,
-    cut_point,
-    is_elected,
-    may_lead,
-    raft_position,
-)
+from kdump.broker.elections import Position, cut_point, is_elected, may_lead, raft_position
 from kdump.broker.leader_epochs import Span
 from kdump.broker.log_reader import RefusalError, UnknowableError
 from kdump.broker.settings import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from kdump.engine.coordinators.marks import Marks
     from kdump.replay.offset_holes import OffsetHoles
 
+Reported = Finding | KdumpError
+Kept = TypeVar("Kept", "Item", Target)
+
 
 class Item(NamedTuple):
     """A partition of an internal topic, or the one file of it that was named."""
@@ -38,6 +41,15 @@ class Item(NamedTuple):
     def place(self) -> Place:
         """The partition, as findings name it."""
         return Place(self.topic, self.partition, None, self.path)
+
+
+def gather(found: Iterable[Kept | Reported], kept: list[Kept]) -> Iterator[Reported]:
+    """Keep what was found, and yield what there is to report in its place."""
+    for one in found:
+        if isinstance(one, (Finding, KdumpError)):
+            yield one
+        else:
+            kept.append(one)
 
 
 def items_of(targets: Iterable[Target], topic: str, *, retired: bool) -> Iterator[Item | Finding]:
@@ -147,9 +159,9 @@ class Records:
         if self.lost:
             yield self._incomplete()
 
-    def into(self, take: Callable[[RecordChunk], None]) -> list[Finding | KdumpError]:
+    def into(self, take: Callable[[RecordChunk], None]) -> list[Reported]:
         """Hand over all records; return what else there is to tell."""
-        rest: list[Finding | KdumpError] = []
+        rest: list[Reported] = []
         for one in self.items():
             if isinstance(one, RecordChunk):
                 take(one)

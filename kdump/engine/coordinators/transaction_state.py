@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.coordinators.partitions import (
-    Item,
-    Records,
-    compacted_behind,
-    unexplained,
-)
+from kdump.engine.coordinators.partitions import Item, Records, compacted_behind, unexplained
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.replay.transactions import TOPIC, Transaction, TransactionsLog

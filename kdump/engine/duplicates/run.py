@@ -13,12 +13,7 @@ from typing import NamedTuple
 
 from kdump.engine.dump.split_reader import SplitReader
 from kdump.engine.duplicates.entries import Copy, Counts, DuplicateOptions, Layout
-from kdump.engine.duplicates.groups import (
-    Group,
-    GroupCounts,
-    group_bucket,
-    read_groups,
-)
+from kdump.engine.duplicates.groups import Group, GroupCounts, group_bucket, read_groups
 from kdump.engine.reading.going import Going
 from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Pace, Progress

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kdump.broker.list_offsets import NONE
+from kdump.broker.list_offsets import NONE, offsets_by_file_time
 from kdump.broker.partition import Step
 from kdump.engine.find.lookup_row import finished, offset_fields, time_fields
 from kdump.engine.find.way_past import FIELDS
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from kdump.engine.find.options import FindOptions
     from kdump.findings.rows import Row
     from kdump.storage.targets import Target
-
-_LATEST, _EARLIEST = -1, -2
 
 
 def _segments(target: Target) -> list[tuple[int, str]]:
@@ -91,13 +89,7 @@ def time_row(target: Target, target_ms: int, options: FindOptions) -> Row:
     if size:
         now_ms = time.time_ns() // 1_000_000 if options.now_ms is None else options.now_ms
         pairs.append((end, now_ms))
-    if target_ms == _LATEST:
-        start = len(pairs) - 1
-    elif target_ms == _EARLIEST:
-        start = 0
-    else:
-        start = max((at for at, (_, when) in enumerate(pairs) if when <= target_ms), default=-1)
-    offsets = [offset for offset, _ in pairs[: start + 1]][::-1][: options.max_offsets]
+    offsets = offsets_by_file_time(pairs, target_ms, options.max_offsets)
     words = f"0.7 compares the target with the modification times of {len(pairs):,} segments"
     steps = [Step("segments", target.path, words, {})]
     row = time_fields(target, target_ms, NONE._replace(offset=offsets[0] if offsets else -1))

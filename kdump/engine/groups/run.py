@@ -14,7 +14,9 @@ from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
     Records,
+    Reported,
     compacted_behind,
+    gather,
     home_first,
     items_of,
     unexplained,
@@ -25,7 +27,6 @@ from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_r
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
-from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay import groups as offsets_topic
 from kdump.replay import share_state
@@ -33,8 +34,6 @@ from kdump.replay.group_state import Commit, Group, GroupsRead, read_groups
 from kdump.replay.groups import SHARE, OffsetsLog
 from kdump.replay.share_state import ShareLog, SharePartition
 from kdump.storage.targets import Selection, Target, resolve
-
-Reported = Finding | KdumpError
 
 
 class Replayed(NamedTuple):
@@ -57,24 +56,18 @@ def groups(
     *,
     progress: Progress | None = None,
     driver: Driver = ONE_BY_ONE,
-) -> Iterator[Row | Finding | KdumpError]:
+) -> Iterator[Row | Reported]:
     """Yield findings and errors, then `group`, `member` and `committed-offset` rows, each in order.
 
     With `history` it is `offset-commit` rows, as they lie in each partition, one after the other.
     """
     targets: list[Target] = []
     selection = Selection(retired=options.selection.retired)
-    for target in resolve(paths, selection, options.server_properties, listed=False):
-        if isinstance(target, KdumpError):
-            yield target
-        else:
-            targets.append(target)
+    found = resolve(paths, selection, options.server_properties, listed=False)
+    yield from gather(found, targets)
     items: list[Item] = []
-    for item in items_of(targets, offsets_topic.TOPIC, retired=options.selection.retired):
-        if isinstance(item, Finding):
-            yield item
-        else:
-            items.append(item)
+    of_topic = items_of(targets, offsets_topic.TOPIC, retired=options.selection.retired)
+    yield from gather(of_topic, items)
     if targets and not items:
         yield NothingToDo(f"no partition of {offsets_topic.TOPIC} is among what was given")
         return
@@ -95,7 +88,7 @@ def _rows(
     marks: Marks,
     options: GroupOptions,
     work: Work,
-) -> Iterator[Row | Finding | KdumpError]:
+) -> Iterator[Row | Reported]:
     found: list[tuple[Group, int]] = []
     commits: list[Commit] = []
     told_names: dict[str, str] = {}
@@ -151,14 +144,11 @@ def _shared(
     options: GroupOptions,
     work: Work,
     shared: dict[tuple[str, str, int], SharePartition],
-) -> Iterator[Finding | KdumpError]:
+) -> Iterator[Reported]:
     """Replay `__share_group_state` into `shared`."""
-    items = []
-    for item in items_of(targets, share_state.TOPIC, retired=options.selection.retired):
-        if isinstance(item, Finding):
-            yield item
-        else:
-            items.append(item)
+    items: list[Item] = []
+    of_topic = items_of(targets, share_state.TOPIC, retired=options.selection.retired)
+    yield from gather(of_topic, items)
     for _, result in work.do(items, replay_shared):
         if isinstance(result, KdumpError):
             yield result

@@ -8,17 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kdump import kernels
+from kdump.broker import versions as v
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
-from kdump.broker.versions import (
-    BOOTSTRAP_CHECKPOINT,
-    LARGER_THAN_START,
-    NEWER_BROKER_RECORD,
-    QUORUM_VERSION_1,
-    Version,
-    feature_levels,
-    has,
-    metadata_name,
-)
+from kdump.broker.versions import Version, feature_levels, has, metadata_name
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.messages.records import UNKNOWN_FRAME, UNKNOWN_TYPE, Decoded, decoder
@@ -96,7 +88,7 @@ def _nothing(node: NodeSettings, path: str) -> Fact:
 
 def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
     path = os.path.join(directory, names.BOOTSTRAP_CHECKPOINT)
-    if not os.path.lexists(path) or not has(broker, BOOTSTRAP_CHECKPOINT):
+    if not os.path.lexists(path) or not has(broker, v.BOOTSTRAP_CHECKPOINT):
         return
     try:
         levels = [
@@ -161,7 +153,7 @@ def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
     except (PathError, ValueError, IndexError, RecursionError):
         yield Fact(REFUSES, Kind.QUORUM_STATE.value, unread, path, _DROP_VOTE)
         return
-    message = _quorum_refused(said, has(broker, QUORUM_VERSION_1))
+    message = _quorum_refused(said, has(broker, v.QUORUM_VERSION_1))
     if message:
         yield Fact(REFUSES, Kind.QUORUM_STATE.value, message, path, _DROP_VOTE)
 
@@ -231,7 +223,7 @@ def _log(node: NodeSettings, log: LocalLog, broker: Version) -> Iterator[Fact]:
         return
     if first and (newest is None or newest[0] < first):
         larger, none = (
-            ("than", "Optional.empty") if has(broker, LARGER_THAN_START) else ("then", "None")
+            ("than", "Optional.empty") if has(broker, v.LARGER_THAN_START) else ("then", "None")
         )
         message = (
             "Inconsistent snapshot state: there must be a snapshot at an offset larger "
@@ -383,7 +375,7 @@ def _unread(record: Decoded, value: bytes, broker: Version) -> str:
             f"Could not deserialize metadata record due to unknown frame version {value[0]}(only "
             "frame version 1 is supported)"
         )
-    newer = has(broker, NEWER_BROKER_RECORD)
+    newer = has(broker, v.NEWER_BROKER_RECORD)
     if record.problem == UNKNOWN_TYPE or (record.type_id == 29 and not newer):
         return (
             "org.apache.kafka.common.errors.UnsupportedVersionException: Unknown metadata id "

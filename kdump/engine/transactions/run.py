@@ -14,7 +14,15 @@ from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_trans
 from kdump.broker.settings import read_settings
 from kdump.engine.coordinators.judgement import Known, Opened, judge
 from kdump.engine.coordinators.marks import Marks
-from kdump.engine.coordinators.partitions import Item, furthest, home_first, item_of, items_of
+from kdump.engine.coordinators.partitions import (
+    Item,
+    Reported,
+    furthest,
+    gather,
+    home_first,
+    item_of,
+    items_of,
+)
 from kdump.engine.coordinators.transaction_state import (
     StateReplayed,
     by_producer,
@@ -28,7 +36,6 @@ from kdump.engine.transactions.rows import transaction_row
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
-from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.storage import lock, places
@@ -62,23 +69,16 @@ def transactions(
     *,
     progress: Progress | None = None,
     driver: Driver = ONE_BY_ONE,
-) -> Iterator[Row | Finding | KdumpError]:
+) -> Iterator[Row | Reported]:
     """Yield findings and errors, then `transaction` rows: by id, last those without one."""
     targets: list[Target] = []
     retired = options.selection.retired
     selection = Selection(retired=retired)
-    for target in resolve(paths, selection, options.server_properties, listed=False):
-        if isinstance(target, KdumpError):
-            yield target
-        else:
-            targets.append(target)
+    found = resolve(paths, selection, options.server_properties, listed=False)
+    yield from gather(found, targets)
     work = Work(options, progress or Progress(), driver)
     items: list[Item] = []
-    for item in items_of(targets, TOPIC, retired=retired):
-        if isinstance(item, Finding):
-            yield item
-        else:
-            items.append(item)
+    yield from gather(items_of(targets, TOPIC, retired=retired), items)
     logs = _log_items(targets, options)
     if targets and not items and not logs:
         yield NothingToDo(f"no partition of {TOPIC}, and no other, is among what was given")
@@ -102,7 +102,7 @@ def _log_items(targets: list[Target], options: TransactionOptions) -> list[Item]
     return [item_of(best, retired=False) for best, _ in furthest(candidates)]
 
 
-def _read_logs(items: list[Item], work: Work) -> Generator[Finding | KdumpError, None, _Logs]:
+def _read_logs(items: list[Item], work: Work) -> Generator[Reported, None, _Logs]:
     """Find what is open in the logs."""
     opened: list[tuple[Item, OpenHere, OpenTransaction]] = []
     marker_ms = newest_ms = -1
@@ -127,7 +127,7 @@ def _read_logs(items: list[Item], work: Work) -> Generator[Finding | KdumpError,
 
 def _read_states(
     items: list[Item], marks: Marks, options: TransactionOptions, work: Work
-) -> Generator[Finding | KdumpError, None, _States]:
+) -> Generator[Reported, None, _States]:
     """Replay the coordinators' topic; of one id, the partition that has it."""
     found: list[tuple[Transaction, int]] = []
     newest_ms = -1

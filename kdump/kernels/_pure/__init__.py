@@ -30,13 +30,7 @@ from kdump.kernels._pure.records import (
     same_records,
 )
 from kdump.kernels._pure.search import resync, select_records
-from kdump.kernels._pure.sums import (
-    crc32,
-    crc32_joined,
-    crc32c,
-    crc32c_joined,
-    keep_freed_memory,
-)
+from kdump.kernels._pure.sums import crc32, crc32_joined, crc32c, crc32c_joined, keep_freed_memory
 from kdump.kernels._pure.text import format_batches, format_records
 from kdump.kernels._pure.totals import bounds_of, keep_largest, sum_batches, sum_keys
 

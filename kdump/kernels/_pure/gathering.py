@@ -9,13 +9,7 @@ from kdump.kernels import columns as c
 from kdump.kernels import gathered as g
 from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
-from kdump.kernels._pure.text import (
-    control_text,
-    has_time,
-    headers_of,
-    row_numbers,
-    span_of,
-)
+from kdump.kernels._pure.text import control_text, has_time, headers_of, row_numbers, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.kernels.layout import (
     CODEC_MASK,

@@ -20,16 +20,7 @@ from kdump.kernels.layout import (
     message_format,
 )
 from kdump.kernels.members import MEMBERS, members_of, sequence_at
-from kdump.kernels.text_form import (
-    CSV,
-    JSON,
-    KAFKA,
-    MOST_SHOWN,
-    TABLE,
-    Cell,
-    TextForm,
-    time_text,
-)
+from kdump.kernels.text_form import CSV, JSON, KAFKA, MOST_SHOWN, TABLE, Cell, TextForm, time_text
 from kdump.kernels.varints import Bad
 
 if TYPE_CHECKING:
