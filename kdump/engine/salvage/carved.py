@@ -99,7 +99,7 @@ class CarvedCopy(Copy):
 class _Pieces(Replica):
     """The batches of a carved copy, read like a replica that has no files beside its log.
 
-    A batch in two pieces has a position behind the end of the image.
+    A batch in pieces has a position behind the end of the image.
     """
 
     def __init__(self, found: CarvedFound, pace: Pace, limit: int) -> None:
@@ -179,7 +179,7 @@ class Carving:
         self._groups = [one for one in joins.groups() if not one.extents[0].is_snapshot]
         for image in self._images:
             here = [extent for extent in joins.extents if extent.path == image.path]
-            apart = sum(len(extent.pieces) > 1 for extent in here)
+            apart = [len(extent.pieces) for extent in here if len(extent.pieces) > 1]
             yield Row(
                 "carved",
                 {
@@ -188,8 +188,9 @@ class Carving:
                     "batches": sum(extent.batches for extent in here),
                     "batches_bytes": sum(extent.size_bytes for extent in here),
                     "extents": len(here),
-                    "in_two_pieces": apart,
-                    "torn": len(image.torn) - apart,
+                    "in_two_pieces": apart.count(2),
+                    "in_more_pieces": len(apart) - apart.count(2),
+                    "torn": len(image.torn) - len(apart),
                 },
             )
 

@@ -163,7 +163,7 @@ def test_files_on_xfs_are_found(topics: Topics, tmp_path: Path) -> None:
     holds_all(image, topics)
 
 
-def test_batches_in_two_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
+def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     """In a file system that is full but for single blocks."""
     image, filler = tmp_path / "disk.img", tmp_path / "filler" / "f"
     filler.mkdir(parents=True)
@@ -178,7 +178,10 @@ def test_batches_in_two_pieces_are_found(topics: Topics, tmp_path: Path) -> None
     assert joins.in_two_pieces > 5
     rows = [row.fields for row in items_of(image, carve=True) if isinstance(row, Row)]
     assert rows[0]["in_two_pieces"] == joins.in_two_pieces
-    assert rows[0]["torn"] == len(found.torn) - joins.in_two_pieces
+    assert joins.in_more_pieces > 5
+    assert rows[0]["in_more_pieces"] == joins.in_more_pieces
+    in_pieces = joins.in_two_pieces + joins.in_more_pieces
+    assert rows[0]["torn"] == len(found.torn) - in_pieces
     assert sum(row["batches"] for row in rows[1:]) == len(batches)
 
 
