@@ -179,7 +179,7 @@ _CARVED = (
     amount("batches", lambda row: number_text(row["batches"])),
     amount("their size", lambda row: size_text(row["batches_bytes"])),
     amount("extents", lambda row: number_text(row["extents"])),
-    amount("in two pieces", lambda row: number_text(row["in_two_pieces"])),
+    amount("in pieces", lambda row: number_text(row["in_two_pieces"] + row["in_more_pieces"])),
     amount("torn", lambda row: number_text(row["torn"])),
 )
 _GROUP_OFFSET = (

@@ -234,7 +234,7 @@ def _sound(extents: list[Extent]) -> Iterator[Piece]:
 
 
 def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Extent]:
-    """Leave out messages of wrappers in two pieces, left as they were by the compression."""
+    """Leave out messages of wrappers in pieces, left as they were by the compression."""
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for extent in pieced:
         places[extent.path] += [(piece.position, piece.end - 1) for piece in extent.pieces]

@@ -48,7 +48,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Extent:
-    """Batches one behind the other, of one log; of a batch in two pieces only that one.
+    """Batches one behind the other, of one log; of a batch in pieces only that one.
 
     `heads` and `tails`: of producers met at its start and end the first and last sequence numbers.
     `torn`: the header right behind it, of a batch whose checksum is wrong. `sample`: what tells
