@@ -217,7 +217,7 @@ def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
     while killed < APPLY_KILLS:
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as one:
             try:
-                one.wait(took + rng.random() * 3)
+                one.wait(took * rng.uniform(0.7, 2.2))
             except subprocess.TimeoutExpired:
                 one.kill()
                 killed += 1

@@ -13,7 +13,7 @@ from kdump.engine.salvage.carving import Carved, carve
 from kdump.storage.file_records import DEFAULT_LIMIT
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
-_RUNS = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000")) if _LONG else 25
+_RUNS = int(os.environ.get("KDUMP_FUZZ_COUNT", "2000")) if _LONG else 12
 _FIRST = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 BLOCK = 4096
 HEADER = 66  # the largest there is, and the size of the first record behind it
