@@ -105,3 +105,26 @@ def test_pieces_are_put_together(seed: int, tmp_path: Path) -> None:
         and batch not in apart
     ]
     assert not missing
+
+
+def test_a_block_may_end_before_what_the_checksum_covers(tmp_path: Path) -> None:
+    """It ends in the header, which lies whole, and the batch is cut behind it."""
+    rng = random.Random(1)
+    sizes = (4016, 20_000, 300)
+    values = [builders.record(0, 0, None, rng.randbytes(size)) for size in sizes]
+    batches = [builders.batch([value], base_offset=at) for at, value in enumerate(values)]
+    assert len(batches[0]) == BLOCK - 10
+    laid(rng, tmp_path / "disk.img", batches, {3, 4})
+    assert carved(tmp_path / "disk.img")[2] == {batches[1]: 3}
+
+
+def test_a_batch_whose_records_cannot_be_read_is_not_put_together(tmp_path: Path) -> None:
+    """In so many places bytes have the checksum by chance: each record has to be there, too."""
+    rng = random.Random(1)
+    for sound in (True, False):
+        packed = builders.gzip_bytes(builders.record(0, 0, None, rng.randbytes(20_000)))
+        payload = packed if sound else rng.randbytes(20_000)
+        batch = builders.batch(payload=payload, attributes=1)
+        after = builders.batch(base_offset=1)
+        laid(rng, tmp_path / "disk.img", [batch, after], {2, 4})
+        assert carved(tmp_path / "disk.img")[2] == ({batch: 3} if sound else {})
