@@ -178,7 +178,7 @@ def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     assert joins.in_two_pieces > 5
     rows = [row.fields for row in items_of(image, carve=True) if isinstance(row, Row)]
     assert rows[0]["in_two_pieces"] == joins.in_two_pieces
-    assert joins.in_more_pieces > 5
+    assert joins.in_more_pieces > 0
     assert rows[0]["in_more_pieces"] == joins.in_more_pieces
     in_pieces = joins.in_two_pieces + joins.in_more_pieces
     assert rows[0]["torn"] == len(found.torn) - in_pieces
