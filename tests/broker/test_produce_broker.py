@@ -378,6 +378,8 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
         name = f"theirs{rounds}"
         command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
         while True:
+            # It may have had to take another port.
+            command[command.index("--produce") + 1] = cluster.address
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as running:
