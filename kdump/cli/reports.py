@@ -206,7 +206,7 @@ def _produced(options: SalvageOptions) -> list[str]:
         return [f"Nothing was sent. To send it: {shell_text(('kdump', *words))}"]
     state = str(options.resume)
     lines = [f"Where each offset went: {state}.offsets.csv"]
-    if options.groups:
+    if options.groups and not options.apply_groups:
         tool = ("kafka-consumer-groups.sh", "--bootstrap-server", str(options.produce))
         plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
         lines.append(f"To give groups their offsets: {shell_text((*tool, *plan, '--execute'))}")

@@ -84,6 +84,10 @@ _BROKER = under("For which broker")
     help="Settings of TLS and SASL, as Kafka's own tools take them with --command-config.",
 )
 @_CLUSTER("--groups", help="Write the offsets that groups committed as those of the new records.")
+@_CLUSTER(
+    "--apply-groups",
+    help="Commit them in the cluster, too, for groups that have no members at work.",
+)
 @topic_configs_option(_BROKER)
 @version_option(_BROKER, "What starts on the result. Default: the newest.")
 @shared_options(on_spark=False)
@@ -128,6 +132,7 @@ def salvage(
         kdump salvage --prefer /mnt/broker1 --out /data/new /mnt/broker1 /mnt/broker2
         kdump salvage --carve /rescue/sdb1.img /mnt/broker2
         kdump salvage --produce broker1:9092 --topic 'orders*' /mnt/broker1 /mnt/broker2
+        kdump salvage --produce broker1:9092 --apply-groups /mnt/broker1 /mnt/broker2
         kdump salvage --check /data/new.manifest.json /data/new
     """
     from kdump.cli.reports import SalvageReport
@@ -153,7 +158,7 @@ def salvage(
             raise UsageError("--out and --produce exclude each other")
         if produce is None:
             asked["client_properties"] = client_properties
-            for name in ("resume", "rate", "client_properties", "groups"):
+            for name in ("resume", "rate", "client_properties", "groups", "apply_groups"):
                 if asked[name]:
                     raise UsageError(f"--{name.replace('_', '-')} goes with --produce")
             del asked["client_properties"]
@@ -168,6 +173,7 @@ def salvage(
                 raise UsageError(f"{path}: is in a store; copy it here, where a broker reads it")
         if client_properties is not None:
             asked["client_settings"] = read_client_properties(client_properties)
+        asked["groups"] |= asked["apply_groups"]
     if topic_map is not None:
         asked["names"] = read_topic_map(topic_map)
     if produce is not None and asked["resume"] is None:

@@ -15,10 +15,11 @@ from kdump.errors import KdumpError, UsageError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message, Producer
+    from confluent_kafka.admin import AdminClient
 
-_ANSWER_SECONDS = 10.0
+ANSWER_SECONDS = 10.0
 _FIRST_SECONDS = 20.0  # nobody has answered yet
-_PATIENCE_SECONDS = 300.0  # a broker that was killed is back, or another leads
+PATIENCE_SECONDS = 300.0  # a broker that was killed is back, or another leads
 _SILENT_SECONDS = 60.0  # nothing arrives: as long as a broker may take for a request
 _DROPPED_SECONDS = 2.0  # nothing arrives after a connection was lost
 _STILL_SECONDS = 2.0
@@ -100,7 +101,7 @@ class Cluster:
         try:
             return self._client.Consumer({**shared, **ours}, logger=self._logger)
         except self._client.KafkaException as error:
-            raise UsageError(f"{self._brokers}: {_words(error)}") from None
+            raise UsageError(f"{self._brokers}: {words(error)}") from None
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Ask until there is an answer, as a broker may just be coming back."""
@@ -109,40 +110,46 @@ class Cluster:
             try:
                 answer = question()
             except self._client.KafkaException as error:
-                if time.monotonic() > until or not _may_pass(error.args[0]):
-                    raise ClusterError(f"{self._brokers}: {_words(error)}") from None
+                if time.monotonic() > until or not may_pass(error.args[0]):
+                    raise ClusterError(f"{self._brokers}: {words(error)}") from None
                 time.sleep(_NAP_SECONDS * 10)
             else:
-                self._patience = _PATIENCE_SECONDS
+                self._patience = PATIENCE_SECONDS
                 return answer
 
     @property
     def id(self) -> str:
         """The id of the cluster."""
-        return str(self._ask(lambda: self._reader.list_topics(timeout=_ANSWER_SECONDS)).cluster_id)
+        return str(self._ask(lambda: self._reader.list_topics(timeout=ANSWER_SECONDS)).cluster_id)
 
     def topic(self, name: str) -> TopicFacts | None:
         """Ask for a topic; None where there is none."""
-        from confluent_kafka.admin import AdminClient, ConfigResource
+        from confluent_kafka.admin import ConfigResource
 
         # All of them: asked for by its name, a topic may be made by the question.
-        found = self._ask(lambda: self._reader.list_topics(timeout=_ANSWER_SECONDS)).topics
+        found = self._ask(lambda: self._reader.list_topics(timeout=ANSWER_SECONDS)).topics
         if name not in found:
             return None
-        admin = AdminClient(self._settings, logger=self._logger)
+        admin = self.admin()
         asked = ConfigResource("TOPIC", name)
 
         def settings() -> dict[str, str]:
-            answers = admin.describe_configs([asked], request_timeout=_ANSWER_SECONDS)
+            answers = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)
             return {one.name: str(one.value) for one in answers[asked].result().values()}
 
         return TopicFacts(len(found[name].partitions), self._ask(settings))
+
+    def admin(self) -> AdminClient:
+        """Make a client of the cluster's administration."""
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._settings, logger=self._logger)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Give the log start of a partition, and its high watermark."""
         place = self._client.TopicPartition(topic, partition)
         low, high = self._ask(
-            lambda: self._reader.get_watermark_offsets(place, timeout=_ANSWER_SECONDS)
+            lambda: self._reader.get_watermark_offsets(place, timeout=ANSWER_SECONDS)
         )
         return low, high
 
@@ -173,7 +180,7 @@ class Cluster:
                     if error is not None:
                         if error.code() == self._client.KafkaError._PARTITION_EOF:
                             return
-                        if not _may_pass(error):
+                        if not may_pass(error):
                             raise ClusterError(f"{topic}-{partition}: {error.str()}")
                         continue
                     heard = time.monotonic()
@@ -182,7 +189,7 @@ class Cluster:
                     yield message.offset(), _as_sent(message)
                     if message.offset() == end - 1:
                         return
-                if time.monotonic() - heard > _PATIENCE_SECONDS:
+                if time.monotonic() - heard > PATIENCE_SECONDS:
                     raise ClusterError(f"{topic}-{partition}: cannot be read back: no answer")
         finally:
             reader.unassign()
@@ -193,7 +200,7 @@ class Cluster:
         try:
             return Sender(self._producer, {**self._settings, **limit}, tick)
         except self._client.KafkaException as error:
-            raise UsageError(f"{self._brokers}: {_words(error)}") from None
+            raise UsageError(f"{self._brokers}: {words(error)}") from None
 
     def _producer(self, settings: dict[str, Any]) -> Producer:
         return self._client.Producer(settings, logger=self._logger)
@@ -299,14 +306,18 @@ def _as_sent(message: Message) -> SentRecord:
     return SentRecord(message.timestamp()[1], message.key(), message.value(), headers)
 
 
-def _may_pass(error: KafkaError) -> bool:
+def may_pass(error: KafkaError) -> bool:
+    """Whether the same question may have an answer a little later."""
     return bool(error.retriable()) or error.name() in (
         "_UNKNOWN_PARTITION",  # as long as no broker says where it is
         "_TRANSPORT", "_ALL_BROKERS_DOWN", "_TIMED_OUT", "_WAIT_COORD", "LEADER_NOT_AVAILABLE",
         "NOT_LEADER_FOR_PARTITION", "_RESOLVE", "_LEADER_NOT_AVAILABLE", "BROKER_NOT_AVAILABLE",
+        "_TIMED_OUT_QUEUE", "_WAIT_CACHE", "REQUEST_TIMED_OUT", "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS",
     )  # fmt: skip
 
 
-def _words(error: Exception) -> str:
+def words(error: Exception) -> str:
+    """Give the sentence of an error."""
     told = error.args[0] if error.args else error
     return str(told.str() if hasattr(told, "str") else told)

@@ -179,8 +179,16 @@ _CARVED = (
     amount("batches", lambda row: number_text(row["batches"])),
     amount("their size", lambda row: size_text(row["batches_bytes"])),
     amount("extents", lambda row: number_text(row["extents"])),
-    amount("in two pieces", lambda row: number_text(row["in_two_pieces"])),
+    amount("in pieces", lambda row: number_text(row["in_two_pieces"] + row["in_more_pieces"])),
     amount("torn", lambda row: number_text(row["torn"])),
+)
+_GROUP_OFFSET = (
+    folded("group", lambda row: str(row["group"]), 16),
+    folded("partition", name_of, 16),
+    number("offset in the copies", "old_offset"),
+    number("offset"),
+    number("it had", "previous_offset"),
+    Column("outcome", lambda row: str(row["outcome"])),
 )
 _SALVAGE_CHECK = (
     Column("outcome", lambda row: str(row["outcome"])),
@@ -314,6 +322,7 @@ _COLUMNS = {
     "reindex": _REINDEX,
     "carved": _CARVED,
     "salvaged": _SALVAGED,
+    "group-offset": _GROUP_OFFSET,
     "salvage-check": _SALVAGE_CHECK,
     "sequence-gap": _SEQUENCES,
     "sequence-duplicate": _SEQUENCES,

@@ -232,7 +232,9 @@ class AfterDamage:
             behind = limit - window.base - window.end
             if 0 <= at < window.end:
                 end, more = window.end + min(behind, 0), min(max(behind, 0), self.largest)
-                found, stop, right = kernels.resync(window.data, at, end, more, low, high, _SUMMED)
+                found, stop, right = kernels.resync(
+                    window.data, at, end, more, low, high, self.summed
+                )
                 if found >= 0:
                     position = window.base + found
                     if claimed is not None and position >= claimed[0]:

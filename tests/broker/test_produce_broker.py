@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,10 +32,14 @@ pytestmark = [
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
 KILLS = int(os.environ.get("KDUMP_PRODUCE_KILLS", "200" if _LONG else "1"))
+APPLY_KILLS = KILLS // 5
 VERSIONS = ("4.4.0", "4.1.1", "2.8.2") if _LONG else ("4.4.0",)
 SOURCE = "orders"
 _START_SECONDS = 3.0  # of a broker, on a machine that has little else to do
 FOREVER = {"retention.ms": "-1"}
+GROUPS = {"billing": 4321}
+if _LONG:  # as many as take a while to commit for
+    GROUPS |= {f"group {number}, of many": 37 * number for number in range(400)}
 
 
 class Cluster:
@@ -73,8 +78,11 @@ class Cluster:
             end = rng.choice(("abort", "commit"))
             operations.append({"op": "txn", "topic": SOURCE, "txn": "a", "count": 90, "end": end})
             operations.append({"op": "produce", "topic": SOURCE, "count": 30, "valueSize": None})
-        operations.append({"op": "commit_offsets", "group": "billing", "offsets": [
-            {"topic": SOURCE, "partition": 0, "offset": 4321}]})  # fmt: skip
+        operations += [
+            {"op": "commit_offsets", "group": group, "offsets": [
+                {"topic": SOURCE, "partition": 0, "offset": offset}]}
+            for group, offset in GROUPS.items()
+        ]  # fmt: skip
         self.ask(*operations)
 
     def records(self, topic: str) -> list[Any]:
@@ -99,6 +107,19 @@ class Cluster:
         assert [one["offset"] for one in found] == list(range(len(found)))
         moved = self.moved(name)
         assert [moved[one["offset"]] for one in self.expected] == list(range(len(found)))
+
+    def translated(self, group: str) -> int:
+        """Give the first record at or behind the offset that a group committed."""
+        offsets = [one["offset"] for one in self.expected]
+        return bisect_left(offsets, GROUPS[group])
+
+    def committed(self, name: str) -> dict[str, int]:
+        """Ask what groups committed in a topic."""
+        (answer,) = self.ask({"op": "describe_groups", "groups": list(GROUPS)})
+        return {
+            one["group"]: at["offset"]
+            for one in answer["groups"] for at in one["offsets"] if at["topic"] == name
+        }  # fmt: skip
 
     def moved(self, name: str) -> dict[int, int]:
         """Read the offset map."""
@@ -141,10 +162,8 @@ def test_records_come_back_as_they_were(cluster: Cluster) -> None:
         == (row["records_count"])
     )
     cluster.assert_whole("back")
-    # The first record at or behind the offset that the group committed.
-    wanted = next(n for n, one in enumerate(cluster.expected) if one["offset"] >= 4321)
     plan = (cluster.folder / "back.state.groups.csv").read_text("utf-8")
-    assert plan == f"billing,back,0,{wanted}\n"
+    assert plan == f"billing,back,0,{cluster.translated('billing')}\n"
     again = done(command)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["produced"]["found_count"] == len(cluster.expected)
@@ -180,6 +199,75 @@ def test_a_foreign_producer_is_noticed(cluster: Cluster) -> None:
     assert running.returncode == 5, told
     assert "No other producer" in told
     assert done(command).returncode == 5
+
+
+@pytest.mark.skipif(not _LONG, reason="its own productions, several times: KDUMP_FUZZ=long")
+def test_offsets_of_groups_are_committed_once(cluster: Cluster) -> None:
+    """Kdump is killed while it commits, and a member is at work in one of the groups."""
+    from confluent_kafka import Consumer
+
+    command = [*cluster.target("gone"), "--apply-groups"]
+    assert done([one for one in command if one != "--apply-groups"]).returncode == 0
+    assert cluster.committed("gone") == {}
+    wanted = {group: cluster.translated(group) for group in GROUPS}
+    began = time.monotonic()
+    done([*command, "--dry-run"])
+    took = time.monotonic() - began
+    rng, killed, amid = random.Random(_SEED), 0, 0
+    while killed < APPLY_KILLS:
+        state, aims = cluster.folder / "gone.state", rng.random() < 0.6
+        known, until = state.read_bytes(), time.monotonic() + took * rng.uniform(0.7, 2.2)
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as one:
+            while one.poll() is None and (aims or time.monotonic() < until):
+                if aims and state.read_bytes() != known:  # it commits now
+                    time.sleep(rng.random() * 0.3)
+                    break
+                time.sleep(0.002)
+            if one.poll() is None:
+                one.kill()
+                killed += 1
+                amid += b'"is_done": false' in state.read_bytes().partition(b'"groups"')[2]
+        if one.returncode == 0:  # to begin anew
+            assert cluster.committed("gone") == wanted
+            content = json.loads(state.read_text())
+            del content["groups"]
+            state.write_text(json.dumps(content))
+            earlier = {"op": "commit_offsets", "offsets": [
+                {"topic": "gone", "partition": 0, "offset": 1}]}  # fmt: skip
+            cluster.ask(*(earlier | {"group": group} for group in GROUPS))
+        else:
+            assert one.returncode == -9
+    last = done(command)
+    assert last.returncode == 0, last.stderr
+    assert cluster.committed("gone") == wanted
+    rows = [json.loads(line) for line in last.stdout.splitlines()][1:]
+    assert {row["group"]: row["offset"] for row in rows} == wanted
+    cluster.ask({"op": "commit_offsets", "group": "billing", "offsets": [
+        {"topic": "gone", "partition": 0, "offset": wanted["billing"] + 5}]})  # fmt: skip
+    assert done(command).returncode == 0  # what went on from there is not sent back
+    assert cluster.committed("gone")["billing"] == wanted["billing"] + 5
+    command = [*cluster.target("alive"), "--apply-groups"]
+    protocol = "consumer" if cluster.broker.version in ("4.4.0", "4.1.1") else "classic"
+    consumer = Consumer({
+        "bootstrap.servers": cluster.address, "group.id": "billing", "group.protocol": protocol
+    })  # fmt: skip
+    try:
+        consumer.subscribe([SOURCE])
+        until = time.monotonic() + 60
+        while not consumer.assignment():
+            consumer.poll(0.1)
+            assert time.monotonic() < until
+        refused = done(command)
+    finally:
+        consumer.close()
+    assert refused.returncode == 5, refused.stderr
+    assert "group billing: has members at work" in refused.stderr
+    others = {group: one for group, one in wanted.items() if group != "billing"}
+    assert cluster.committed("alive") == others
+    assert done(command).returncode == 0
+    assert cluster.committed("alive") == wanted
+    told = f"{killed} kills, {amid} of them while offsets were committed"
+    print(f"{cluster.broker.version}: {told}")
 
 
 @pytest.mark.skipif(not _LONG, reason="a broker of its own: KDUMP_FUZZ=long")
@@ -290,6 +378,8 @@ def test_kills_of_the_broker_lose_and_repeat_nothing(cluster: Cluster) -> None:
         name = f"theirs{rounds}"
         command = [*cluster.target(name), "--rate", "250KiB" if _LONG else "1MiB"]
         while True:
+            # It may have had to take another port.
+            command[command.index("--produce") + 1] = cluster.address
             with subprocess.Popen(
                 command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
             ) as running:

@@ -79,6 +79,7 @@ def test_a_conflict_is_refused(tmp_path: Path) -> None:
         (("--dry-run", "--out", "out"), "exclude each other"),
         (("--check", "m", "--out", "out"), "--check takes"),
         (("--topic-id", "short"), "22 characters"),
+        (("--apply-groups",), "--apply-groups goes with --produce"),
         (("--out", "s3://bucket/out"), "is in a store"),
     ],
 )

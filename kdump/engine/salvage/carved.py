@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
 
     Name = tuple[str, int]
+    At = tuple[str, Piece]  # a stretch of an image
 
 BY_USER, BY_COPY, BY_CHECKPOINT, BY_RECORDS = "topic-map", "copy", "checkpoint", "records"
 
@@ -47,6 +48,7 @@ class CarvedFound(Found):
     extents: tuple[Extent, ...]
     group: str
     named_by: str | None
+    named_at: At | None  # where what names it stands in an image
     joined_by: tuple[str, ...]
     is_doubtful: bool
 
@@ -99,7 +101,7 @@ class CarvedCopy(Copy):
 class _Pieces(Replica):
     """The batches of a carved copy, read like a replica that has no files beside its log.
 
-    A batch in two pieces has a position behind the end of the image.
+    A batch in pieces has a position behind the end of the image.
     """
 
     def __init__(self, found: CarvedFound, pace: Pace, limit: int) -> None:
@@ -179,7 +181,7 @@ class Carving:
         self._groups = [one for one in joins.groups() if not one.extents[0].is_snapshot]
         for image in self._images:
             here = [extent for extent in joins.extents if extent.path == image.path]
-            apart = sum(len(extent.pieces) > 1 for extent in here)
+            apart = [len(extent.pieces) for extent in here if len(extent.pieces) > 1]
             yield Row(
                 "carved",
                 {
@@ -188,8 +190,13 @@ class Carving:
                     "batches": sum(extent.batches for extent in here),
                     "batches_bytes": sum(extent.size_bytes for extent in here),
                     "extents": len(here),
-                    "in_two_pieces": apart,
-                    "torn": len(image.torn) - apart,
+                    "in_two_pieces": apart.count(2),
+                    "in_more_pieces": len(apart) - apart.count(2),
+                    "torn": len(image.torn) - len(apart),
+                    "topic_ids": [
+                        {"topic_id": topic_id, "bytes": [piece.position, piece.end - 1]}
+                        for topic_id, piece in image.topic_ids
+                    ],
                 },
             )
 
@@ -200,12 +207,13 @@ class Carving:
         of_checkpoints = self._said()
         for number, group in enumerate(self._groups, 1):
             word = f"carved-{number}"
+            named_at: At | None = None
             if word in self._options.names:
                 (topic, partition), named_by = self._asked(word, group), BY_USER
             elif group in of_copies:
                 (topic, partition), named_by = of_copies[group], BY_COPY
             elif group in of_checkpoints:
-                (topic, partition), named_by = of_checkpoints[group], BY_CHECKPOINT
+                ((topic, partition), named_at), named_by = of_checkpoints[group], BY_CHECKPOINT
             elif internal := internal_topic(group.extents[0], self._options.decompress_limit):
                 (topic, partition), named_by = internal, BY_RECORDS
             else:
@@ -222,6 +230,7 @@ class Carving:
                     tuple(layer),
                     word,
                     named_by,
+                    named_at,
                     tuple(group.joined_by),
                     group.is_doubtful,
                 )
@@ -253,18 +262,19 @@ class Carving:
                     copy.close()
         return {group: next(iter(each)) for group, each in votes.items() if len(each) == 1}
 
-    def _said(self) -> dict[Group, Name]:
+    def _said(self) -> dict[Group, tuple[Name, At]]:
         """Find groups that end where checkpoints say of one partition alone that it did."""
-        said: dict[int, set[Name]] = defaultdict(set)
+        said: dict[int, dict[Name, At]] = defaultdict(dict)
         for image in self._images:
             for name, offsets in image.said.items():
-                said[max(offsets)].add(name)
+                last = max(offsets)
+                said[last].setdefault(name, (image.path, offsets[last]))
         ends: dict[int, list[Group]] = defaultdict(list)
         for group in self._groups:
             if not group.is_doubtful:
                 ends[group.end].append(group)
         return {
-            groups[0]: next(iter(said[end]))
+            groups[0]: next(iter(said[end].items()))
             for end, groups in ends.items()
             if len(groups) == 1 and len(said.get(end, ())) == 1
         }

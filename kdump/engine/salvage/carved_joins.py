@@ -14,19 +14,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from kdump import kernels
-from kdump.engine.salvage.carving import SECTOR, Carved, Extent, Piece, first_of
+from kdump.engine.salvage.carved_pieces import Pieces
+from kdump.engine.salvage.carving import SECTOR, Carved, Extent, Piece
 from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader
 from kdump.kernels.members import sequence_at
 from kdump.storage.source import Source
 
-_BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
 _SMALLEST_BLOCK = 1024
-_JOINED_BYTES = 4 << 20  # a larger batch is not looked for in two pieces
 _WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
-_EXPANDS = 1000  # no codec makes more of a byte that is worth having here
 _SAMPLES = 1 << 18
 
 BYTES, SAME, NEIGHBOURS, SEQUENCES, OFFSETS = (
@@ -90,7 +87,8 @@ class Joins:
         added = [found for found, _ in pieced]
         self.extents = [*_without_inner(extents, added), *added]
         _doubt(self.extents, torn)
-        self.in_two_pieces = len(pieced)
+        self.in_two_pieces = sum(len(found.pieces) == 2 for found in added)
+        self.in_more_pieces = len(added) - self.in_two_pieces
         self._parents = list(range(len(self.extents)))
         self._why: list[tuple[int, str]] = []
         self._numbers = {id(extent): number for number, extent in enumerate(self.extents)}
@@ -99,6 +97,11 @@ class Joins:
             for extent in beside:
                 if id(extent) in self._numbers:
                     self._join(self._numbers[id(extent)], self._numbers[id(found)], BYTES)
+        begin = {(one.path, one.position): self._numbers[id(one)] for one in added}
+        for found in added:  # another of them right behind
+            other = begin.get((found.path, found.end))
+            if other is not None and self.extents[other].first == found.last + 1:
+                self._join(self._numbers[id(found)], other, BYTES)
         self.known = self._same_batches()
         self._neighbours()
         self._go_on()
@@ -196,27 +199,42 @@ def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
 def _piece_together(
     image: Carved, starts: dict[int, list[Extent]]
 ) -> Iterator[tuple[BatchHeader, Extent | None, list[Extent]]]:
-    """Find the rest of torn batches right before extents that go on where they end.
+    """Find the rest of torn batches right before what goes on where they end, torn or not.
 
     Yields each header with its batch, if it was found, and the extents that this lies between.
     """
     owners = {id(extent.torn): extent for extent in image.extents if extent.torn is not None}
+    torn_starts: dict[int, list[BatchHeader]] = defaultdict(list)
+    for torn in image.torn:
+        if not torn.flags & c.WRAPPER:
+            torn_starts[torn.base_offset].append(torn)
     with Source(image.path) as source:
+        pieces = Pieces(source, _sound(image.extents))
         for torn in image.torn:
+            after = torn.last_offset + 1
+            behind = [extent for extent in starts.get(after, ()) if extent.path == image.path]
+            ends = [extent.position for extent in behind]
+            ends += [header.position for header in torn_starts.get(after, ())]
             found, beside = None, []
-            behind = starts.get(torn.last_offset + 1, ())
-            for extent in behind if torn.size_bytes <= _JOINED_BYTES else ():
-                if extent.path == image.path:
-                    found = _in_two_pieces(source, torn, extent)
+            for end in dict.fromkeys(ends):
+                found = pieces.together(torn, end)
                 if found is not None:
                     owner = owners.get(id(torn))
-                    beside = [extent] if owner is None else [owner, extent]
+                    beside = [extent for extent in behind if extent.position == end]
+                    beside += [] if owner is None else [owner]
                     break
             yield torn, found, beside
 
 
+def _sound(extents: list[Extent]) -> Iterator[Piece]:
+    """Yield where batches lie whole, but for what may be messages inside one in pieces."""
+    for extent in extents:
+        if not (extent.is_plain and extent.position % SECTOR):
+            yield extent.pieces[0]
+
+
 def _without_inner(extents: list[Extent], pieced: list[Extent]) -> Iterator[Extent]:
-    """Leave out messages of wrappers in two pieces, left as they were by the compression."""
+    """Leave out messages of wrappers in pieces, left as they were by the compression."""
     places: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for extent in pieced:
         places[extent.path] += [(piece.position, piece.end - 1) for piece in extent.pieces]
@@ -307,30 +325,3 @@ def _are_neighbours(extent: Extent, behind: Extent) -> bool:
     if torn is not None and behind.first == _end_with_torn(extent):
         return at == torn.position + torn.size_bytes
     return extent.end // _SMALLEST_BLOCK == at // _SMALLEST_BLOCK and at % SECTOR > 0
-
-
-def _in_two_pieces(source: Source, torn: BatchHeader, behind: Extent) -> Extent | None:
-    """Find out whether a torn batch ends right before an extent, and where its first piece ends.
-
-    A file system cuts files where blocks begin, on either side of the cut; the checksum decides.
-    """
-    position, size = torn.position, torn.size_bytes
-    apart = behind.position - position - size
-    block = next((each for each in _BLOCKS if not apart % each), None)
-    if block is None or not apart or behind.position < size:
-        return None
-    head = source.read(position, size)
-    tail = source.read(behind.position - size, size)
-    if len(head) < size or len(tail) < size:
-        return None
-    for cut in range(block - position % block, size, block):
-        data = head[:cut] + tail[cut:]
-        rows, _, _ = kernels.walk(data, 0, size, 0, -1, True, 1)
-        if rows.count and not rows.flags & c.WRONG:
-            rest = Piece(behind.position - size + cut, behind.position)
-            return Extent(
-                source.path, [Piece(position, position + cut), rest],
-                first_of(data, 0, rows, 0, size * _EXPANDS), torn.last_offset, 1, torn.layout,
-                (torn.leader_epoch, torn.leader_epoch),
-            )  # fmt: skip
-    return None

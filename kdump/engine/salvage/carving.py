@@ -19,6 +19,7 @@ from kdump.record.control import SNAPSHOT_HEADER, control_type
 from kdump.record.frames import Run
 from kdump.storage import checkpoints
 from kdump.storage.names import DirectoryName
+from kdump.storage.properties import parse_partition_metadata
 from kdump.storage.raw_image import RawImage
 from kdump.storage.source import Source
 
@@ -35,6 +36,8 @@ _SAMPLED = 63  # of the checksum's bits: one batch in so many says which extents
 _SAMPLED_FIRST = 16  # and so many of each extent
 _SAMPLES_KEPT = 4096  # of an extent, about
 _CHECKPOINT = re.compile(rb"0\r?\n[1-9][0-9]{0,5}\r?\n")
+_PARTITION_METADATA = re.compile(rb"version: \d\n")
+_METADATA_BYTES = 64
 
 Sequence = tuple[int, int]  # a producer's epoch and a sequence number of its
 
@@ -48,7 +51,7 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Extent:
-    """Batches one behind the other, of one log; of a batch in two pieces only that one.
+    """Batches one behind the other, of one log; of a batch in pieces only that one.
 
     `heads` and `tails`: of producers met at its start and end the first and last sequence numbers.
     `torn`: the header right behind it, of a batch whose checksum is wrong. `sample`: what tells
@@ -90,15 +93,16 @@ class Extent:
 class Carved(NamedTuple):
     """What was found in one image.
 
-    `torn` are headers of batches whose checksum is wrong; `said` are offsets of partitions, from
-    checkpoints.
+    `torn` are headers of batches whose checksum is wrong. `said` are offsets of partitions, with
+    the checkpoint that each stands in; `topic_ids` are those of `partition.metadata` files.
     """
 
     path: str
     size_bytes: int
     extents: list[Extent]
     torn: list[BatchHeader]
-    said: dict[tuple[str, int], set[int]]
+    said: dict[tuple[str, int], dict[int, Piece]]
+    topic_ids: list[tuple[str, Piece]]
 
 
 def carve(path: str, pace: Pace, limit: int) -> Carved:
@@ -116,14 +120,15 @@ def carve(path: str, pace: Pace, limit: int) -> Carved:
                 if len(torn) < _TORN_KEPT:
                     torn.append(header)
             image.torn.clear()
-        return Carved(path, source.size, found.all(), torn, source.said())
+        return Carved(path, source.size, found.all(), torn, source.said(), source.topic_ids())
 
 
 class _TextsSeen(BackgroundSource):
-    """An image that takes note of where checkpoints begin while it is read."""
+    """An image that takes note of where small texts begin while it is read."""
 
     def __init__(self, path: str, pace: Pace) -> None:
         self._texts: dict[int, None] = {}
+        self._metadata: dict[int, None] = {}
         super().__init__(path, pace)
 
     def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
@@ -131,26 +136,43 @@ class _TextsSeen(BackgroundSource):
         first = -position % SECTOR
         with memoryview(buffer) as view:
             starts = bytes(view[first:done:SECTOR])
-            at = starts.find(b"0")
-            while at >= 0 and len(self._texts) < _TEXTS_KEPT:
-                place = first + at * SECTOR
-                if _CHECKPOINT.match(view, place, min(place + 16, done)):
-                    self._texts[position + place] = None
-                at = starts.find(b"0", at + 1)
+            for letter, words, texts in (
+                (b"0", _CHECKPOINT, self._texts),
+                (b"v", _PARTITION_METADATA, self._metadata),
+            ):
+                at = starts.find(letter)
+                while at >= 0 and len(texts) < _TEXTS_KEPT:
+                    place = first + at * SECTOR
+                    if words.match(view, place, min(place + 16, done)):
+                        texts[position + place] = None
+                    at = starts.find(letter, at + 1)
         return done
 
-    def said(self) -> dict[tuple[str, int], set[int]]:
+    def topic_ids(self) -> list[tuple[str, Piece]]:
+        """Read the `partition.metadata` files that were met."""
+        found = []
+        for position in self._metadata:
+            text = Source.read(self, position, _METADATA_BYTES).partition(b"\0")[0]
+            read = parse_partition_metadata(text)
+            topic_id = read.values.get("topic_id")
+            if topic_id is not None and not read.problems:
+                found.append((topic_id, Piece(position, position + len(text))))
+        return found
+
+    def said(self) -> dict[tuple[str, int], dict[int, Piece]]:
         """Read the checkpoints of offsets that were met, whole or not."""
-        found: dict[tuple[str, int], set[int]] = {}
+        found: dict[tuple[str, int], dict[int, Piece]] = {}
         for position in self._texts:
             text, size = b"", 1 << 12
             while len(text) < size <= checkpoints.SIZE_LIMIT and b"\0" not in text:
                 size *= 4
                 text = Source.read(self, position, size)
-            read = checkpoints.parse_offsets(text.partition(b"\0")[0])
+            text = text.partition(b"\0")[0]
+            piece = Piece(position, position + len(text))
+            read = checkpoints.parse_offsets(text)
             for topic, partition, offset in read.entries[: read.declared or 0]:
                 if DirectoryName(topic, partition).legal:
-                    found.setdefault((topic, partition), set()).add(offset)
+                    found.setdefault((topic, partition), {}).setdefault(offset, piece)
         return found
 
 

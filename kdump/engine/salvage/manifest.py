@@ -83,7 +83,10 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
                 yield f"    at bytes {ranges_text(one['bytes'])}"
         for one in row["carved"]:
             why = ", ".join(one["joined_by"]) or "nothing"
-            yield f"  {one['group']}: named by {one['named_by'] or 'nothing'}, joined by {why}"
+            named = one["named_by"] or "nothing"
+            if (at := one["named_at"]) is not None:
+                named += f" at {at['path']}, bytes {ranges_text([at['bytes']])}"
+            yield f"  {one['group']}: named by {named}, joined by {why}"
             if one["doubtful"]:
                 yield "    DOUBTFUL: perhaps messages of a torn wrapper, at wrong offsets"
         for one in row["reencoded"]:

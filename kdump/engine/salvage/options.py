@@ -28,7 +28,8 @@ class SalvageOptions(NamedTuple):
     `prefer` is one of the words above or a path; None: as `newest-epoch`, and what no epoch decides
     stays undecided. `names` are the new names of topics by their old ones, and names of partitions
     of what was carved. `carve`: files are images. `produce` names brokers, `client_settings` are
-    librdkafka's, `resume` is the state file, `rate` is in bytes per second.
+    librdkafka's, `resume` is the state file, `rate` is in bytes per second. `apply_groups` goes
+    with `groups`.
     """
 
     selection: Selection = Selection()
@@ -50,6 +51,7 @@ class SalvageOptions(NamedTuple):
     resume: str | None = None
     rate: int | None = None
     groups: bool = False
+    apply_groups: bool = False
 
 
 def read_topic_map(path: str) -> dict[str, str]:

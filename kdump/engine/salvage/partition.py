@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.salvage.build import pieces
 from kdump.engine.salvage.carved import CarvedCopy, CarvedFound
+from kdump.engine.salvage.carving import Piece
 from kdump.engine.salvage.copies import Copy, Item
 from kdump.engine.salvage.history import History, settle, survey
 from kdump.engine.salvage.merge import Merge, Ranges, Taken, add_range
@@ -179,6 +180,10 @@ def row_of(opened: Opened, merged: Merge, found: Sums) -> Row:
     )
 
 
+def _place(path: str, piece: Piece) -> dict[str, object]:
+    return {"path": path, "bytes": [piece.position, piece.end - 1]}
+
+
 def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
     """Say which groups of carved batches are in a partition, and what says so."""
     found = {copy.found.group: copy.found for copy in copies if isinstance(copy.found, CarvedFound)}
@@ -186,6 +191,7 @@ def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
         {
             "group": group,
             "named_by": one.named_by,
+            "named_at": None if one.named_at is None else _place(*one.named_at),
             "joined_by": list(one.joined_by),
             "doubtful": one.is_doubtful,
         }

@@ -14,9 +14,11 @@ from contextlib import ExitStack
 from typing import NamedTuple
 
 from kdump.client.cluster import Cluster, Lost, Sender, SentRecord
+from kdump.client.group_offsets import GroupOffsets, Place
 from kdump.engine.find.reset import refused_group
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.run import groups
+from kdump.engine.salvage.committing import Translated, commit_offsets
 from kdump.engine.salvage.copies import Item
 from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Opened, Sums, open_copies, row_of
@@ -33,7 +35,15 @@ _FAILURES = 5  # one after the other, with nothing that arrived between
 _MARK_BYTES = 1 << 20  # of a record in so many bytes, or in such a time, the offset is asked for
 _MARK_SECONDS = 0.25
 
-Commits = dict[tuple[str, int], list[tuple[int, str]]]
+
+class _Commit(NamedTuple):
+    """What a group had committed."""
+
+    offset: int
+    group: str
+
+
+Commits = dict[tuple[str, int], list[_Commit]]
 
 
 class _Prepared(NamedTuple):
@@ -47,6 +57,7 @@ def produce(
 ) -> Iterator[Row | KdumpError]:
     """Yield a `salvaged` row for each partition once it has arrived, and errors.
 
+    Behind them comes a `group-offset` row for each offset that was to be committed.
     Nothing is sent before all copies were merged and the topics of the cluster were found fit.
     """
     assert options.produce is not None
@@ -71,7 +82,7 @@ def produce(
             return
         state = stack.enter_context(State(str(options.resume), cluster.id))
         offset_map = stack.enter_context(state.offset_map())
-        plan: list[str] = []
+        plan: list[Translated] = []
         throttle = None if options.rate is None else Throttle(options.rate)
         means = _Means(cluster, _Senders(cluster, progress), state, offset_map, throttle, progress)
         stack.callback(means.senders.close)
@@ -84,7 +95,11 @@ def produce(
             progress.items_done += 1
         offset_map.finish()
         if options.groups:
-            state.write(GROUPS_ENDING, "".join(sorted(plan)).encode())
+            lines = (one.line for one in plan if not refused_group(one.place.group))
+            state.write(GROUPS_ENDING, "".join(sorted(lines)).encode())
+        if options.apply_groups:
+            offsets = GroupOffsets(cluster.admin())
+            yield from commit_offsets(offsets, options.produce, state, plan, progress.tick)
 
 
 def _prepare(opened: Opened) -> _Prepared:
@@ -130,10 +145,9 @@ def _read_groups(
             one = item.fields
             if one["pending"] or one["group"] in shares or one["offset"] is None:
                 continue
-            if refused_group(str(one["group"])):
-                continue
             key = str(one["topic"]), int(str(one["partition"]))
-            commits.setdefault(key, []).append((int(str(one["offset"])), str(one["group"])))
+            commit = _Commit(int(str(one["offset"])), str(one["group"]))
+            commits.setdefault(key, []).append(commit)
 
 
 class _Senders:
@@ -177,7 +191,7 @@ class _Production:
         self.name = names.directory_name(self.topic, self.partition)
         self.count = self.found_count = 0
         self.start: int | None = None
-        self.plan: list[str] = []
+        self.plan: list[Translated] = []
         self._path = item.path
         self._visible = one.visible
         self._target = target
@@ -208,8 +222,8 @@ class _Production:
             raise self._refused(f"it holds more at offset {self._next} than was produced")
         means.senders.of(self._target.max_bytes).finish()
         self._end()
-        for offset, group in self._commits:
-            self._translate(offset, group, self._next)
+        for commit in self._commits:
+            self._translate(commit, self._next)
 
     @property
     def _next(self) -> int:
@@ -248,13 +262,14 @@ class _Production:
         for number, (old, _) in enumerate(some):
             self._means.offset_map.add(at, old, new + number)
         last = some[-1][0]
-        while self._commits and self._commits[0][0] <= last:
-            offset, group = self._commits.pop(0)
-            number = bisect_left(some, offset, key=lambda one: one[0])
-            self._translate(offset, group, new + number)
+        while self._commits and self._commits[0].offset <= last:
+            commit = self._commits.pop(0)
+            number = bisect_left(some, commit.offset, key=lambda one: one[0])
+            self._translate(commit, new + number)
 
-    def _translate(self, offset: int, group: str, new: int) -> None:
-        self.plan.append(f"{group},{self.topic},{self.partition},{new}\n")
+    def _translate(self, commit: _Commit, new: int) -> None:
+        place = Place(commit.group, self.topic, self.partition)
+        self.plan.append(Translated(place, commit.offset, new))
 
     def _pass_known(self, some: Offered) -> Offered:
         """Pass over records that have arrived as the state says; those behind them remain."""
@@ -359,7 +374,7 @@ class _Production:
 
 def _persist(
     one: _Prepared, target: Target, means: _Means, commits: Commits
-) -> tuple[Row, list[str]]:
+) -> tuple[Row, list[Translated]]:
     """Produce a partition, and go on after a broker was away as a run does that was killed."""
     reached, failures = -1, 0
     while True:

@@ -36,6 +36,17 @@ class Arrived(NamedTuple):
     is_done: bool = False
 
 
+class Committing(NamedTuple):
+    """An offset that is being committed for a group, or was.
+
+    `before` is the one that the group had, None for none: what it has is this or the new one, as
+    long as nobody else commits.
+    """
+
+    before: int | None
+    is_done: bool = False
+
+
 class State:
     """The state file of a run; a context manager, in which no other run has it."""
 
@@ -45,6 +56,7 @@ class State:
         self._folder, self._name = os.path.split(os.path.abspath(path))
         self._written = 0.0
         self.partitions: dict[str, Arrived] = {}
+        self.groups: dict[str, dict[str, Committing]] = {}  # by group and partition
         with path_errors(self._folder):
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             self._fd = open_directory(self._folder)
@@ -76,7 +88,11 @@ class State:
             self.partitions = {
                 name: Arrived(**said) for name, said in content["partitions"].items()
             }
-        except (ValueError, KeyError, TypeError):
+            self.groups = {
+                group: {name: Committing(**said) for name, said in offsets.items()}
+                for group, offsets in content.get("groups", {}).items()
+            }
+        except (ValueError, KeyError, TypeError, AttributeError):
             raise Refused(self.path, "is no state of a salvage") from None
         if cluster_id != self._cluster_id:
             raise Refused(self.path, f"is of another cluster, {cluster_id}: name another --resume")
@@ -84,12 +100,19 @@ class State:
     def put(self, name: str, arrived: Arrived, *, now: bool = False) -> None:
         """Take note of what has arrived; on disk at once, or soon."""
         self.partitions[name] = arrived
-        if not now and time.monotonic() - self._written < _PAUSE_SECONDS:
-            return
+        if now or time.monotonic() - self._written >= _PAUSE_SECONDS:
+            self.save()
+
+    def save(self) -> None:
+        """Put what is known on disk."""
         content = {
             "salvage_state": _FORM,
             "cluster_id": self._cluster_id,
             "partitions": {key: one._asdict() for key, one in self.partitions.items()},
+            "groups": {
+                group: {name: one._asdict() for name, one in offsets.items()}
+                for group, offsets in self.groups.items()
+            },
         }
         self.write("", json.dumps(content, indent=1).encode() + b"\n")
         self._written = time.monotonic()

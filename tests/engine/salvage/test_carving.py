@@ -163,7 +163,7 @@ def test_files_on_xfs_are_found(topics: Topics, tmp_path: Path) -> None:
     holds_all(image, topics)
 
 
-def test_batches_in_two_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
+def test_batches_in_pieces_are_found(topics: Topics, tmp_path: Path) -> None:
     """In a file system that is full but for single blocks."""
     image, filler = tmp_path / "disk.img", tmp_path / "filler" / "f"
     filler.mkdir(parents=True)
@@ -178,7 +178,10 @@ def test_batches_in_two_pieces_are_found(topics: Topics, tmp_path: Path) -> None
     assert joins.in_two_pieces > 5
     rows = [row.fields for row in items_of(image, carve=True) if isinstance(row, Row)]
     assert rows[0]["in_two_pieces"] == joins.in_two_pieces
-    assert rows[0]["torn"] == len(found.torn) - joins.in_two_pieces
+    assert joins.in_more_pieces > 0
+    assert rows[0]["in_more_pieces"] == joins.in_more_pieces
+    in_pieces = joins.in_two_pieces + joins.in_more_pieces
+    assert rows[0]["torn"] == len(found.torn) - in_pieces
     assert sum(row["batches"] for row in rows[1:]) == len(batches)
 
 
@@ -261,6 +264,23 @@ def test_a_copy_at_hand_and_the_user_say_the_name(tmp_path: Path) -> None:
             False,
         )
         assert row["lost"] == []
+
+
+def test_what_names_a_log_is_shown(tmp_path: Path) -> None:
+    """A checkpoint that ends where the log does, and ids of topics, each with its bytes."""
+    image, log = tmp_path / "disk.img", data_of(batches(0, 100))
+    checkpoint, topic_id = b"0\n1\norders 3 100\n", "AbCdEfGhIjKlMnOpQrStUw"
+    metadata = f"version: 0\ntopic_id: {topic_id}\n".encode()
+    texts = (b"", checkpoint, log, metadata, metadata.replace(b"A", b"!"), metadata[:20])
+    image.write_bytes(b"".join(text + bytes(4096 - len(text) % 4096) for text in texts))
+    seen, row = (each.fields for each in items_of(image, carve=True))  # type: ignore[union-attr]
+    assert (row["topic"], row["partition"]) == ("orders", 3)
+    (group,) = row["carved"]
+    assert group["named_at"] == {"path": str(image), "bytes": [4096, 4095 + len(checkpoint)]}
+    start = 12288 + len(log) // 4096 * 4096
+    assert seen["topic_ids"] == [
+        {"topic_id": topic_id, "bytes": [start, start + len(metadata) - 1]}
+    ]
 
 
 def test_the_result_is_the_log_there_was(topics: Topics, tmp_path: Path) -> None:
