@@ -21,10 +21,7 @@ from kdump.broker.node_settings import REFUSES
 from kdump.broker.versions import read_version
 from kdump.engine.predict.node import node_start
 
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.skipif("KDUMP_PURE" in os.environ, reason="the kernels are not what is asked here"),
-]
+pytestmark = pytest.mark.broker
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))

@@ -24,10 +24,7 @@ import pytest
 from broker_box import Broker, Json
 
 pytest.importorskip("confluent_kafka", reason="no confluent-kafka: pip install 'kdump[produce]'")
-pytestmark = [
-    pytest.mark.broker,
-    pytest.mark.skipif("KDUMP_PURE" in os.environ, reason="the kernels are not what is asked here"),
-]
+pytestmark = pytest.mark.broker
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
