@@ -360,20 +360,24 @@ def about(bench: Bench, rounds: int) -> str:
 #: Why a row is missed, by how its work begins: what profiles show, and what would be needed.
 REASONS = """
 - dump --format arrow: a third of the time is pyarrow's own writing, which is all of the other;
-  the rest is reading, checksums and gathering columns, of which none can be left out.
+  the rest is reading, checksums and gathering columns, of which none can be left out; to reach it,
+  the kernel would have to decode straight into Arrow's buffers.
+- dump --format parquet: nearly all of it is pyarrow's own encoding and zstd; what is above the
+  other is reading and checksums, as of arrow.
 - dump --grep, regex: a pattern that is no plain text is asked of each key and value alone, by
   Python's `re`; a compiled search over a whole block would be needed.
 - dump --from-time: start-up is nearly all of it; see `verify of one small partition`.
 - gzip, v2: inflating is a third of the time, and writing JSON, which the other does not do, nearly
-  as much; start-up is a quarter.
+  as much; start-up is a quarter, and has to become half of it to reach the ratio.
 - gzip, v1 wrappers: inflating is half of the time, start-up a fifth; the rest is some 50 calls of
-  Python for each wrapper.
+  Python for each wrapper; the kernel inflating one wrapper after the other would be needed.
 - lz4: start-up is a third of the time, and writing JSON, which the other does not do, half of
   the rest.
 - gzip: inflating is what both do; start-up and writing JSON are all of the difference.
 - verify 2,000 small partitions: some 1,400 calls of Python a partition: six files are listed,
   asked for and opened, each by five system calls, and ten checks see each segment begin and end;
-  no call is over 4 % of it.
+  no call is over 4 % of it. A shorter way for partitions of one small segment
+  would be needed, and be a second way to verify.
 - verify -j 2, many small: start-up and the checks of the whole data directory are done by one
   process.
 - verify -j 2, two: start-up, 0.1 s, is a sixth of the time of one process.
@@ -381,14 +385,18 @@ REASONS = """
   they found are packed, sent and judged by one, in the time of the walk itself, which reads from
   the page cache; judging by pieces would be needed.
 - usage --by key: six tenths of the time is the kernel's table of keys, the rest groups kept and
-  ordered in Python.
+  ordered in Python; the ratio moves by a fifth with how fast Arrow groups in the same run.
 - compare, every batch differs: some 300 calls of Python for each pair of batches, to pair them and
   to report the record that differs; the kernel comparing the columns of many pairs would be needed.
 - --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
-  rest is some 70 calls of Python for each of 66,000 entries.
+  rest is some 70 calls of Python for each of 66,000 entries; the kernel looking up all entries
+  that fall into a run of batches would be needed.
 - verify of one small partition: 139 modules of kdump are imported beside click's, most of the time
-  above click's own; 85 named tuples are a tenth of it, as `typing` compiles each annotation.
+  above click's own; 85 named tuples are a tenth of it, as `typing` compiles each annotation. To
+  reach it three fifths of the modules would have to be imported only after damage was seen.
 - arrow of one small partition: click and 90 modules of kdump are imported beside pyarrow.
+- pure kernel: both forms call the same functions and take the same time within a tenth; which is
+  the faster changes from run to run.
 """
 
 
