@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from commands import COMMANDS, DATA, answer
+from commands import COMMANDS, DATA, answer, answer_in_a_store
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed")
 
@@ -15,11 +15,9 @@ DIRECTORIES = sorted(
 @pytest.mark.parametrize("directory", DIRECTORIES, ids=lambda path: str(path.relative_to(DATA)))
 def test_same_as_the_path(directory: Path) -> None:
     for command in COMMANDS:
-        status, rows, error = answer(command, str(directory))
-        # Whether the node starts is asked of a node's own disks alone.
-        rows = "".join(line for line in rows.splitlines(True) if '"row":"node-start"' not in line)
-        assert answer(command, f"file://{directory}") == (status, rows, error)
-        assert status != 1
+        expected = answer_in_a_store(command, str(directory))
+        assert answer(command, f"file://{directory}") == expected
+        assert expected[0] != 1
 
 
 def test_worker_processes() -> None:
