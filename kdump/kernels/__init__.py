@@ -47,6 +47,7 @@ format_batches = _kernel.format_batches
 format_records = _kernel.format_records
 gather = _kernel.gather
 index_entries = _kernel.index_entries
+index_sectors = _kernel.index_sectors
 inner_base = _kernel.inner_base
 keep_freed_memory = _kernel.keep_freed_memory
 keep_largest = _kernel.keep_largest

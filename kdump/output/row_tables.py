@@ -142,7 +142,7 @@ def _salvaged_note(fields: Fields) -> str:
         joined = f", joined by {', '.join(one['joined_by'])}" if one["joined_by"] else ""
         named = f"named by {one['named_by']}" if one["named_by"] else "of no known partition"
         if one["doubtful"]:
-            named += ", perhaps messages of a torn wrapper at wrong offsets"
+            named += ", perhaps at wrong offsets (inside a torn wrapper, or cut)"
         notes.append(f"{one['group']}, {named}{joined}")
     notes += _produced_notes(fields["produced"])
     notes += [f"diverged: {one['path']}: {_ranges(one['offsets'])}" for one in fields["diverged"]]

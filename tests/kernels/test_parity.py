@@ -12,6 +12,7 @@ import os
 import random
 from array import array
 from collections import Counter
+from struct import pack
 
 import builders
 import pytest
@@ -55,6 +56,7 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
     both("crc32", data, start, end, rng.choice((0, number(rng))))
     both("crc32c", data, start, end, rng.choice((0, number(rng))))
     compare_index_entries(rng, batches, seen)
+    compare_index_sectors(rng, data)
     low, high = rng.choice(((-1, 1 << 62), (99, 200), (number(rng), number(rng))))
     summed = rng.choice((1 << 40, 1 << 40, rng.randrange(-1, 1000)))
     behind = rng.choice((0, 0, rng.randrange(-1, 5000), 1 << 40))
@@ -70,6 +72,14 @@ def compare_file(rng: random.Random, data: bytes, seen: Counter[int]) -> None:
         first = max(first, behind) + 1
     for index in range(-1, batches.count + 1):
         compare_inside(rng, data, batches, index, seen)
+
+
+def compare_index_sectors(rng: random.Random, data: bytes) -> None:
+    """Look for sectors of an index in any bytes, and in slots that mostly rise."""
+    slots = sorted(rng.randrange(1 << rng.choice((8, 20, 31))) for _ in range(rng.randrange(40)))
+    page = b"".join(pack(">II", slot, slot + 1) for slot in slots)
+    mixed = data[: rng.randrange(99)] + page + bytes(rng.randrange(99)) + data[:99]
+    both("index_sectors", mixed, rng.randrange(-2, 200), rng.choice((24, 32, 64, 512)))
 
 
 def compare_index_entries(rng: random.Random, batches: RecordBatches, seen: Counter[int]) -> None:

@@ -92,6 +92,19 @@ def test_rising_slots_of_a_time_index(
     assert kernel.rising_slots(times(*pairs), 12) == rising
 
 
+def test_sectors_of_an_offset_index(kernel: ModuleType) -> None:
+    page = offsets(*((number, 100 * number) for number in range(1, 65)))
+    end = page[:24] + bytes(488)
+    sectors = [
+        page, end, page[:16] + bytes(496), page[:24] + bytes(487) + b"x", bytes(512),
+        page[:256] + page[:256],
+    ]  # fmt: skip
+    data = bytes(3) + b"".join(sectors)
+    assert kernel.index_sectors(data, 3, 512) == [3, 515]
+    assert kernel.index_sectors(data[: 3 + 1023], 3, 512) == [3]
+    assert kernel.index_sectors(b"", 0, 512) == []
+
+
 class TestEntries:
     """Five batches of three records at 100, 103 ..., a time apart each; 75 or so bytes."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from kdump import kernels
 from kdump.engine.compare.replica import Block, Replica, UnusableRange
 from kdump.engine.reading.background_source import BackgroundSource
-from kdump.engine.salvage.carved_joins import Group, Joins
+from kdump.engine.salvage.carved_joins import At, Group, Joins
 from kdump.engine.salvage.carved_records import internal_topic
 from kdump.engine.salvage.carving import Carved, Extent, Piece, carve
 from kdump.engine.salvage.copies import Batch, Copy, Found, Groups
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from kdump.engine.work.pace import Pace
 
     Name = tuple[str, int]
-    At = tuple[str, Piece]  # a stretch of an image
 
 BY_USER, BY_COPY, BY_CHECKPOINT, BY_RECORDS = "topic-map", "copy", "checkpoint", "records"
 
@@ -50,6 +49,7 @@ class CarvedFound(Found):
     named_by: str | None
     named_at: At | None  # where what names it stands in an image
     joined_by: tuple[str, ...]
+    joined_at: tuple[At, ...]  # pages of indexes that join it
     is_doubtful: bool
 
     def files(self) -> list[str]:
@@ -232,6 +232,7 @@ class Carving:
                     named_by,
                     named_at,
                     tuple(group.joined_by),
+                    tuple(group.pages),
                     group.is_doubtful,
                 )
 

@@ -1,10 +1,10 @@
 """Join extents of images that are of one log.
 
 What joins them is named, and each says so by itself: bytes of one batch in both; the same batches;
-a place right behind, in one block of a file system or where a torn batch ends; sequence numbers of
-producers that go on where offsets do; or, where batches have no producer, offsets of whole segments
-that meet in no other pair. Where two would do as well as each other neither is joined: what is not
-known is left apart.
+a place right behind, in one block of a file system or where a torn batch ends; a page of an offset
+index; sequence numbers of producers that go on where offsets do; or, where batches have no
+producer, offsets of whole segments that meet in no other pair. Where two would do as well as each
+other neither is joined: what is not known is left apart.
 """
 
 from __future__ import annotations
@@ -14,33 +14,37 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from kdump.engine.salvage.carved_indexes import logs_of_pages
 from kdump.engine.salvage.carved_pieces import Pieces
-from kdump.engine.salvage.carving import SECTOR, Carved, Extent, Piece
+from kdump.engine.salvage.carving import SECTOR, SMALLEST_BLOCK, Carved, Extent, Piece
 from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader
 from kdump.kernels.members import sequence_at
 from kdump.storage.source import Source
 
-_SMALLEST_BLOCK = 1024
+At = tuple[str, Piece]  # a stretch of an image
+
 _WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
 _SAMPLES = 1 << 18
 
-BYTES, SAME, NEIGHBOURS, SEQUENCES, OFFSETS = (
+BYTES, SAME, NEIGHBOURS, INDEX, SEQUENCES, OFFSETS = (
     "bytes-of-a-batch",
     "same-batches",
     "neighbours",
+    "index",
     "sequences",
     "offsets",
 )
 
 
 class Group:
-    """Extents of one log, and what joins them."""
+    """Extents of one log, what joins them, and the pages of indexes among this."""
 
-    def __init__(self, extents: list[Extent], joined_by: set[str]) -> None:
+    def __init__(self, extents: list[Extent], joined_by: set[str], pages: list[At]) -> None:
         self.extents = sorted(extents, key=lambda one: (one.first, one.last, one.position))
         self.joined_by = sorted(joined_by)
+        self.pages = sorted(pages)
 
     @property
     def place(self) -> tuple[str, int]:
@@ -54,7 +58,7 @@ class Group:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether these may be messages of a torn wrapper, at offsets that are not theirs."""
+        """Whether these may be at offsets that are not theirs."""
         return self.extents[0].is_doubtful
 
     def layers(self) -> list[list[Extent]]:
@@ -103,7 +107,10 @@ class Joins:
             if other is not None and self.extents[other].first == found.last + 1:
                 self._join(self._numbers[id(found)], other, BYTES)
         self.known = self._same_batches()
-        self._neighbours()
+        self._neighbours({(one.path, one.end) for one in added})
+        self._pages: list[tuple[int, At]] = []
+        for image in images:
+            self._in_one_log(image)
         self._go_on()
 
     def groups(self) -> list[Group]:
@@ -114,7 +121,10 @@ class Joins:
             members[self._root(number)].append(extent)
         for number, reason in self._why:
             why[self._root(number)].add(reason)
-        groups = [Group(extents, why[root]) for root, extents in members.items()]
+        pages: dict[int, list[At]] = defaultdict(list)
+        for number, page in self._pages:
+            pages[self._root(number)].append(page)
+        groups = [Group(extents, why[root], pages[root]) for root, extents in members.items()]
         return sorted(groups, key=lambda group: group.place)
 
     def _root(self, number: int) -> int:
@@ -148,8 +158,8 @@ class Joins:
                 found = {sample: at for sample, at in found.items() if not sample % kept}
         return found
 
-    def _neighbours(self) -> None:
-        """Join extents between which there is only damage."""
+    def _neighbours(self, pieces: set[tuple[str, int]]) -> None:
+        """Join extents between which there is only damage, and no last piece of a batch."""
         order = [
             number
             for number, one in enumerate(self.extents)
@@ -157,36 +167,82 @@ class Joins:
         ]
         order.sort(key=lambda number: (self.extents[number].path, self.extents[number].position))
         for number, other in pairwise(order):
-            if _are_neighbours(self.extents[number], self.extents[other]):
+            extent, behind = self.extents[number], self.extents[other]
+            if (behind.path, behind.position) in pieces:
+                continue
+            if _are_neighbours(extent, behind, alone=len(self._starts[behind.first]) == 1):
                 self._join(number, other, NEIGHBOURS)
+
+    def _in_one_log(self, image: Carved) -> None:
+        """Join extents that lie in the log of one index; none of those of which pages disagree."""
+        if not image.index_pages:
+            return
+        members: dict[int, list[Extent]] = defaultdict(list)
+        whole = {}
+        for number, one in enumerate(self.extents):
+            members[self._root(number)].append(one)
+            if one.path == image.path and len(one.pieces) == 1 and not one.is_doubtful:
+                whole[number] = one
+        logs: dict[int, set[int]] = {}  # roots, by each of them
+        pages: dict[int, set[At]] = defaultdict(set)
+        with Source(image.path) as source:
+            for page, numbers in logs_of_pages(source, image.index_pages, whole):
+                log = {self._root(number) for number in numbers}
+                pages[min(log)].add((image.path, page))
+                log.update(*(logs[root] for root in log if root in logs))
+                logs.update(dict.fromkeys(log, log))
+        for log in {id(log): log for log in logs.values()}.values():
+            if len(log) > 1 and _is_one_log([members[root] for root in log]):
+                self._pages += [(root, page) for root in log for page in pages.get(root, ())]
+                for root, other in pairwise(log):
+                    self._join(root, other, INDEX)
 
     def _go_on(self) -> None:
         """Join extents that go on where others end, where only one of each does."""
         onward: dict[int, list[tuple[int, int]]] = defaultdict(list)
         back: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for number, extent in enumerate(self.extents):
-            if extent.is_doubtful:
-                continue
-            for after in {extent.last + 1, _end_with_torn(extent)}:
-                for behind in self._starts.get(after, ()):
-                    strength = _strength(extent, behind)
-                    other = self._numbers[id(behind)]
-                    if strength and self._root(other) != self._root(number):
-                        onward[self._root(number)].append((strength, other))
-                        back[self._root(other)].append((strength, number))
+        known = {(root, after) for root, to, after, *_ in self._meetings() if root == to}
+        for root, to, after, number, other in self._meetings():
+            if (root, after) in known or (to, after) in known:
+                continue  # what lies on the other side is joined to it
+            if strength := _strength(self.extents[number], self.extents[other]):
+                onward[root].append((strength, other))
+                back[to].append((strength, number))
         found: list[tuple[int, int, int]] = []
         for one, links in onward.items():
-            strength, to = self._best(links)
-            if to is not None and self._best(back[to])[1] == one:
-                found.append((one, to, strength))
+            strength, target = self._best(links)
+            if target is not None and self._best(back[target])[1] == one:
+                found.append((one, target, strength))
         for first, second, strength in found:
             self._join(first, second, SEQUENCES if strength > 1 else OFFSETS)
+
+    def _meetings(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """Yield the roots of extents that may meet at an offset, this, and their own numbers."""
+        for number, extent in enumerate(self.extents):
+            for after in () if extent.is_doubtful else {extent.last + 1, _end_with_torn(extent)}:
+                for behind in self._starts.get(after, ()):
+                    other = self._numbers[id(behind)]
+                    yield self._root(number), self._root(other), after, number, other
 
     def _best(self, links: list[tuple[int, int]]) -> tuple[int, int | None]:
         """Return where the strongest links lead, None where that is not one log alone."""
         top = max(strength for strength, _ in links)
         roots = {self._root(number) for strength, number in links if strength == top}
         return top, roots.pop() if len(roots) == 1 else None
+
+
+def _is_one_log(parts: list[list[Extent]]) -> bool:
+    """Whether extents may be of one log: in no two parts are the same offsets."""
+    ordered = sorted(
+        (one.first, number, id(one), one) for number, extents in enumerate(parts) for one in extents
+    )
+    _, of, _, last = ordered[0]
+    for first, number, _, one in ordered[1:]:
+        if number != of and (first <= last.last or not last.may_precede(one)):
+            return False
+        if one.last >= last.last:
+            last, of = one, number
+    return True
 
 
 def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
@@ -289,7 +345,7 @@ def _end_with_torn(extent: Extent) -> int:
 
 def _strength(extent: Extent, behind: Extent) -> int:
     """How well an extent goes on where another ends, by what else than offsets says so; 0: not."""
-    if behind.layout < extent.layout or behind.epochs[0] < extent.epochs[1]:
+    if not extent.may_precede(behind):
         return 0
     tails = dict(extent.tails)
     torn = extent.torn
@@ -309,19 +365,21 @@ def _strength(extent: Extent, behind: Extent) -> int:
     return int(is_next and not (tails or behind.heads))
 
 
-def _are_neighbours(extent: Extent, behind: Extent) -> bool:
+def _are_neighbours(extent: Extent, behind: Extent, *, alone: bool) -> bool:
     """Whether only damage lies between two: the torn batch, or bytes of the same block.
 
     A file begins where a block does, so what does not begin there has more of its file before it.
+    Where a block begins inside the torn batch its rest may be another log's, if batches are all of
+    one size and files grew side by side; so the extent behind has to be `alone` at its offset.
     """
     torn, at = extent.torn, behind.position
     if (
         extent.path != behind.path
         or behind.first < _end_with_torn(extent)
-        or behind.layout < extent.layout
-        or behind.epochs[0] < extent.epochs[1]
+        or not extent.may_precede(behind)
     ):
         return False
     if torn is not None and behind.first == _end_with_torn(extent):
-        return at == torn.position + torn.size_bytes
-    return extent.end // _SMALLEST_BLOCK == at // _SMALLEST_BLOCK and at % SECTOR > 0
+        is_here = alone or torn.position // SMALLEST_BLOCK == at // SMALLEST_BLOCK
+        return is_here and at == torn.position + torn.size_bytes
+    return extent.end // SMALLEST_BLOCK == at // SMALLEST_BLOCK and at % SECTOR > 0

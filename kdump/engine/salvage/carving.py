@@ -1,4 +1,4 @@
-"""Carve an image: find the batches in it, and the small texts that name partitions.
+"""Carve an image: find the batches in it, the small texts that name partitions, and index pages.
 
 What is kept of the batches are extents: stretches of an image in which one batch follows the other
 and all are of one log, as far as the bytes can tell. A file begins where a sector does; so where an
@@ -8,9 +8,11 @@ offset is passed over just there, another file may begin.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from kdump import kernels
 from kdump.engine.reading.background_source import BackgroundSource
 from kdump.kernels import columns as c
 from kdump.kernels.members import sequence_at
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader, RecordBatches
 
 SECTOR = 512
+SMALLEST_BLOCK = 1024  # of file systems that brokers are on
 _PRODUCERS = 32  # batches at either end whose producers are kept
 _TORN_KEPT = 100_000
 _TEXTS_KEPT = 100_000
+_PAGE_BYTES = 1 << 20
 _UNSOUND = c.WRONG & ~c.OFFSET_NOT_RISING
 _SAMPLED = 63  # of the checksum's bits: one batch in so many says which extents have the same
 _SAMPLED_FIRST = 16  # and so many of each extent
@@ -38,6 +42,9 @@ _SAMPLES_KEPT = 4096  # of an extent, about
 _CHECKPOINT = re.compile(rb"0\r?\n[1-9][0-9]{0,5}\r?\n")
 _PARTITION_METADATA = re.compile(rb"version: \d\n")
 _METADATA_BYTES = 64
+
+#: How much of an extent, at either end, is held against index pages.
+ENDS_BYTES = 1 << 16
 
 Sequence = tuple[int, int]  # a producer's epoch and a sequence number of its
 
@@ -55,7 +62,7 @@ class Extent:
 
     `heads` and `tails`: of producers met at its start and end the first and last sequence numbers.
     `torn`: the header right behind it, of a batch whose checksum is wrong. `sample`: what tells
-    some of its batches from others.
+    some of its batches from others. `late`: where a batch of it begins, not far from its end.
     """
 
     path: str
@@ -70,9 +77,10 @@ class Extent:
     torn: BatchHeader | None = None
     is_plain: bool = False  # begins with a message that is no wrapper
     has_wrappers: bool = False
-    is_doubtful: bool = False  # may be messages of a torn wrapper
+    is_doubtful: bool = False  # its offsets may be others than it has
     is_snapshot: bool = False  # of the metadata of a cluster, which is written like a log
     sample: list[int] = field(default_factory=list)
+    late: int = 0
 
     @property
     def position(self) -> int:
@@ -89,12 +97,17 @@ class Extent:
         """How many bytes its batches have."""
         return sum(piece.end - piece.position for piece in self.pieces)
 
+    def may_precede(self, other: Extent) -> bool:
+        """Whether the other's format and leader epoch may come behind this in one log."""
+        return self.layout <= other.layout and self.epochs[1] <= other.epochs[0]
+
 
 class Carved(NamedTuple):
     """What was found in one image.
 
     `torn` are headers of batches whose checksum is wrong. `said` are offsets of partitions, with
-    the checkpoint that each stands in; `topic_ids` are those of `partition.metadata` files.
+    the checkpoint that each stands in; `topic_ids` are those of `partition.metadata` files;
+    `index_pages` are pieces of offset indexes.
     """
 
     path: str
@@ -103,11 +116,12 @@ class Carved(NamedTuple):
     torn: list[BatchHeader]
     said: dict[tuple[str, int], dict[int, Piece]]
     topic_ids: list[tuple[str, Piece]]
+    index_pages: list[Piece]
 
 
 def carve(path: str, pace: Pace, limit: int) -> Carved:
     """Read an image once from front to back."""
-    source = _TextsSeen(path, pace)
+    source = SeenSource(path, pace)
     with source:
         image = RawImage(source, limit=limit)
         found = _Extents(path, limit)
@@ -120,33 +134,57 @@ def carve(path: str, pace: Pace, limit: int) -> Carved:
                 if len(torn) < _TORN_KEPT:
                     torn.append(header)
             image.torn.clear()
-        return Carved(path, source.size, found.all(), torn, source.said(), source.topic_ids())
+        return Carved(
+            path,
+            source.size,
+            found.all(),
+            torn,
+            source.said(),
+            source.topic_ids(),
+            source.index_pages,
+        )
 
 
-class _TextsSeen(BackgroundSource):
-    """An image that takes note of where small texts begin while it is read."""
+class SeenSource(BackgroundSource):
+    """An image that takes note of small texts and index pages while it is read."""
 
     def __init__(self, path: str, pace: Pace) -> None:
         self._texts: dict[int, None] = {}
         self._metadata: dict[int, None] = {}
+        self.index_pages: list[Piece] = []
         super().__init__(path, pace)
 
     def read_into(self, buffer: bytearray | memoryview, position: int, size: int) -> int:
         done = super().read_into(buffer, position, size)
-        first = -position % SECTOR
+        if before := position % SECTOR:  # the last read ended in this sector
+            self._look(memoryview(Source.read(self, position - before, SECTOR)), position - before)
         with memoryview(buffer) as view:
-            starts = bytes(view[first:done:SECTOR])
-            for letter, words, texts in (
-                (b"0", _CHECKPOINT, self._texts),
-                (b"v", _PARTITION_METADATA, self._metadata),
-            ):
-                at = starts.find(letter)
-                while at >= 0 and len(texts) < _TEXTS_KEPT:
-                    place = first + at * SECTOR
-                    if words.match(view, place, min(place + 16, done)):
-                        texts[position + place] = None
-                    at = starts.find(letter, at + 1)
+            first = -position % SECTOR
+            self._look(view[first:done], position + first)
         return done
+
+    def _look(self, data: memoryview, position: int) -> None:
+        """Look for texts and index pages in sectors."""
+        starts = bytes(data[::SECTOR])
+        for letter, words, texts in (
+            (b"0", _CHECKPOINT, self._texts),
+            (b"v", _PARTITION_METADATA, self._metadata),
+        ):
+            at = starts.find(letter)
+            while at >= 0 and len(texts) < _TEXTS_KEPT:
+                if words.match(data, at * SECTOR, at * SECTOR + 16):
+                    texts[position + at * SECTOR] = None
+                at = starts.find(letter, at + 1)
+        for at in kernels.index_sectors(data, 0, SECTOR):
+            self._index_sector(position + at)
+
+    def _index_sector(self, at: int) -> None:
+        pages = self.index_pages
+        start, end = pages[-1] if pages else (-1, -1)
+        if at == end and end - start < _PAGE_BYTES:
+            pages[-1] = Piece(start, at + SECTOR)
+        elif at >= end and len(pages) < _TEXTS_KEPT:
+            pages.append(Piece(at, at + SECTOR))
 
     def topic_ids(self) -> list[tuple[str, Piece]]:
         """Read the `partition.metadata` files that were met."""
@@ -223,10 +261,16 @@ class _Extents:
             return
         batches, extent = run.batches, self._open
         if extent is not None and (
-            extent.end != batches.position(start) or _may_begin(batches, start, extent.last)
+            extent.is_doubtful
+            or extent.end != batches.position(start)
+            or _may_begin(batches, start, extent.last)
         ):
             self._close()
             extent = None
+        if extent is None and stop - start > 1 and _may_be_cut(batches, start):
+            self._add(run, start, start + 1)
+            self._close()
+            start += 1
         if extent is None:
             extent = self._open = self._new(run, start, stop)
         few = _SAMPLED_FIRST - extent.batches
@@ -236,6 +280,9 @@ class _Extents:
         extent.has_wrappers |= bool(batches.flags & c.WRAPPER)
         extent.pieces[-1] = extent.pieces[-1]._replace(end=batches.end_position(end))
         extent.epochs = extent.epochs[0], _epoch(batches, end)
+        if extent.end - extent.late > 2 * ENDS_BYTES:
+            row = bisect_left(batches.positions, extent.end - ENDS_BYTES, start, end)
+            extent.late = batches.position(row)
         for row in range(max(start, stop - _PRODUCERS), stop):
             _note(extent.tails, batches, row, is_end=True)
         if len(extent.sample) < _SAMPLES_KEPT:
@@ -256,8 +303,10 @@ class _Extents:
             batches.layout(row),
             (_epoch(batches, row),) * 2,
         )
+        extent.late = extent.position
         extent.is_plain = batches.is_legacy(row) and not batches.is_wrapper(row)
         extent.is_snapshot = _is_snapshot(run, row)
+        extent.is_doubtful = _may_be_cut(batches, row)
         for each in range(row, min(row + _PRODUCERS, stop)):
             _note(extent.heads, batches, each, is_end=False)
         return extent
@@ -265,7 +314,7 @@ class _Extents:
     def _close(self) -> None:
         extent, self._open = self._open, None
         if extent is not None:
-            extent.is_doubtful = self._is_inside_wrapper(extent)
+            extent.is_doubtful |= self._is_inside_wrapper(extent)
             self._done.append(extent)
 
     def _is_inside_wrapper(self, extent: Extent) -> bool:
@@ -295,6 +344,18 @@ def _may_begin(batches: RecordBatches, row: int, last: int) -> bool:
     if first == last + 1 or batches.position(row) % SECTOR or batches.is_wrapper(row):
         return False
     return not _is_sparse(batches)
+
+
+def _may_be_cut(batches: RecordBatches, row: int) -> bool:
+    """Whether the offset of a batch may be another file's bytes: no checksum covers it.
+
+    A block begins before the checksum, and the batch behind does not go on with the offsets.
+    """
+    at = batches.position(row)
+    if not -at % SMALLEST_BLOCK < batches.format(row).crc_position or not at % SMALLEST_BLOCK:
+        return False
+    behind = row + 1
+    return behind == batches.count or batches.known_offset(behind) != batches.last_offset(row) + 1
 
 
 def _is_sparse(batches: RecordBatches) -> bool:

@@ -87,8 +87,10 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
             if (at := one["named_at"]) is not None:
                 named += f" at {at['path']}, bytes {ranges_text([at['bytes']])}"
             yield f"  {one['group']}: named by {named}, joined by {why}"
+            for at in one["joined_at"]:
+                yield f"    an index page at {at['path']}, bytes {ranges_text([at['bytes']])}"
             if one["doubtful"]:
-                yield "    DOUBTFUL: perhaps messages of a torn wrapper, at wrong offsets"
+                yield "    DOUBTFUL: perhaps at wrong offsets (inside a torn wrapper, or cut)"
         for one in row["reencoded"]:
             doubtful = ", DOUBTFUL: no checksum vouches for them" if one["doubtful"] else ""
             offsets = ranges_text([[one["from"], one["to"]]])

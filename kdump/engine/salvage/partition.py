@@ -193,6 +193,7 @@ def _groups_of(copies: list[Copy]) -> list[dict[str, object]]:
             "named_by": one.named_by,
             "named_at": None if one.named_at is None else _place(*one.named_at),
             "joined_by": list(one.joined_by),
+            "joined_at": [_place(*page) for page in one.joined_at],
             "doubtful": one.is_doubtful,
         }
         for group, one in sorted(found.items(), key=lambda each: int(each[0][7:]))

@@ -98,31 +98,54 @@ def follow_producers(
     return row, next_offset
 
 
-def rising_slots(object data, int size):
-    """Count the whole slots of an index, from the first on, that rise as written entries do."""
-    cdef Held held = hold(data)
-    cdef const uint8_t *p = held.p
-    cdef bint strict = size == 8
-    cdef Py_ssize_t slots = held.size // (8 if strict else 12)
+cdef Py_ssize_t rising(const uint8_t *p, Py_ssize_t slots, bint strict) noexcept nogil:
+    """Count the first slots that rise."""
     cdef Py_ssize_t slot = 0
     cdef int64_t key = -1
     cdef int64_t value = 0
     cdef int64_t next_key, next_value
-    with nogil:
-        while slot < slots:
-            if strict:
-                next_key = <int32_t>be32(p)
-                next_value = <int32_t>be32(p + 4)
-            else:
-                next_key = <int64_t>be64(p)
-                next_value = <int32_t>be32(p + 8)
-            if next_key <= key or next_value < value or (strict and next_value == value):
-                break
-            key = next_key
-            value = next_value
-            slot += 1
-            p += 8 if strict else 12
+    while slot < slots:
+        if strict:
+            next_key = <int32_t>be32(p)
+            next_value = <int32_t>be32(p + 4)
+        else:
+            next_key = <int64_t>be64(p)
+            next_value = <int32_t>be32(p + 8)
+        if next_key <= key or next_value < value or (strict and next_value == value):
+            break
+        key = next_key
+        value = next_value
+        slot += 1
+        p += 8 if strict else 12
     return slot
+
+
+def rising_slots(object data, int size):
+    """Count the whole slots of an index, from the first on, that rise as written entries do."""
+    cdef Held held = hold(data)
+    cdef bint strict = size == 8
+    cdef Py_ssize_t slots
+    with nogil:
+        slots = rising(held.p, held.size // (8 if strict else 12), strict)
+    return slots
+
+
+def index_sectors(object data, Py_ssize_t start, Py_ssize_t size):
+    """Find sectors that hold a piece of an offset index and nothing else."""
+    cdef Held held = hold(data)
+    cdef const uint8_t *p = held.p
+    cdef Py_ssize_t at = max(start, 0)
+    cdef Py_ssize_t end
+    cdef list found = []
+    while at <= held.size - size:
+        end = at + 8 * rising(p + at, size // 8, True)
+        if end - at >= 24:
+            while end < at + size and not p[end]:
+                end += 1
+            if end == at + size:
+                found.append(at)
+        at += size
+    return found
 
 
 cdef inline Py_ssize_t floor_of(

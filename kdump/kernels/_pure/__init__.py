@@ -17,6 +17,7 @@ from kdump.kernels._pure.gathering import gather, room_for
 from kdump.kernels._pure.proofs import (
     follow_producers,
     index_entries,
+    index_sectors,
     prove_entries,
     prove_records,
     rising_slots,
@@ -48,6 +49,7 @@ __all__ = [
     "format_records",
     "gather",
     "index_entries",
+    "index_sectors",
     "inner_base",
     "keep_freed_memory",
     "keep_largest",

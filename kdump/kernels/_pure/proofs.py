@@ -56,6 +56,21 @@ def rising_slots(data: Data, size: int) -> int:
     return len(view) // size
 
 
+def index_sectors(data: Data, start: int, size: int) -> list[int]:
+    """Find sectors of `size` bytes that hold a piece of an offset index and nothing else.
+
+    At least three slots rise; behind the last of them there are only zeros, as of an index that was
+    made larger than what is written. The first sector is at `start`; gives where each begins.
+    """
+    view = view_of(data)
+    found = []
+    for at in range(max(start, 0), len(view) - size + 1, size):
+        end = at + 8 * rising_slots(view[at : at + size], 8)
+        if end - at >= 24 and not any(view[end : at + size]):
+            found.append(at)
+    return found
+
+
 def prove_entries(
     batches: RecordBatches,
     offset_slots: Data,
