@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _ENTRY = Struct(">ii")
 _AGREE = 2  # steps, at least
-_ROWS = 1 << 18  # of all extents, from which steps are taken
+_ROWS = 1 << 16  # of all extents, from which steps are taken
+_FEWEST_ROWS = 16  # of each of them
 _COMMON = 16  # a step that is in more places says nothing
 
 Entry = tuple[int, int]  # a relative offset and a position
@@ -76,7 +77,7 @@ def _steps(source: Source, extents: dict[int, Extent]) -> dict[Entry, list[_Batc
     """Find the steps in offsets and bytes that entries may make, at both ends of each extent."""
     found: dict[Entry, list[_Batch]] = defaultdict(list)
     interval = Settings().index_interval_bytes
-    most = _ROWS // max(len(extents), 1)
+    most = max(_ROWS // max(len(extents), 1), _FEWEST_ROWS)
     for number, extent in extents.items():
         for start in {extent.position, extent.late}:
             data = source.read(start, min(extent.end - start, ENDS_BYTES))
