@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,13 +12,10 @@ from kdump.errors import KdumpError
 from kdump.replay.cluster import read_cluster
 from kdump.replay.cluster_state import ClusterState
 from kdump.storage import names
-from kdump.storage.properties import parse_partition_metadata
-from kdump.storage.source import whole
+from kdump.storage.properties import read_topic_id
 
 if TYPE_CHECKING:
     from kdump.storage.targets import Target
-
-_SIZE_LIMIT = 1 << 16
 
 
 class Mark(NamedTuple):
@@ -64,7 +60,7 @@ class Marks:
     def topic_name(self, topic_id: str) -> str | None:
         """Return the topic that has or had an id: as the partitions here say, or the cluster."""
         if self._topic_names is None:
-            found = {_topic_id(path): topic for topic, path in self._paths.items()}
+            found = {read_topic_id(path): topic for topic, path in self._paths.items()}
             self._topic_names = {key: topic for key, topic in found.items() if key is not None}
         if topic_id in self._topic_names:
             return self._topic_names[topic_id]
@@ -103,11 +99,3 @@ def _mark(target: Target) -> Mark | None:
 
 def _furthest(mark: Mark) -> int:
     return -1 if mark.log_end is None else mark.log_end
-
-
-def _topic_id(partition: str) -> str | None:
-    try:
-        data = whole(os.path.join(partition, names.PARTITION_METADATA), _SIZE_LIMIT)
-    except KdumpError:
-        return None
-    return parse_partition_metadata(data).values.get("topic_id")
