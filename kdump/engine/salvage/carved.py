@@ -192,7 +192,7 @@ class Carving:
                     "extents": len(here),
                     "in_two_pieces": apart.count(2),
                     "in_more_pieces": len(apart) - apart.count(2),
-                    "torn": len(image.torn) - len(apart),
+                    "torn": len(joins.torn[image.path]),
                     "topic_ids": [
                         {"topic_id": topic_id, "bytes": [piece.position, piece.end - 1]}
                         for topic_id, piece in image.topic_ids

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from kdump.engine.salvage.carved_indexes import logs_of_pages
-from kdump.engine.salvage.carved_pieces import Pieces
+from kdump.engine.salvage.carved_pieces import Pieces, Start
 from kdump.engine.salvage.carving import SECTOR, SMALLEST_BLOCK, Carved, Extent, Piece
 from kdump.engine.salvage.merge import Ranges, add_range
 from kdump.kernels import columns as c
@@ -80,17 +80,18 @@ class Joins:
     def __init__(self, images: Sequence[Carved]) -> None:
         extents = [extent for image in images for extent in image.extents]
         starts = _by_first(extents)
-        torn: list[BatchHeader] = []
         pieced: list[tuple[Extent, list[Extent]]] = []
         for image in images:
-            for header, found, beside in _piece_together(image, starts):
-                if found is None:
-                    torn.append(header)
-                else:
-                    pieced.append((found, beside))
+            pieced += _piece_together(image, starts)
         added = [found for found, _ in pieced]
+        whole = {(one.path, one.position) for one in added}
+        #: By their image, headers whose batch was not found.
+        self.torn = {
+            image.path: [each for each in image.torn if (image.path, each.position) not in whole]
+            for image in images
+        }
         self.extents = [*_without_inner(extents, added), *added]
-        _doubt(self.extents, torn)
+        _doubt(self.extents, [header for torn in self.torn.values() for header in torn])
         self.in_two_pieces = sum(len(found.pieces) == 2 for found in added)
         self.in_more_pieces = len(added) - self.in_two_pieces
         self._parents = list(range(len(self.extents)))
@@ -254,32 +255,46 @@ def _by_first(extents: list[Extent]) -> dict[int, list[Extent]]:
 
 def _piece_together(
     image: Carved, starts: dict[int, list[Extent]]
-) -> Iterator[tuple[BatchHeader, Extent | None, list[Extent]]]:
-    """Find the rest of torn batches right before what goes on where they end, torn or not.
+) -> Iterator[tuple[Extent, list[Extent]]]:
+    """Put batches in pieces together, each right before what goes on where it ends, torn or not.
 
-    Yields each header with its batch, if it was found, and the extents that this lies between.
+    Yields each with the extents that it lies between.
     """
     owners = {id(extent.torn): extent for extent in image.extents if extent.torn is not None}
+    plain = [torn for torn in image.torn if not torn.flags & c.WRAPPER]
     torn_starts: dict[int, list[BatchHeader]] = defaultdict(list)
-    for torn in image.torn:
-        if not torn.flags & c.WRAPPER:
-            torn_starts[torn.base_offset].append(torn)
+    for torn in plain:
+        torn_starts[torn.base_offset].append(torn)
+    by_place: dict[int, list[Start]] = defaultdict(list)
+    for first, at in sorted(
+        [(one.first, one.position) for one in image.extents]
+        + [(torn.base_offset, torn.position) for torn in plain]
+    ):
+        by_place[at % SECTOR].append((first, at))
+    begin = {one.position: one for one in image.extents}
+    ends = {one.end: one for one in image.extents}
     with Source(image.path) as source:
         pieces = Pieces(source, _sound(image.extents))
         for torn in image.torn:
             after = torn.last_offset + 1
-            behind = [extent for extent in starts.get(after, ()) if extent.path == image.path]
-            ends = [extent.position for extent in behind]
-            ends += [header.position for header in torn_starts.get(after, ())]
-            found, beside = None, []
-            for end in dict.fromkeys(ends):
+            places = [one.position for one in starts.get(after, ()) if one.path == image.path]
+            places += [header.position for header in torn_starts.get(after, ())]
+            for end in dict.fromkeys(places):
                 found = pieces.together(torn, end)
                 if found is not None:
-                    owner = owners.get(id(torn))
-                    beside = [extent for extent in behind if extent.position == end]
-                    beside += [] if owner is None else [owner]
+                    begin[found.position] = ends[end] = found
+                    yield found, _beside(owners.get(id(torn)), begin.get(end))
                     break
-            yield torn, found, beside
+        for at, before in list(ends.items()):
+            if at in begin or before.is_doubtful or (before.is_plain and before.position % SECTOR):
+                continue  # perhaps a message in a wrapper
+            found = pieces.with_cut_header(before, by_place)
+            if found is not None:
+                yield found, _beside(before, begin.get(found.end))
+
+
+def _beside(*extents: Extent | None) -> list[Extent]:
+    return [one for one in extents if one is not None]
 
 
 def _sound(extents: list[Extent]) -> Iterator[Piece]:

@@ -4,7 +4,8 @@ A file system cuts files where blocks begin. The header of a batch lies in its f
 last lies right before what follows in its log. A checksum is a sum: what each block adds at its
 place can be told by itself, so that cuts and places are compared by numbers, not by bytes laid side
 by side. One or two pieces between the first and the last are looked for near these, in blocks where
-no sound batch lies; how many places are tried is bounded by what 32 bits can prove.
+no sound batch lies; how many places are tried is bounded by what 32 bits can prove. A header that
+is cut itself is looked for behind the batch before it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import count, islice
 from math import isqrt
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
-from kdump.engine.salvage.carving import SECTOR, Extent, Piece, first_of
+from kdump.engine.salvage.carving import SECTOR, Extent, Piece, epoch_of, first_of
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
+from kdump.kernels.layout import FORMATS
 from kdump.record.batch import read_batch
-from kdump.record.layout import CRC32C
+from kdump.record.layout import CRC32C, LARGEST_HEADER, LOG_OVERHEAD, SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import BatchHeader, RecordBatches
@@ -32,7 +35,12 @@ _EXPANDS = 1000  # no codec makes more of a byte that is worth having here
 _PAIRS = 1 << 18  # of cuts that may be tried for a batch: of 16,384 that are lost one seems found
 _SHIFTS = 1024  # places for a piece between the others
 _SUMS_KEPT = 1 << 16
+_OFFSET_LENGTH = Struct(">qi")
+_FOLLOWING = 16  # places in which a batch with a cut header may end
+_LEAST_LEFT = max(each.crc_start for each in FORMATS)  # before the cut: the checksum, too
 _STEPS, _FEWEST_STEPS, _MOST_STEPS = 32, 1 << 22, 1 << 27  # a step for so many bytes of the image
+
+Start = tuple[int, int]  # the first offset of an entry, and its position
 
 
 class _Cuts(NamedTuple):
@@ -134,18 +142,45 @@ class Pieces:
             shift = block * cuts.block - cuts.offsets[0]
             pieces.append(Piece(shift + first, shift + last))
         assert pieces[-1].end == end
+        return self._batch(pieces)
+
+    def with_cut_header(self, before: Extent, starts: dict[int, list[Start]]) -> Extent | None:
+        """Find the batch in two pieces whose header is cut, right behind an extent.
+
+        What follows it is one of the `starts`, which are by their place in a sector, in order. The
+        stored checksum has to lie before the cut, or the header could be another log's as well.
+        """
+        left = -before.end % SECTOR
+        if not _LEAST_LEFT <= left < min(LARGEST_HEADER, self._source.size - before.end):
+            return None
+        offset, length = _OFFSET_LENGTH.unpack(self._source.read(before.end, LOG_OVERHEAD))
+        rest = length + LOG_OVERHEAD - left
+        if offset <= before.last or not SMALLEST_MESSAGE <= length <= _LARGEST or rest <= 0:
+            return None
+        first = Piece(before.end, before.end + left)
+        likely = starts.get(rest % SECTOR, [])
+        at = bisect_right(likely, (offset, self._source.size))
+        for _, end in likely[at : at + _FOLLOWING]:
+            if rest <= end != first.end + rest and (
+                found := self._batch([first, Piece(end - rest, end)])
+            ):
+                return found
+        return None
+
+    def _batch(self, pieces: list[Piece]) -> Extent | None:
+        """Lay pieces side by side, and see that this is one sound batch."""
         data = b"".join(
             self._source.read(each.position, each.end - each.position) for each in pieces
         )
         rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
-        if not rows.count or rows.flags & c.WRONG or rows.size_bytes(0) != cuts.size:
+        if not rows.count or rows.flags & c.WRONG or rows.size_bytes(0) != len(data):
             return None
         if len(pieces) > 2 and not _opens(data, rows):
             return None
+        epoch = epoch_of(rows, 0)
         return Extent(
-            self._source.path, pieces,
-            first_of(data, 0, rows, 0, cuts.size * _EXPANDS), torn.last_offset, 1, torn.layout,
-            (torn.leader_epoch, torn.leader_epoch),
+            self._source.path, pieces, first_of(data, 0, rows, 0, len(data) * _EXPANDS),
+            rows.last_offset(0), 1, rows.layout(0), (epoch, epoch),
         )  # fmt: skip
 
 

@@ -279,7 +279,7 @@ class _Extents:
         extent.last = batches.last_offset(end)
         extent.has_wrappers |= bool(batches.flags & c.WRAPPER)
         extent.pieces[-1] = extent.pieces[-1]._replace(end=batches.end_position(end))
-        extent.epochs = extent.epochs[0], _epoch(batches, end)
+        extent.epochs = extent.epochs[0], epoch_of(batches, end)
         if extent.end - extent.late > 2 * ENDS_BYTES:
             row = bisect_left(batches.positions, extent.end - ENDS_BYTES, start, end)
             extent.late = batches.position(row)
@@ -301,7 +301,7 @@ class _Extents:
             batches.last_offset(row),
             0,
             batches.layout(row),
-            (_epoch(batches, row),) * 2,
+            (epoch_of(batches, row),) * 2,
         )
         extent.late = extent.position
         extent.is_plain = batches.is_legacy(row) and not batches.is_wrapper(row)
@@ -365,7 +365,8 @@ def _is_sparse(batches: RecordBatches) -> bool:
     return any(bases[row] > lasts[row - 1] + 1 and batches.position(row) % SECTOR for row in rows)
 
 
-def _epoch(batches: RecordBatches, row: int) -> int:
+def epoch_of(batches: RecordBatches, row: int) -> int:
+    """Give the leader epoch of an entry, -1 where its format has none."""
     return batches.leader_epoch(row) if batches.has_leader_epoch(row) else -1
 
 

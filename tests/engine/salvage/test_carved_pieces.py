@@ -20,7 +20,10 @@ HEADER = 66  # the largest there is, and the size of the first record behind it
 
 
 class Laid(NamedTuple):
-    """A log in an image: its batches, in how many pieces each is, and whether its header is cut."""
+    """A log in an image: its batches, in how many pieces each is, whether its header is cut.
+
+    Cut, too, is a header that begins with another piece than what is before it ends with.
+    """
 
     batches: list[bytes]
     pieces: list[int]
@@ -60,7 +63,7 @@ def laid(rng: random.Random, image: Path, batches: list[bytes], cuts: set[int]) 
     found, at = Laid(batches, [], []), 0
     for batch in batches:
         found.pieces.append(1 + cuts_in(cuts, at, len(batch)))
-        found.is_cut.append(cuts_in(cuts, at, HEADER) > 0)
+        found.is_cut.append(cuts_in(cuts, max(at - 1, 0), HEADER + 1) > 0)
         at += len(batch)
     return found
 
@@ -116,6 +119,20 @@ def test_a_block_may_end_before_what_the_checksum_covers(tmp_path: Path) -> None
     assert len(batches[0]) == BLOCK - 10
     laid(rng, tmp_path / "disk.img", batches, {3, 4})
     assert carved(tmp_path / "disk.img")[2] == {batches[1]: 3}
+
+
+@pytest.mark.parametrize("left", [40, 21, 20])
+def test_a_header_may_be_cut_behind_the_checksum(left: int, tmp_path: Path) -> None:
+    """The batch begins right behind another, and ends right before what follows."""
+    rng = random.Random(1)
+    sizes = (BLOCK - left - 70, 9000, 300, 300)
+    values = [builders.record(0, 0, None, rng.randbytes(size)) for size in sizes]
+    batches = [builders.batch([value], base_offset=at) for at, value in enumerate(values)]
+    assert len(batches[0]) == BLOCK - left
+    laid(rng, tmp_path / "disk.img", batches, {1})
+    _, joins, apart = carved(tmp_path / "disk.img")
+    assert apart == ({batches[1]: 2} if left > 20 else {})
+    assert len(joins.groups()) == (1 if apart else 2)
 
 
 def test_a_batch_whose_records_cannot_be_read_is_not_put_together(tmp_path: Path) -> None:
