@@ -36,7 +36,7 @@ ENTRY = "from kdump.cli import main; main()"
 
 
 class SkippedError(Exception):
-    """A peer that this machine has not."""
+    """A peer that this machine has not, or that fails."""
 
 
 @dataclass
@@ -151,9 +151,10 @@ class Bench:
             for number in range(rounds + 1):
                 mine = run(Command("", pair.ours), environment, None, errors)
                 theirs = pair.peer and run(Command("", pair.peer), environment, None, errors)
-                for sample in (mine, theirs):
-                    if sample and sample.status not in (0, 3):
-                        raise SystemExit(f"{pair.work}: status {sample.status}")
+                if mine.status not in (0, 3):
+                    raise SystemExit(f"{pair.work}: status {mine.status}")
+                if theirs and theirs.status not in (0, 3):
+                    raise SkippedError(f"{pair.work}: {pair.against} has status {theirs.status}")
                 if number:
                     pair.samples.append((mine, theirs or None))
 
@@ -229,7 +230,7 @@ def gzip(bench: Bench) -> Iterator[Pair]:
 
 def codecs(bench: Bench) -> Iterator[Pair]:
     """Other codecs."""
-    for codec in ("lz4", "snappy", "gzip"):
+    for codec in ("lz4", "gzip", "snappy"):
         path = bench.case(f"v2{codec}")
         ours = bench.run("dump", "--format", "jsonl", path)
         yield Pair(codec, ours, "Rust crate", bench.rust(path), 1)
