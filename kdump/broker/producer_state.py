@@ -39,6 +39,7 @@ from kdump.storage.producer_snapshot import ProducerState, sound_snapshot
 PRODUCERS_KEPT = 200_000
 _OTHERS_KEPT = 8
 _FOLLOWED = 64  # of so few producers the kernel is given all before each run
+_NO_EPOCH = -1
 _NO_PRODUCER = array("q", [-1]) * BATCHES_A_RUN
 _NOT_PLAIN = c.CONTROL | c.TRANSACTIONAL
 
@@ -160,6 +161,12 @@ class ProducerStates:
         self.open.clear()
         self._unstamped.clear()
         self.next_offset = self.newest_ms = self.newest_marker_ms = -1
+
+    def reload(self) -> None:
+        """Forget producers without any batch, as a load of the snapshot taken now does (R10)."""
+        for producer_id, one in list(self.producers.items()):
+            if one.producer_epoch == _NO_EPOCH:
+                del self.producers[producer_id]
 
     def producers_at_end(self) -> list[ProducerState]:
         """The entries of a snapshot taken now, by producer id; none is left out for its age."""
@@ -322,6 +329,8 @@ class ProducerStates:
             if marker.kind is not None or marker.problem:
                 problem = marker.problem or "type"
                 events.append(Unreadable(row, producer_id, problem, marker.kind))
+            elif producer_id not in self.producers:
+                self._add(producer_id, _NO_EPOCH)
             # An empty one says nothing (F29); the epoch it once set is no longer known.
             self.joined_from = offset + 1
             return

@@ -167,6 +167,19 @@ def test_marker_of_a_producer_never_seen() -> None:
     assert (ended.first_offset, ended.last_data_offset, ended.previous_marker) == (-1, -1, -1)
 
 
+def test_empty_control_batch_makes_a_producer_known() -> None:
+    empty = builders.batch(
+        [], base_offset=5, attributes=0x30, producer_id=7, producer_epoch=1, last_offset_delta=0
+    )
+    states = replayed(data(4), empty)
+    assert states.producers_at_end() == [ProducerState(7, -1, -1, -1, 0, -1, -1, -1)]
+    states.reload()
+    assert not states.producers
+    known = replayed(data(4, 7), empty)
+    known.reload()
+    assert known.producers[7].producer_epoch == 0
+
+
 def test_part_of_a_run() -> None:
     """Asked for the state in its midst; what was passed over is not part of it."""
     run = run_of(data(0, 7, 0), data(1, 7, 1, count=3), data(4, 7, 4))

@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 class NotStarted(Exception):
-    """The broker does not start on these files, and serves nothing."""
+    """The broker does not start on these files, or has not the memory that they ask for."""
 
 
 class Batch(NamedTuple):
@@ -142,6 +142,8 @@ def landed(asked: Oracle, directory: Path, offset: int, how: Json) -> tuple[int,
     side = answer["segments" if how.get("unified") is False else "unified"]
     if how.get("unified") is not False and "logEndOffset" not in side:
         raise NotStarted  # a start reads damage where it needs the state of producers
+    if "OutOfMemoryError" in str(side.get("error")):
+        raise NotStarted  # noise inside a wrapper is a size; with more memory it reads on
     fetch = side.get("fetch")
     if "error" in side or fetch is None or not fetch["size"] or not fetch.get("firstBatch"):
         return None

@@ -234,6 +234,7 @@ class PartitionLog:
         end = self._next
         if has(self._rules.broker, v.PRODUCER_STATE):
             self._snapshot(end)
+            self._producers.reload()  # as recovery does for each segment (R8)
         self._begin(end if last - end <= RELATIVE_MAX else first)
 
     def _begin(self, base: int) -> None:
