@@ -341,7 +341,7 @@ cdef int put_entries(Entries *out, const Cols *rows) noexcept nogil:
             put_be32(p + 4, <uint32_t><uint64_t>position)
             out.offset_count += 1
             state[0] = position
-            state[3] += 1
+            state[3] = add(state[3], 1)
             state[4] = entry
             if timestamp > state[6]:
                 p = out.times + 12 * out.time_count
@@ -349,7 +349,7 @@ cdef int put_entries(Entries *out, const Cols *rows) noexcept nogil:
                 put_be32(p + 4, <uint32_t><uint64_t>timestamp)
                 put_be32(p + 8, <uint32_t><uint64_t>subtract(timestamp_offset, out.base_offset))
                 out.time_count += 1
-                state[5] += 1
+                state[5] = add(state[5], 1)
                 state[6] = timestamp
                 state[7] = timestamp_offset
                 state[8] = state[3]

@@ -205,10 +205,10 @@ def index_entries(
                 reason = reasons.INDEX_FALLS
                 break
             offsets.append(_OFFSET_SLOT.pack(_int32(entry - base_offset), _int32(position)))
-            entries, last_entry, last_position = entries + 1, entry, position
+            entries, last_entry, last_position = int64(entries + 1), entry, position
             if timestamp > last_time:
                 times.append(_TIME_SLOT.pack(timestamp, _int32(timestamp_offset - base_offset)))
-                time_entries += 1
+                time_entries = int64(time_entries + 1)
                 last_time, last_time_offset, then = timestamp, timestamp_offset, entries
         newest, newest_offset = timestamp, timestamp_offset
         row += 1
