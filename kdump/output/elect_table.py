@@ -80,6 +80,7 @@ class ElectTable(TextReport):
         many = counted(fields["partitions"], "partition")
         stake = f"{fields['at_stake']:,} with records at stake"
         self._line(f"{many}, {stake}. {seconds_text(fields['seconds'])}.")
+        self._line("Damage inside the logs was not looked for: kdump compare does that.")
 
 
 def change_text(change: tuple[str, int]) -> str:

@@ -39,7 +39,7 @@ def _of_partition(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, li
     node = _named(best)
     others = [_named(each) for each in fields["choices"] if each is not best]
     if not fields["at_stake"]:
-        return f"Nothing is lost whoever leads; {node} goes furthest.", []
+        return f"No choice cuts records off; {node} goes furthest.", []
     asked = shell_text((
         "kafka-leader-election.sh", "--bootstrap-server", _SERVER, "--election-type", "UNCLEAN",
         "--topic", str(fields["topic"]), "--partition", str(fields["partition"]),
@@ -83,7 +83,7 @@ def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, lis
     """Start so few that nobody but the best can be elected."""
     node = _named(best)
     if not fields["at_stake"]:
-        return f"Nothing is lost whoever leads; {node} goes furthest.", []
+        return f"No choice cuts records off; {node} goes furthest.", []
     needed = fields["voters_count"] // 2
     able = [each for each in fields["choices"] if each["voter"] and each is not best]
     with_it = [_named(each) for each in able if each["refused"] is None][:needed]
