@@ -119,12 +119,12 @@ class WhyTable(TextReport):
     def _sums(self, fields: Fields) -> Iterator[str]:
         sizes = fields["bytes_by_verdict"]
         said = {
-            "deletable": "the next retention pass deletes it",
+            "deletable": "deleted by the next retention pass",
             "pinned": "held by a record, see below",
             "kept": f"next: {second_cell(fields['next_deletable_ms'])}"
             if fields["next_deletable_ms"] is not None
-            else "no time is known at which it goes",
-            "not-deleted-by-policy": "retention never deletes it",
+            else "no time is known at which they go",
+            "not-deleted-by-policy": "never deleted by retention",
             "active": "the segments that are written to",
         }
         for verdict, words in said.items():
