@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,10 +14,14 @@ from kdump.broker.versions import Version, has
 from kdump.errors import PathError
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.checkpoints import java_int
-from kdump.storage.names import Kind
+from kdump.storage.names import Kind, Retirement
+from kdump.storage.properties import no_uuid
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
 
 _LINES = 1 << 31
+_EPOCH_FIELDS = 2
+_INVALID_EPOCH = "Received invalid partition leader epoch entry"
+_NO_NUMBER = "For input string: "
 
 
 #: The cause that goes away by itself: a broker that runs holds its lock rightly.
@@ -48,6 +53,13 @@ _BITS = {"r": 4, "w": 2, "x": 1}
 
 def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> Iterator[Fact]:
     """Say what of its data directories a start trips over, in the order of the broker."""
+    named = (
+        node.log_dirs if not has(broker, v.LISTS_CHECKED) else tuple(dict.fromkeys(node.log_dirs))
+    )
+    if len(set(map(os.path.realpath, named))) < len(named):
+        message = f"Duplicate log directory found: {', '.join(node.log_dirs)}"
+        yield Fact(REFUSES, "settings", message, node.path, "Name each directory once in log.dirs.")
+        return
     failed: list[Fact] = []
     for directory in node.log_dirs:
         for fact in _of_directory(directory, node, broker, user):
@@ -86,7 +98,10 @@ _ALWAYS = ("name",)
 def _of_directory(
     directory: str, node: NodeSettings, broker: Version, user: User | None
 ) -> Iterator[Fact]:
-    if not os.path.lexists(directory):
+    if not os.path.exists(directory):
+        if not _can_be_made(directory):
+            message = f"Failed to create data directory {directory}"
+            yield Fact(REFUSES, "not-a-directory", message, directory, _NOT_MADE)
         return
     if not os.path.isdir(directory) or (user is not None and not user.may(directory, "rx")):
         if has(broker, v.DIRECTORY_FAILURES) and os.path.isdir(directory):
@@ -100,6 +115,16 @@ def _of_directory(
     yield from _names(directory, broker)
     yield from _checkpoints(directory, broker, user)
     yield from _partitions(directory, broker, user)
+
+
+_NOT_MADE = "Mount what should be there, or take the directory out of log.dirs."
+
+
+def _can_be_made(directory: str) -> bool:
+    """Whether a directory that is not there can be: all above it that is there are directories."""
+    while not os.path.lexists(directory):
+        directory = os.path.dirname(directory) or os.curdir
+    return os.path.isdir(directory)
 
 
 def _rights(path: str) -> str:
@@ -136,10 +161,17 @@ def _lock(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
         yield Fact(REFUSES, "permission", message, directory, _rights(directory))
 
 
+_SUFFIXES_SINCE = {Retirement.FUTURE: v.FUTURE_REPLICAS, Retirement.STRAY: v.STRAYS_SET_ASIDE}
+
+
 def _names(directory: str, broker: Version) -> Iterator[Fact]:
     """Directories that are no partition's (R12)."""
     for name, path in _folders(directory):
-        if names.parse_directory(name) is not None:
+        found = names.parse_directory(name)
+        since = _SUFFIXES_SINCE.get(found.retirement) if found and found.retirement else None
+        if found is not None and (since is None or has(broker, since)):
+            continue
+        if _is_deleted(name, broker) and not os.listdir(path):
             continue
         if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, v.REMOTE_INDEX_CACHE):
             continue
@@ -149,6 +181,13 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
         )
         remedy = "Move it out of the data directory; no broker reads what is in it."
         yield Fact(REFUSES, "name", message, path, remedy)
+
+
+def _is_deleted(name: str, broker: Version) -> bool:
+    """Whether a start deletes what has this name, as long as nothing is in it, before it looks."""
+    if name == names.META_PROPERTIES + names.TEMPORARY:
+        return not has(broker, v.META_ENSEMBLE)
+    return name == names.CLEAN_SHUTDOWN and has(broker, v.MARK_READ_FIRST)
 
 
 def _folders(directory: str) -> list[tuple[str, str]]:
@@ -174,6 +213,8 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
         if user is not None and not user.may(path, "r"):
             yield Fact(REFUSES, "permission", path, path, _rights(path))
         elif message := checkpoint_refused(path, 3, broker):
+            if message.startswith(_NO_NUMBER):
+                continue  # passed over with a warning
             remedy = (
                 "Move it away: the start goes on without it, reads what it would have spared, and "
                 "writes it anew. Without log-start-offset-checkpoint, records that were deleted "
@@ -184,6 +225,8 @@ def _checkpoints(directory: str, broker: Version, user: User | None) -> Iterator
 
 def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
     """What a broker says of a checkpoint file it cannot take; empty where it can (X1)."""
+    if os.path.isdir(path):
+        return "Is a directory"
     try:
         data = whole(path, checkpoints.SIZE_LIMIT)
     except PathError:
@@ -216,8 +259,16 @@ def checkpoint_refused(path: str, fields: int, broker: Version) -> str:
         return malformed(lines[1])
     for line in lines[2:]:
         said = checkpoints.java_split(line)
-        if len(said) != fields or any(java_int(one) is None for one in said[-2:]):
+        if len(said) != fields:
             return malformed(line)
+        for one, limit in zip(said[-2:], (1 << 31, 1 << 63), strict=True):
+            number = java_int(one, limit)
+            if number is None:
+                return f'{_NO_NUMBER}"{one}"' if java else malformed(line)
+            if number < 0 and fields == _EPOCH_FIELDS:
+                ends = "[]" if has(broker, v.EPOCHS_ARE_RECORDS) else "()"
+                entry = f"EpochEntry{ends[0]}epoch={said[0]}, startOffset={said[1]}{ends[1]}"
+                return f"{_INVALID_EPOCH} {entry}"
     found = len(lines) - 2
     if found == declared:
         return ""
@@ -233,37 +284,87 @@ def _partitions(directory: str, broker: Version, user: User | None) -> Iterator[
         if names.parse_directory(name) is None:
             continue
         if not name.startswith(names.CLUSTER_METADATA_TOPIC):
-            yield from _partition_files(path, broker)
+            yield from file_facts(path, broker)
+            yield from _small_files(path, broker)
         if user is not None:
             yield from _partition_rights(path, broker, user)
 
 
-def _partition_files(partition: str, broker: Version) -> Iterator[Fact]:
-    for name in filter(names.stops_start, _listed(partition)):
-        remedy = "Move it away; segments are named with twenty digits, and no broker reads others."
-        message = f'For input string: "{name.partition(".")[0]}"'
-        yield Fact(REFUSES, "name", message, os.path.join(partition, name), remedy)
+def file_facts(partition: str, broker: Version) -> Iterator[Fact]:
+    """Say which names and kinds of files in the directory of a partition stop a start (N12)."""
+    for name in _listed(partition):
+        path = os.path.join(partition, name)
+        if _stops_start(name, broker):
+            remedy = (
+                "Move it away; segments are named with twenty digits, and no broker reads others."
+            )
+            message = f'{_NO_NUMBER}"{name.partition(".")[0]}"'
+            yield Fact(REFUSES, "name", message, path, remedy)
+        elif names.parse(name).kind in _WRITTEN and os.path.isdir(path):
+            is_log = names.parse(name).kind is Kind.LOG
+            in_java = is_log and has(broker, v.DIRECTORY_FAILURES)
+            message = f"{path}: Is a directory" if in_java else f"{path} (Is a directory)"
+            remedy = "Move that directory away; the file it stands for is gone."
+            yield Fact(REFUSES, "not-a-file", message, path, remedy)
+
+
+def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
     epochs = os.path.join(partition, names.LEADER_EPOCH_CHECKPOINT)
     message = checkpoint_refused(epochs, 2, broker) if has(broker, v.LEADER_EPOCHS) else ""
     if message:
-        if not has(broker, v.CHECKPOINT_IN_JAVA):
+        if not has(broker, v.CHECKPOINT_IN_JAVA) and not message.startswith(_INVALID_EPOCH):
             message = f"Error while reading checkpoint file {epochs}"
         remedy = "Move it away, or rebuild it: kdump reindex --only leader-epochs --write."
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
-    if not has(broker, v.TOPIC_IDS):
-        return
+    if has(broker, v.TOPIC_IDS) and (message := _identity_refused(identity, broker)):
+        remedy = "Write it again: version: 0, and topic_id: the topic's id (kdump cluster topics)."
+        yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
+
+
+def _stops_start(name: str, broker: Version) -> bool:
+    """Whether a broker fails over the name of a file, because it begins with no number."""
+    if name.endswith(names.SWAP) and has(broker, v.SWAPS_RENAMED_FIRST):
+        return names.lacks_number(name)
+    since = _KINDS_SINCE.get(name.rpartition(".")[2])
+    return names.stops_start(name) and (since is None or has(broker, since))
+
+
+_KINDS_SINCE = {
+    "snapshot": v.PRODUCER_STATE,
+    "timeindex": v.TIME_INDEX,
+    "txnindex": v.TRANSACTION_INDEX,
+}
+
+
+def _identity_refused(path: str, broker: Version) -> str:
+    """What a broker says of a `partition.metadata` that it cannot take; empty where it can (X8)."""
     try:
-        text = whole(identity, SMALL_FILE_LIMIT)
+        lines = whole(path, SMALL_FILE_LIMIT).decode("utf-8", "replace").splitlines()
+        message = _identity_malformed(path, lines, broker)
     except PathError:
-        return
-    remedy = "Write it again: version: 0, and topic_id: the topic's id (kdump cluster topics)."
-    if not text:
-        message = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-        yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
-    elif not has(broker, v.CHECKPOINT_IN_JAVA) and not text.startswith(b"version: 0"):
-        message = f"Error while reading partition metadata file {identity}"
-        yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
+        message = "Is a directory" if os.path.isdir(path) else ""
+    if not message or message.startswith(("Cannot invoke", "Input string")):
+        return message  # not an error of input and output, which older brokers say in their words
+    java = has(broker, v.CHECKPOINT_IN_JAVA)
+    return message if java else f"Error while reading partition metadata file {path}"
+
+
+def _identity_malformed(path: str, lines: list[str], broker: Version) -> str:
+    kind = "partition metadata" if has(broker, v.IDENTITY_REWORDED) else "checkpoint"
+    for number, line in enumerate([*lines[:2], *[None] * (2 - len(lines))]):
+        if line is None:
+            return 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+        said = re.split(r":\s+", line)
+        version = java_int(said[-1], _LINES) if number == 0 else 0
+        if len(said) != 2 or version is None:
+            return f"Malformed line in {kind} file [{path}]: {line}"
+        if version < 0 or (version and not has(broker, v.CHECKPOINT_IN_JAVA)):
+            return f"Unrecognized version of partition metadata file + ({path}): {version}"
+        if number == 1:
+            zero = f"Invalid topic ID in partition metadata file ({path})"
+            return no_uuid(said[1]) or (zero if said[1].rstrip("=") == "A" * 22 else "")
+    return ""
 
 
 def _listed(partition: str) -> list[str]:

@@ -74,8 +74,11 @@ def _read(directory: str, user: User | None, deletes_first: bool) -> Meta:
             return Meta(directory, broken=path + ending, is_io=True, denied=True)
         if os.path.lexists(path) and not user.may(path, "r"):
             return Meta(directory, broken=path, is_io=True, denied=True)
-    if not os.path.lexists(path):
-        if os.path.lexists(directory) and not os.path.isdir(directory):
+    if not os.path.exists(path):
+        above = directory
+        while not os.path.exists(above):
+            above = os.path.dirname(above) or os.curdir
+        if not os.path.isdir(above):
             return Meta(directory, broken=f"{path}: Not a directory", is_io=True)
         return Meta(directory, absent=True)
     if os.path.isdir(path):

@@ -5,10 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from kdump.broker import versions as v
-from kdump.broker.versions import Version, has, is_newer, protocol_version, short_name
+from kdump.broker.setting_relations import Refusal, relations_refused
+from kdump.broker.setting_types import values_refused
+from kdump.broker.versions import (
+    Version,
+    has,
+    is_newer,
+    newest_protocol,
+    protocol_version,
+    read_version,
+    text_of,
+)
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
@@ -17,7 +28,6 @@ from kdump.storage.source import whole
 _LIMIT = 1 << 20
 _INT = 1 << 31
 _DEFAULT_LOG_DIR = "/tmp/kafka-logs"
-_ROLES = ("broker", "controller")
 
 
 class Fact(NamedTuple):
@@ -107,104 +117,104 @@ def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     values = node.values
     if values is None:
         return
-    if has(broker, v.KRAFT) and node.kraft:
-        found = next(_kraft(values, broker), None)
-    else:
-        found = next(_protocol(values, broker), None)
-    found = next(_numbers(values, broker), None) or found
+    if any("${" in value for value in values.values()):
+        message = "What config.providers put in the place of ${...} is not known."
+        yield Fact(UNKNOWN, "settings", message, node.path)
+        return
+    kraft = has(broker, v.KRAFT) and node.kraft
+    of_kind = _kraft(values, broker) if kraft else _protocol(values, broker)
+    refused = chain(
+        _values(values, broker),
+        _missing(values, broker, kraft=kraft),
+        relations_refused(values, broker, of_kind, kraft=kraft),
+    )
+    found = next(refused, None)
     if found is not None:
         cause, message, remedy = found
         yield Fact(REFUSES, cause, message, node.path, remedy)
 
 
-_Refusal = tuple[str, str, str]
-_INTS = (
-    "num.network.threads", "num.io.threads", "log.segment.bytes", "num.partitions",
-    "num.recovery.threads.per.data.dir", "log.index.size.max.bytes", "log.index.interval.bytes",
-)  # fmt: skip
+def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
+    """What is refused of single values as they are read."""
+    for name, message in values_refused(values, broker):
+        if name == "node.id" and "Not a number" in message and has(broker, v.KRAFT_ONLY):
+            # The two are synonyms; a broker reads node.id where broker.id is not set (N1).
+            message = message.replace("node.id", "broker.id")
+        cause = "node-id" if name == "node.id" and "at least" in message else "settings"
+        yield cause, message, f"Give {name} a value that is one, or leave it out for the default."
 
 
-def _numbers(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
-    names = ("node.id", "broker.id", *_INTS) if has(broker, v.KRAFT) else ("broker.id", *_INTS)
-    for name in names:
-        value = values.get(name)
-        if value is None:
+def _missing(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:
+    """What has no default and is not there; node.id may be given as broker.id."""
+    required = ["zookeeper.connect"]
+    if kraft:
+        required = ["process.roles", "node.id"]
+        if has(broker, v.CONTROLLER_LISTENERS_REQUIRED):
+            required.append("controller.listener.names")
+    for name in required:
+        if name in values or (name == "node.id" and "broker.id" in values):
             continue
-        number = java_int(value, _INT)
-        # The two are synonyms; a broker reads node.id where broker.id is not set (N1).
-        shown = "broker.id" if name == "node.id" else name
-        start = f"Invalid value {value} for configuration"
-        if number is None:
-            yield "settings", f"{start} {shown}: Not a number of type INT", f"Give {name} a number."
-        elif name == "node.id" and number < 0 and has(broker, v.KRAFT_ONLY):
-            yield "node-id", f"{start} node.id: Value must be at least 0", "Set node.id."
-        elif name == "log.segment.bytes":
-            least = (1 << 20) if has(broker, v.SEGMENTS_OF_A_MEBIBYTE) else 14
-            if number < least:
-                message = f"{start} {name}: Value must be at least {least}"
-                yield "settings", message, f"Set {name} to {least} or more."
+        quoted = f"`{name}`" if not kraft and has(broker, v.KRAFT) else f'"{name}"'
+        cause = "node-id" if name == "node.id" else "settings"
+        message = f"Missing required configuration {quoted} which has no default value."
+        yield cause, message, _SET[name]
 
 
-def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
-    missing = 'Missing required configuration "{}" which has no default value.'
+def _kraft(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
     roles = [role.strip() for role in values.get("process.roles", "").split(",") if role.strip()]
     voters = values.get("controller.quorum.voters", "")
     node_id = values.get("node.id", values.get("broker.id"))
-    for name, value in (("process.roles", values.get("process.roles")), ("node.id", node_id)):
-        if value is None:
-            yield "settings" if name != "node.id" else "node-id", missing.format(name), _SET[name]
-    for role in roles:
-        if role not in _ROLES:
-            message = (
-                f"Invalid value {role} for configuration process.roles: String must be one of: "
-                "broker, controller"
-            )
-            yield "settings", message, _SET["process.roles"]
-    if len(set(roles)) < len(roles) and not has(broker, v.LOG_DIRS_NOT_EMPTY):
+    if not roles and not has(broker, v.LISTS_CHECKED):
+        message = "A node without a role ends as soon as it has started."
+        yield "settings", message, _SET["process.roles"]
+    if len(set(roles)) < len(roles) and not has(broker, v.LISTS_CHECKED):
         message = f"Duplicate role names found in `process.roles`: ArrayBuffer({', '.join(roles)})"
         yield "settings", message, _SET["process.roles"]
-    names = values.get("controller.listener.names")
-    asked_at_once = has(broker, v.CONTROLLER_LISTENERS_REQUIRED)
-    if names is None and asked_at_once:
-        yield "settings", missing.format("controller.listener.names"), _SET["listeners"]
-    if values.get("log.dirs") == "":
-        message = (
-            "Configuration 'log.dirs' must not be empty. Valid values include: any non-empty value"
-            if has(broker, v.LOG_DIRS_NOT_EMPTY)
-            else "requirement failed: At least one log directory must be defined via log.dirs or "
-            "log.dir."
-        )
-        yield "settings", message, "Set log.dirs to the node's data directories."
     if "broker.id" in values and values["broker.id"] != node_id:
         message = (
             "`node.id` and `broker.id` must be set to the same value. `broker.id` is deprecated, "
             "please use `node.id` instead."
-            if has(broker, v.LOG_DIRS_NOT_EMPTY)
+            if has(broker, v.SETTINGS_REWORDED)
             else "You must set `node.id` to the same value as `broker.id`."
         )
         yield "node-id", message, "Remove broker.id; node.id is what counts."
+    if not has(broker, v.KRAFT_ONLY) and (_number(node_id or "-1") or 0) < 0:
+        message = (
+            "Missing configuration `node.id` which is required when `process.roles` is defined "
+            "(i.e. when running in KRaft mode)."
+        )
+        yield "node-id", message, _SET["node.id"]
     yield from _voters(values, roles, voters, node_id)
-    if names is None and "controller" in roles:
+    if "controller.listener.names" not in values and "controller" in roles:
         message = (
             "requirement failed: controller.listener.names must contain at least one value "
             "appearing in the 'listeners' configuration when running the KRaft controller role"
         )
-        yield "settings", message, _SET["listeners"]
+        yield "settings", message, _SET["controller.listener.names"]
 
 
 _SET = {
     "process.roles": "Set process.roles to broker, controller, or both.",
     "node.id": "Set node.id to the number in meta.properties.",
-    "listeners": "Set controller.listener.names to the name of the controllers' listener.",
+    "zookeeper.connect": "Set zookeeper.connect to the cluster's ZooKeeper.",
+    "controller.listener.names": (
+        "Set controller.listener.names to the name of the controllers' listener."
+    ),
 }
 
 
 def _voters(
     values: Mapping[str, str], roles: list[str], voters: str, node_id: str | None
-) -> Iterator[_Refusal]:
+) -> Iterator[Refusal]:
     ids = []
     for entry in filter(None, (each.strip() for each in voters.split(","))):
         number, at, address = entry.partition("@")
+        if at and not address:
+            message = (
+                "Invalid configuration value for controller.quorum.voters. Each entry should be in "
+                "the form `{id}@{host}:{port}`."
+            )
+            yield "voters", message, _VOTERS
         if not at or java_int(number, _INT) is None:
             message = f"Failed to parse voter ID as an integer from {number}"
             yield "voters", message, _VOTERS
@@ -215,7 +225,18 @@ def _voters(
             )
             yield "voters", message, _VOTERS
         ids.append(number)
-    if not ids and not values.get("controller.quorum.bootstrap.servers"):
+    servers = values.get("controller.quorum.bootstrap.servers", "")
+    for entry in filter(None, (each.strip() for each in servers.split(","))):
+        match = re.fullmatch(r".*?\[?[0-9a-zA-Z\-%._:]*\]?:([0-9]+)", entry)
+        message = (
+            f"Failed to parse host name from {entry} for the configuration "
+            'controller.quorum.bootstrap.servers. Each entry should be in the form "{host}:{port}"'
+        )
+        if match is not None:
+            message = "" if int(match[1]) < 1 << 16 else f"port out of range:{match[1]}"
+        if message:
+            yield "voters", message, _VOTERS
+    if not ids and not servers:
         message = (
             "If using process.roles, either controller.quorum.bootstrap.servers must contain the "
             "set of bootstrap controllers or controller.quorum.voters must contain a parseable "
@@ -244,7 +265,7 @@ _VOTERS = (
 )
 
 
-def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
+def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
     """What contradicts between the version of the protocol and that of messages (N2)."""
     known = {}
     for name in ("inter.broker.protocol.version", "log.message.format.version"):
@@ -253,22 +274,35 @@ def _protocol(values: Mapping[str, str], broker: Version) -> Iterator[_Refusal]:
             continue
         version = known[name] = protocol_version(said)
         if version is None or is_newer(version, broker):
-            message = f"Version `{said}` is not a valid version"
+            quoted = said if has(broker, v.VERSIONS_UNQUOTED) else f"`{said}`"
+            message = f"Version {quoted} is not a valid version"
             if has(broker, v.PROTOCOL_VALIDATED):
                 message = f"Invalid value {said} for configuration {name}: {message}"
             yield "protocol", message, f"Set {name} to a version up to the broker's own."
-    protocol, form = (known.get(name) for name in
-                      ("inter.broker.protocol.version", "log.message.format.version"))  # fmt: skip
-    if protocol is None or form is None or form <= protocol:
+    protocol = known.get("inter.broker.protocol.version")
+    form = known.get("log.message.format.version")
+    shown = values.get("log.message.format.version")
+    if shown is None:
+        shown = newest_protocol(broker)
+        form = None if shown is None else read_version(shown)
+    if protocol is None or form is None:
         return
-    shown_form, shown_protocol = values["log.message.format.version"], short_name(form)
-    message = (
-        f"requirement failed: log.message.format.version {shown_form} can only be used when "
-        f"inter.broker.protocol.version is set to version {shown_protocol} or higher"
-        if has(broker, v.PROTOCOL_REWORDED)
-        else f"requirement failed: log.message.format.version {shown_form} cannot be used when "
-        f"inter.broker.protocol.version is set to {values['inter.broker.protocol.version']}"
-    )
+    if has(broker, v.PROTOCOL_REWORDED):
+        needed = next((change.since for change in (v.RECORD_BATCHES, v.MESSAGE_TIMESTAMPS)
+                       if has(form, change) and not has(protocol, change)), None)  # fmt: skip
+        if needed is None:
+            return
+        message = (
+            f"requirement failed: log.message.format.version {shown} can only be used when "
+            f"inter.broker.protocol.version is set to version {text_of((*needed, 0))} or higher"
+        )
+    elif form <= protocol:
+        return
+    else:
+        message = (
+            f"requirement failed: log.message.format.version {shown} cannot be used when "
+            f"inter.broker.protocol.version is set to {values['inter.broker.protocol.version']}"
+        )
     yield (
         "protocol",
         message,

@@ -78,6 +78,9 @@ PROTOCOL_REWORDED = Change((1, 0), "N2", "Versions that contradict are refused i
 DIRECTORY_FAILURES = Change(
     (1, 0), "KIP-112 N7", "A data directory that fails goes offline; before, the broker stops."
 )
+LAG_REWORDED = Change((1, 0), "N1", "A lag that is too low is refused in other words.")
+META_ADDRESS_REFUSED = Change((1, 0), "N1", "A broker does not advertise the address 0.0.0.0.")
+FUTURE_REPLICAS = Change((1, 1), "KIP-113 R12", "A replica may be moved between directories.")
 LAST_OFFSETS_INDEXED = Change(
     (2, 0), "I9", "Index entries name a batch's last offset; before, its first."
 )
@@ -96,6 +99,7 @@ OFFSETS_KEPT_A_WEEK = Change(
 OFFSETS_EXPIRE_WITH_GROUP = Change(
     (2, 1), "KIP-211 G6", "Members keep their group's offsets; before, each had its own end."
 )
+ZSTD = Change((2, 1), "KIP-110 N1", "Batches may be compressed with zstd.")
 PROTOCOL_VALIDATED = Change((2, 1), "N2", "A setting's version is checked as the setting is read.")
 WARM_SECTION_SEARCH = Change((2, 1), "I4 KAFKA-6432", "An index is searched at its end first.")
 META_OPENED_AS_PATH = Change(
@@ -103,8 +107,16 @@ META_OPENED_AS_PATH = Change(
 )
 LOG_START_KEPT = Change((2, 3), "R5", "A log that ends below its start begins anew there.")
 CLUSTER_ID_KEPT = Change((2, 4), "KAFKA-7335 N4", "meta.properties names the cluster.")
+LAG_OF_HALF_A_MINUTE = Change(
+    (2, 5), "KIP-537 N1", "replica.lag.time.max.ms is 30 seconds unless set; before, 10."
+)
+RANGES_REWORDED = Change((2, 8), "N1", "A number out of its range is refused in other words.")
+LISTENER_NAMES_FIRST = Change((2, 8), "N1", "Names of listeners are held apart before ports.")
 META_VERSION_IMPLIED = Change(
     (2, 8), "N4", "A meta.properties without a version is of version 0; before, it is refused."
+)
+MARK_READ_FIRST = Change(
+    (2, 8), "R1 N12", "The mark of a clean stop is read and deleted before directories are listed."
 )
 KRAFT = Change((2, 8), "KIP-500 N1", "A node may keep the cluster's metadata itself.")
 TOPIC_IDS = Change((2, 8), "KIP-516 X8", "A partition says which topic it is of by an id.")
@@ -120,8 +132,12 @@ LOWER_TIMES_REFUSED = Change(
 DELETE_HORIZON = Change(
     (3, 1), "KIP-534 K6", "Tombstones and markers go by their batch's horizon; before, by files."
 )
+VERSIONS_UNQUOTED = Change((3, 3), "N2", "A version that there is not is refused in other words.")
 CHECKPOINT_IN_JAVA = Change((3, 3), "N12", "A checkpoint is refused in other words.")
 BOOTSTRAP_CHECKPOINT = Change((3, 3), "N10", "bootstrap.checkpoint says with what a log begins.")
+PORTS_OF_TWO_FAMILIES = Change(
+    (3, 6), "KIP-797 N1", "Two listeners may share a port, one with IPv4 and the other with IPv6."
+)
 REMOTE_INDEX_CACHE = Change((3, 6), "KIP-405 X11", "The cache of tiered indexes is no partition.")
 META_ENSEMBLE = Change(
     (3, 7), "KIP-858 N3", "All meta.properties are read, then verified together, by path."
@@ -137,7 +153,6 @@ LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
 )
 KRAFT_ONLY = Change((4, 0), "KIP-500 N1", "A node has process.roles, and no ZooKeeper.")
-SEGMENTS_OF_A_MEBIBYTE = Change((4, 0), "KIP-1030 N1", "log.segment.bytes is 1 MiB or more.")
 TWO_RECOVERY_THREADS = Change(
     (4, 0), "KIP-1030", "num.recovery.threads.per.data.dir is 2 unless set; before, 1."
 )
@@ -154,8 +169,15 @@ CONTROLLER_LISTENERS_REQUIRED = Change(
     (4, 2), "N1", "controller.listener.names is asked for before anything is looked at."
 )
 LARGER_THAN_START = Change((4, 2), "N9", "A missing snapshot is reported in other words.")
-LOG_DIRS_NOT_EMPTY = Change((4, 2), "N1", "An empty log.dirs is refused as it is read.")
+EPOCHS_ARE_RECORDS = Change((4, 2), "N12", "An epoch that is refused is written with brackets.")
+IDENTITY_REWORDED = Change((4, 2), "N12", "A partition.metadata is refused in other words.")
+LISTS_CHECKED = Change(
+    (4, 2), "KIP-1161 N1", "A list is held against emptiness and repeats as it is read."
+)
 NEWER_BROKER_RECORD = Change((4, 3), "N11", "Brokers register with version 4 of the record.")
+SETTINGS_REWORDED = Change(
+    (4, 4), "N1", "Ids and listeners that do not go together are refused in other words."
+)
 LAST_REPLICATED_BATCH_KEPT = Change(
     (4, 4), "KAFKA-20452 K6", "The batch below the high watermark is kept, if empty."
 )
@@ -202,7 +224,7 @@ def feature_levels(version: Version) -> dict[str, tuple[int, int, int]] | None:
     if has(version, KRAFT_ONLY):
         found |= {"transaction.version": (0, 2, 2), "group.version": (0, 1, 1)}
         found["eligible.leader.replicas.version"] = (0, 1, 1)
-        share = 2 if has(version, LOG_DIRS_NOT_EMPTY) else 1
+        share = 2 if has(version, LISTS_CHECKED) else 1
         found["share.version"] = (0, share, share)
         found["streams.version"] = (0, share - 1, share - 1)
     return found
@@ -238,9 +260,20 @@ def is_newer(version: Version, broker: Version) -> bool:
     return version[:2] > broker[:2] if version[0] else version[:3] > broker[:3]
 
 
-def short_name(version: Version) -> str:
-    """Name a version of the protocol as brokers do."""
-    return text_of(version[: 3 if version[0] == 0 else 2])
+#: Release -> the newest step of the protocol that it speaks, from 0.10.2 on; 3.x keeps to 3.0.
+_PROTOCOLS = {
+    (0, 10): "0.10.2-IV0", (0, 11): "0.11.0-IV2", (1, 0): "1.0-IV0", (1, 1): "1.1-IV0",
+    (2, 0): "2.0-IV1", (2, 1): "2.1-IV2", (2, 2): "2.2-IV1", (2, 3): "2.3-IV1", (2, 4): "2.4-IV1",
+    (2, 5): "2.5-IV0", (2, 6): "2.6-IV0", (2, 7): "2.7-IV2", (2, 8): "2.8-IV1",
+}  # fmt: skip
+
+
+def newest_protocol(version: Version) -> str | None:
+    """Name the step of the protocol whose messages a release writes unless told otherwise (N2)."""
+    if version < (0, 10, 2):
+        return None
+    major, minor = version[:2]
+    return _PROTOCOLS.get((major, minor), "3.0-IV1")
 
 
 def is_newer_than_known(version: Version) -> bool:

@@ -25,7 +25,7 @@ _SHOWN = 200  # bytes of a bad line that a problem carries
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")  # as BufferedReader.readLine
 _JAVA_SPACES = re.compile(r"[ \t\n\x0b\f\r]+")
-_JAVA_NUMBER = re.compile(r"[+-]?[0-9]{1,30}\Z")
+_JAVA_NUMBER = re.compile(r"[+-]?\d{1,30}\Z")  # digits of any script
 _INT32, _INT64 = 1 << 31, 1 << 63
 
 

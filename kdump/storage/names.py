@@ -23,6 +23,7 @@ OFFSET_MAX = MAX_INT64
 TOPIC_SIZE_MAX = 249
 
 DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
+SNAPSHOT = ".checkpoint"
 PART = ".part"  # a metadata snapshot being written (X15)
 TEMPORARY = ".tmp"  # an interrupted checkpoint write
 OURS = ".kdump-tmp"  # a file reindex had not finished
@@ -166,13 +167,18 @@ def stops_start(name: str) -> bool:
     Brokers read the number before the first dot and fail over such a file when they load the
     partition, also where `.swap` or `.cleaned` follows (seen on 4.1.1).
     """
-    stem, dot, _ = name.partition(".")
+    bare = name
     for suffix in (SWAP, CLEANED):
-        name = name.removesuffix(suffix)
-    extension = name.rpartition(".")[2]
+        bare = bare.removesuffix(suffix)
+    _, dot, extension = bare.rpartition(".")
     if not dot or extension not in _EXTENSIONS or _EXTENSIONS[extension] is Kind.PRE08_LOG:
         return False
-    digits = stem.removeprefix("-")
+    return lacks_number(name)
+
+
+def lacks_number(name: str) -> bool:
+    """Whether what stands before the first dot of a name is no number that Java can read."""
+    digits = name.partition(".")[0].removeprefix("-")
     return not (digits.isdecimal() and digits.isascii()) or _number(digits, OFFSET_MAX) is None
 
 

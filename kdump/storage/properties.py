@@ -86,6 +86,26 @@ def is_topic_id(text: str) -> bool:
     return _ID.match(text) is not None and text.rstrip("=") != _ZERO_ID
 
 
+def no_uuid(text: str) -> str:
+    """What Kafka's reader of UUIDs says of a text; empty where it is one."""
+    if len(text) > 24:
+        return f"Input string with prefix `{text[:24]}` is too long to be decoded as a base64 UUID"
+    letters = text.rstrip("=")
+    if illegal := re.search(r"[^A-Za-z0-9_-]", letters):
+        return f"Illegal base64 character {ord(illegal[0]):x}"
+    if len(letters) % 4 == 1:
+        return "Last unit does not have enough valid bits"
+    size = len(letters) * 6 // 8
+    return (
+        ""
+        if size == 16
+        else (
+            f"Input string `{text}` decoded as {size} bytes, which is not equal to the expected 16 "
+            "bytes of a base64-encoded UUID"
+        )
+    )
+
+
 def parse_quorum_state(data: bytes) -> Properties:
     """Read `quorum-state` (X14): a JSON object with `data_version` 0 or 1."""
     found = _json_object(data)

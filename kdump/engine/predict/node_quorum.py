@@ -9,28 +9,48 @@ from typing import Any
 
 from kdump import kernels
 from kdump.broker import versions as v
+from kdump.broker.node_directories import file_facts
 from kdump.broker.node_settings import REFUSES, STARTS, UNKNOWN, Fact, NodeSettings
 from kdump.broker.versions import Version, feature_levels, has, metadata_name
 from kdump.errors import PathError
 from kdump.kernels import columns as c
-from kdump.messages.records import UNKNOWN_FRAME, UNKNOWN_TYPE, Decoded, decoder
+from kdump.kernels.layout import FORMATS, HEADER_SIZE_UP_TO_MAGIC
+from kdump.messages.records import (
+    FRAME_VERSION,
+    UNKNOWN_FRAME,
+    UNKNOWN_TYPE,
+    Decoded,
+    decoder,
+)
+from kdump.messages.wire import Malformed, Reader
 from kdump.record.batch import read_batch
 from kdump.record.frames import Gap, Run
 from kdump.storage import checkpoints, names
+from kdump.storage.checkpoints import java_int
 from kdump.storage.file_records import DEFAULT_LIMIT, walk
 from kdump.storage.local_log import LocalLog, with_next_base
 from kdump.storage.names import Kind
-from kdump.storage.properties import SIZE_LIMIT, is_topic_id, parse_partition_metadata
+from kdump.storage.properties import (
+    SIZE_LIMIT,
+    is_topic_id,
+    no_uuid,
+    parse_partition_metadata,
+)
 from kdump.storage.source import Source, whole
 
 LOST = "metadata-lost"
 _TOPIC_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
 _DIRECTORIES_SINCE = 17  # the metadata.version that keeps where replicas lie
+_CORDONED_SINCE = 30  # the one that keeps which of them take no new replicas
+_MAY_CORDON = 4  # the version of a broker's registration from which on it says that
 _FIELDS = {
     0: ("clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters"),
     1: ("leaderId", "leaderEpoch", "votedId", "votedDirectoryId"),
 }
-_NUMBERS = ("leaderId", "leaderEpoch", "votedId", "appliedOffset")
+_SNAPSHOTS = tuple(f"{names.SNAPSHOT}{ending}" for ending in ("", names.PART, names.DELETED))
+_BATCHES = {each.magic for each in FORMATS if not each.is_legacy}
+_APPLIED = "appliedOffset"
+_NUMBERS = ("leaderId", "leaderEpoch", "votedId", _APPLIED)
 _DROP_VOTE = (
     "Move quorum-state away: the node forgets whom it voted for in its last epoch, and asks the "
     "other controllers; with others in the quorum that is safe once it has none of their epoch's "
@@ -54,6 +74,9 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
         return
     path = os.path.join(directory, f"{names.CLUSTER_METADATA_TOPIC}-0")
     yield from _bootstrap(directory, broker)
+    if os.path.lexists(path) and not os.path.isdir(path):
+        yield Fact(REFUSES, "not-a-directory", path, path, _FETCH)
+        return
     if not os.path.isdir(path):
         yield _nothing(node, path)
         return
@@ -62,7 +85,9 @@ def quorum_facts(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     except PathError as error:
         yield Fact(REFUSES, "permission", str(error), path, None)
         return
+    yield from file_facts(path, broker)
     yield from _small_files(path)
+    yield from _snapshot_names(path)
     yield from _quorum_state(os.path.join(path, names.QUORUM_STATE), broker)
     yield from _log(node, log, broker)
 
@@ -97,7 +122,8 @@ def _bootstrap(directory: str, broker: Version) -> Iterator[Fact]:
             if record.type == "feature_level_record" and record.data
         ]
     except PathError as error:
-        yield Fact(REFUSES, "bootstrap", str(error), path, None)
+        message = "java.io.IOException: Is a directory" if os.path.isdir(path) else str(error)
+        yield Fact(REFUSES, "bootstrap", message, path, "Move it away, as the log has more.")
         return
     if not any(level["name"] == "metadata.version" for level in levels):
         message = (
@@ -141,13 +167,30 @@ def _small_files(path: str) -> Iterator[Fact]:
     yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 
+def _snapshot_names(path: str) -> Iterator[Fact]:
+    """Names that end as a snapshot's and do not begin as one: 20 digits, any letter, 10 digits."""
+    for name in sorted(os.listdir(path)):
+        if not name.endswith(_SNAPSHOTS):
+            continue
+        for begin, end, bits in ((0, 20, 63), (21, 31, 31)):
+            if len(name) < end:
+                message = f"begin {begin}, end {end}, length {len(name)}"
+            elif java_int(name[begin:end], 1 << bits) is None:
+                message = f'For input string: "{name[begin:end]}"'
+            else:
+                continue
+            remedy = "Move it away; no node reads what is in it."
+            yield Fact(REFUSES, "metadata-snapshot", message, os.path.join(path, name), remedy)
+            break
+
+
 def _quorum_state(path: str, broker: Version) -> Iterator[Fact]:
     if not os.path.lexists(path):
         return
     unread = f"Error while reading the Quorum status from the file {path}"
     try:
         lines = whole(path, SIZE_LIMIT).decode("utf-8").splitlines()
-        said: Any = json.loads(lines[0])
+        said: Any = json.loads(lines[0], parse_float=_Fraction)
         if not isinstance(said, dict) or "data_version" not in said:
             raise ValueError
     except (PathError, ValueError, IndexError, RecursionError):
@@ -175,9 +218,28 @@ def _quorum_refused(said: dict[str, Any], has_version_1: bool) -> str:
                 f"QuorumStateData: unable to locate field '{name}', which is mandatory in version "
                 f"{version}"
             )
-        if name in _NUMBERS and isinstance(said[name], str):
-            return "QuorumStateData: expected an integer or string type, but got STRING"
-    return ""
+        if name in _NUMBERS and (message := _no_number(said[name], 31 + 32 * (name == _APPLIED))):
+            return f"QuorumStateData: {message}"
+    if version == 0 and said["currentVoters"] is None:
+        return (
+            'Cannot invoke "java.util.List.stream()" because the return value of '
+            '"org.apache.kafka.raft.generated.QuorumStateData.currentVoters()" is null'
+        )
+    return no_uuid(str(said.get("votedDirectoryId", _TOPIC_ID)))
+
+
+class _Fraction(str):
+    """A number with a fraction, as it is written."""
+
+
+def _no_number(value: Any, bits: int) -> str:
+    """What Kafka says of a member of a JSON object that is to be a number; empty where it is."""
+    if isinstance(value, str) and not isinstance(value, _Fraction):
+        return "expected an integer or string type, but got STRING"
+    written = value if isinstance(value, _Fraction) else json.dumps(value)
+    text = "" if isinstance(value, (dict, list)) else written
+    known = java_int(text, 1 << bits) is not None
+    return "" if known else f'failed to parse number: For input string: "{text}"'
 
 
 # The log and its snapshots.
@@ -264,6 +326,9 @@ class _Judge:
         self._decode = decoder(names.CLUSTER_METADATA_TOPIC)
         self._brokers: set[int] = set()
         self._has_directories = False
+        self._may_cordon = False
+        self._topics: dict[str, str] = {}  # id -> name
+        self._partitions: set[tuple[str, int]] = set()
         self._level = 0
         self._cut = False
         self.refused = False
@@ -274,6 +339,12 @@ class _Judge:
             return self._stop("metadata-snapshot", "No value present")
         for item in walk(path):
             if isinstance(item, Gap):
+                with Source(path) as source:
+                    at = item.position + HEADER_SIZE_UP_TO_MAGIC - 1
+                    byte = int.from_bytes(source.read(at, 1), "big", signed=True)
+                if byte not in _BATCHES:
+                    message = f"Invalid magic found in record: {byte}"
+                    return self._stop("metadata-snapshot", message)
                 if item.reason in ("cut-short", "short-tail"):
                     self._cut = True
                     continue
@@ -298,10 +369,15 @@ class _Judge:
 
     def end(self) -> tuple[str, str] | None:
         """Say what does not go together once all is read."""
-        if 0 < self._level < _DIRECTORIES_SINCE and self._has_directories:
+        for since, has_them, what in (
+            (_DIRECTORIES_SINCE, self._has_directories, "online"),
+            (_CORDONED_SINCE, self._may_cordon, "cordoned"),
+        ):
+            if not 0 < self._level < since or not has_them:
+                continue
             message = (
                 "Metadata has been lost because the following could not be represented in "
-                f"metadata.version {metadata_name(self._level)}: the online log directories of one "
+                f"metadata.version {metadata_name(self._level)}: the {what} log directories of one "
                 "or more brokers"
             )
             return self._stop("feature", message)
@@ -331,6 +407,7 @@ class _Judge:
         if record.type == "register_broker_record":
             self._brokers.add(data["brokerId"])
             self._has_directories |= bool(data.get("logDirs"))
+            self._may_cordon |= record.version is not None and record.version >= _MAY_CORDON
         elif record.type == "broker_registration_change_record":
             if self._cut and data["brokerId"] not in self._brokers:
                 message = (
@@ -338,9 +415,38 @@ class _Judge:
                     "registered."
                 )
                 return self._stop("metadata-snapshot", message)
+        elif message := self._topic(record.type, data):
+            return self._stop("metadata-record", message)
         elif record.type == "feature_level_record":
             return self._feature(data["name"], data["featureLevel"])
         return None
+
+    def _topic(self, kind: str | None, data: dict[str, Any]) -> str:
+        """What a controller says of a record that does not go with the topics it knows."""
+        topic, number = data.get("topicId", ""), data.get("partitionId", -1)
+        if kind == "topic_record":
+            name = data["name"]
+            before = next((one for one, known in self._topics.items() if known == name), None)
+            if before is not None:
+                other = (
+                    f"a different ID than before. Previous ID was {before} and new ID is {topic}"
+                )
+                which = f"topic ID {topic}" if before == topic else other
+                return f"Found duplicate TopicRecord for {name} with {which}"
+            self._topics[topic] = name
+        elif kind in ("partition_record", "partition_change_record"):
+            if topic not in self._topics:
+                return (
+                    'Cannot invoke "org.apache.kafka.image.TopicImage.partitions()" because '
+                    '"this.image" is null'
+                )
+            if kind == "partition_record":
+                self._partitions.add((topic, number))
+            elif (topic, number) not in self._partitions:
+                return f"Unable to find partition {topic}:{number}"
+        elif kind == "remove_topic_record" and self._topics.pop(topic, None) is None:
+            return f"Unable to delete topic with id {topic}: no such topic found."
+        return ""
 
     def _feature(self, name: str, level: int) -> tuple[str, str] | None:
         levels = feature_levels(self._broker)
@@ -370,6 +476,20 @@ _UNSUPPORTED = (
 
 def _unread(record: Decoded, value: bytes, broker: Version) -> str:
     """What a controller says of a record that it cannot take apart; empty where it can."""
+    reader, frame = Reader(value), FRAME_VERSION
+    for what in ("frame version", "type", "version"):
+        try:
+            number = reader.varint()
+        except Malformed:
+            return f"Error while reading {what}"
+        frame = number if what == "frame version" else frame
+        if frame != FRAME_VERSION:
+            break
+    if frame == 0:
+        return (
+            "Could not deserialize metadata record with frame version 0. Note that upgrades from "
+            "the preview release of KRaft in 2.8 to newer versions are not supported."
+        )
     if record.problem == UNKNOWN_FRAME:
         return (
             f"Could not deserialize metadata record due to unknown frame version {value[0]}(only "
