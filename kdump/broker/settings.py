@@ -87,13 +87,11 @@ class Settings(NamedTuple):
 
     def of_brokers(self, source: str, configs: Mapping[str, str]) -> Settings:
         """Return them with what brokers were given while they ran."""
-        values = _valid(configs, _NAMES, _POLICY, _FLAGS) | _ratios(configs, _RATIOS)
-        return self.given(source, values)
+        return self.given(source, _valid(configs, _NAMES))
 
     def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:
         """Return them with a topic's own."""
-        values = _valid(configs, _TOPIC_NAMES, _TOPIC_POLICY, _TOPIC_FLAGS)
-        return self.given(source, values | _ratios(configs, _TOPIC_RATIOS))
+        return self.given(source, _valid(configs, _TOPIC_NAMES))
 
 
 class SettingsOnDemand:
@@ -134,7 +132,7 @@ _INTERNAL_TOPICS = {
     "metadata.log.segment.bytes": "__cluster_metadata",
 }
 
-#: Setting of a broker -> field, factor to the field's unit. Later ones win, as in the broker.
+#: Setting of a broker, field, factor to the field's unit. Later ones win, as in the broker.
 _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.segment.bytes", "segment_bytes", 1),
     ("log.roll.hours", "segment_ms", _HOUR_MS),
@@ -164,19 +162,11 @@ _NAMES: tuple[tuple[str, str, int], ...] = (
     ("log.cleaner.dedupe.buffer.size", "dedupe_buffer", 1),
     ("log.cleaner.threads", "cleaner_threads", 1),
     ("log.retention.check.interval.ms", "retention_check_ms", 1),
+    ("log.cleanup.policy", "cleanup_policy", 1),
+    ("log.cleaner.enable", "cleaner_enabled", 1),
+    ("log.cleaner.min.cleanable.ratio", "min_cleanable_dirty_ratio", 1),
+    ("log.cleaner.io.buffer.load.factor", "dedupe_load_factor", 1),
 )
-#: Settings that are parts of one -> field.
-_RATIOS = {
-    "log.cleaner.min.cleanable.ratio": "min_cleanable_dirty_ratio",
-    "log.cleaner.io.buffer.load.factor": "dedupe_load_factor",
-}
-_TOPIC_RATIOS = {"min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio"}
-#: Settings that are true or false -> field.
-_FLAGS = {"log.cleaner.enable": "cleaner_enabled"}
-_TOPIC_FLAGS = {
-    "remote.storage.enable": "tiered",
-    "remote.log.copy.disable": "remote_copy_disabled",
-}
 #: Fields that may be below 0, and how far; others may not.
 _LEAST = {
     "retention_ms": -1,
@@ -186,9 +176,8 @@ _LEAST = {
 }
 #: Sizes of whole logs, which are no ints.
 _LONG_SIZES = ("retention_bytes", "local_retention_bytes")
-_POLICY = "log.cleanup.policy"
 
-#: Setting of a topic -> field. Later ones win, as in the broker.
+#: Setting of a topic, field, factor. Later ones win, as in the broker.
 _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("segment.bytes", "segment_bytes", 1),
     ("internal.segment.bytes", "segment_bytes", 1),  # of a cluster's tests, from 4.1 on
@@ -208,59 +197,57 @@ _TOPIC_NAMES: tuple[tuple[str, str, int], ...] = (
     ("min.compaction.lag.ms", "min_compaction_lag_ms", 1),
     ("max.compaction.lag.ms", "max_compaction_lag_ms", 1),
     ("delete.retention.ms", "delete_retention_ms", 1),
+    ("cleanup.policy", "cleanup_policy", 1),
+    ("remote.storage.enable", "tiered", 1),
+    ("remote.log.copy.disable", "remote_copy_disabled", 1),
+    ("min.cleanable.dirty.ratio", "min_cleanable_dirty_ratio", 1),
 )
-_TOPIC_POLICY = "cleanup.policy"
 #: Settings of a topic that kdump goes by.
-TOPIC_CONFIGS = frozenset(
-    (*(name for name, _, _ in _TOPIC_NAMES), _TOPIC_POLICY, *_TOPIC_FLAGS, *_TOPIC_RATIOS)
-)
+TOPIC_CONFIGS = frozenset(name for name, _, _ in _TOPIC_NAMES)
 #: Settings of a broker that kdump goes by.
-BROKER_CONFIGS = frozenset((*(name for name, _, _ in _NAMES), _POLICY, *_FLAGS, *_RATIOS))
+BROKER_CONFIGS = frozenset(name for name, _, _ in _NAMES)
 _MAX_INT = (1 << 31) - 1
 
+Value = int | float | str
 
-def _numbers(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, int]:
-    """Read the numbers among settings, by field; what is below 0 has no unit."""
+
+def _values(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, Value]:
+    """Read the settings that can be read, by field."""
     values = {}
     for name, field, factor in known:
-        number = java_int(given.get(name, "").strip())
-        if number is not None:
-            values[field] = number * factor if number > 0 else number
+        value = _value(field, given[name], factor) if name in given else None
+        if value is not None:
+            values[field] = value
     return values
 
 
-def _flags(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, bool]:
-    """Read what is true or false among settings, by field."""
-    words = {name: given.get(name, "").strip().lower() for name in known}
-    return {known[name]: word == "true" for name, word in words.items() if word}
+def _value(field: str, text: str, factor: int) -> Value | None:
+    """Read a setting as its field has it: a text, a flag, a part of one, or a number.
 
-
-def _valid(
-    given: Mapping[str, str],
-    known: tuple[tuple[str, str, int], ...],
-    policy: str,
-    flags: Mapping[str, str],
-) -> dict[str, int | str | float]:
-    """Read the settings that a controller would have taken: sizes are ints, few are below 0."""
-    values: dict[str, int | str | float] = {
-        field: number
-        for field, number in _numbers(given, known).items()
-        if _LEAST.get(field, 0) <= number <= _most(field)
-    }
-    if policy in given:
-        values["cleanup_policy"] = given[policy]
-    return values | _flags(given, flags)
-
-
-def _ratios(given: Mapping[str, str], known: Mapping[str, str]) -> dict[str, int | str | float]:
-    """Read the parts of one among settings, by field."""
-    values: dict[str, int | str | float] = {}
-    for name in known.keys() & given.keys():
+    Numbers below 0 have no unit.
+    """
+    default = Settings._field_defaults[field]
+    if isinstance(default, str):
+        return text
+    text = text.strip()
+    if isinstance(default, bool):
+        return text.lower() == "true" if text else None
+    if isinstance(default, float):
         with suppress(ValueError):
-            ratio = float(given[name].strip())
-            if 0 <= ratio <= 1:
-                values[known[name]] = ratio
-    return values
+            ratio = float(text)
+            return ratio if 0 <= ratio <= 1 else None
+        return None
+    number = java_int(text)
+    return number * factor if number is not None and number > 0 else number
+
+
+def _valid(given: Mapping[str, str], known: tuple[tuple[str, str, int], ...]) -> dict[str, Value]:
+    """Read the settings that a controller would have taken: sizes are ints, few are below 0."""
+    return {
+        field: value
+        for field, value in _values(given, known).items()
+        if isinstance(value, str) or _LEAST.get(field, 0) <= value <= _most(field)
+    }
 
 
 def _most(field: str) -> int:
@@ -273,13 +260,9 @@ def read_settings(server_properties: str | None) -> Settings:
         return Settings()
     text = whole(server_properties, 1 << 20).decode("latin-1")
     given = dict(java_properties(text))
-    values: dict[str, int | str | float] = {
-        **_numbers(given, _NAMES),
-        **_flags(given, _FLAGS),
-        **_ratios(given, _RATIOS),
-    }
-    if _POLICY in given:
-        values["cleanup_policy"] = given[_POLICY] or "delete"
+    values = _values(given, _NAMES)
+    if values.get("cleanup_policy") == "":
+        values["cleanup_policy"] = "delete"
     internal = {
         topic: number
         for name, topic in _INTERNAL_TOPICS.items()
