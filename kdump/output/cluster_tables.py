@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, time_cell
-from kdump.output.column_widths import Column, folded, number
+from kdump.output.column_widths import Column, folded, number, short
 from kdump.output.escape import visible
 from kdump.output.jsonl import json_text
 
@@ -37,8 +37,7 @@ def _words(name: str, member: str | None = None, least: int = 8, rank: int = 0) 
 
 
 def _short(name: str, member: str | None = None, rank: int = 0) -> Column:
-    cell = _member(member or name)
-    return Column(name, lambda fields: visible(cell(fields)), rank=rank)
+    return short(name, _member(member or name), rank)
 
 
 def _time(name: str, member: str, rank: int = 0) -> Column:

@@ -61,12 +61,24 @@ def amount(name: str, cell: Cell, rank: int = 0) -> Column:
 
 def folded(name: str, text: Cell, least: int, rank: int = 0) -> Column:
     """Make the column of a text of any length, which goes on below."""
-    cell = _made_visible(text)
-    return Column(name, cell, cuts=True, folds=True, least=least, rank=rank)
+    whole = short(name, text, rank)
+    return whole._replace(cuts=True, folds=True, least=least)
 
 
-def _made_visible(text: Cell) -> Cell:
-    return lambda fields: visible(text(fields))
+def short(name: str, text: Cell, rank: int = 0) -> Column:
+    """Make the column of a short text, which may hold anything."""
+    return Column(name, lambda fields: visible(text(fields)), rank=rank)
+
+
+def partly(member: str, bytes_cell: Callable[[bytes | None], str]) -> Cell:
+    """Make the cell of a key or value, of which a row may have no more than the start."""
+
+    def cell(fields: dict[str, Any]) -> str:
+        start, size = fields[member], fields[f"{member}_size_bytes"]
+        is_cut = start is not None and size is not None and size > len(start)
+        return bytes_cell(start) + (f"… ({size:,} bytes)" if is_cut else "")
+
+    return cell
 
 
 def cells_of(columns: Sequence[Column], fields: dict[str, Any]) -> tuple[str, ...]:

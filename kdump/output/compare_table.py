@@ -31,14 +31,10 @@ def partition_name(fields: dict[str, Any]) -> str:
     return str(fields["replicas"][0]["path"]) if fields["topic"] is None else name_of(fields)
 
 
-def _most_records(fields: dict[str, Any]) -> str:
-    return f"{max(replica['records_count'] for replica in fields['replicas']):,}"
-
-
 _EQUAL = (
     Column("verdict", lambda fields: fields["verdict"]),
     folded("partition", partition_name, 24),
-    amount("records", _most_records),
+    amount("records", lambda fields: f"{max(r['records_count'] for r in fields['replicas']):,}"),
     amount("replicas", lambda fields: str(len(fields["replicas"]))),
 )
 _REPLICAS = (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folded, number, partly
 
 Fields = dict[str, Any]
 Cell = Callable[[Fields], str]
@@ -17,20 +17,11 @@ _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s"))
 
 def columns(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
     """Return the columns of a copy: what its group is stands at the first copy alone."""
-
-    def said(part: str) -> Cell:
-        def cell(row: Fields) -> str:
-            start, size = row[part], row[f"{part}_size_bytes"]
-            is_cut = start is not None and size is not None and size > len(start)
-            return bytes_cell(start) + (f"… ({size:,} bytes)" if is_cut else "")
-
-        return cell
-
     return (
         amount("group", _once(lambda row: number_text(row["group"]))),
         folded("topic", _once(lambda row: str(row["topic"] or "-")), 10),
         *(
-            Column(part, _once(said(part)), cuts=True, least=10)
+            Column(part, _once(partly(part, bytes_cell)), cuts=True, least=10)
             for part in _PARTS
             if part in fields
         ),
@@ -86,11 +77,8 @@ def summary(fields: Fields) -> list[str]:
         groups, copies = counted(fields["groups"], "group"), f"{fields['copies']:,}"
         first = f"{groups} with the same {by}{near}: {copies} of {records} are in one"
         extra = f"{fields['extra_copies']:,} repeat an earlier one"
-        across, several = (
-            fields["groups_across_partitions"],
-            fields["groups_of_several_producers"],
-        )
-        whose = f"{several:,} of several producers"
+        across = fields["groups_across_partitions"]
+        whose = f"{fields['groups_of_several_producers']:,} of several producers"
         lines = [f"{first}, {extra}", f"of the groups {across:,} lie across partitions, {whose}"]
     for name, words in (
         ("records_without", "{} without a " + by.replace(",", " and a ") + ": not compared"),

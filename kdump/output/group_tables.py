@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_cell, second_cell, time_cell
-from kdump.output.column_widths import Column, amount, folded, number
-from kdump.output.escape import visible
+from kdump.output.column_widths import Column, amount, folded, number, short
 
 Fields = dict[str, Any]
 Cell = Callable[[Fields], str]
@@ -19,11 +18,6 @@ def _group(fields: Fields) -> str:
 
 def _text(name: str) -> Cell:
     return lambda fields: "-" if fields[name] in (None, "") else str(fields[name])
-
-
-def _whole(name: str, text: Cell, rank: int = 0) -> Column:
-    """Make the column of a short text of a client's, which may hold anything."""
-    return Column(name, lambda fields: visible(text(fields)), rank=rank)
 
 
 def _protocol(fields: Fields) -> str:
@@ -63,10 +57,6 @@ def _where(fields: Fields) -> str:
     return str(fields["client_host"]).removeprefix("/") or "-"
 
 
-def _lag(fields: Fields) -> str:
-    return number_cell(fields["lag"])
-
-
 def _offset(fields: Fields) -> str:
     text = number_cell(fields["offset"], "none")
     return f"pending {text}" if fields["pending"] else text
@@ -103,16 +93,16 @@ _GROUPS = (
     Column("state", _text("state")),
     number("members", "members_count"),
     number("epoch", rank=2),
-    _whole("protocol", _protocol, 1),
+    short("protocol", _protocol, 1),
     amount("kept in", lambda row: f"partition {row['offsets_partition']}", 4),
     Column("changed", lambda row: second_cell(row["changed_ms"]), rank=3),
 )
 _MEMBERS = (
     folded("group", _group, 10),
     folded("member", _text("member_id"), 12),
-    _whole("instance", _text("instance_id"), 2),
-    _whole("client", _text("client_id"), 3),
-    _whole("host", _where, 1),
+    short("instance", _text("instance_id"), 2),
+    short("client", _text("client_id"), 3),
+    short("host", _where, 1),
     folded("wants", _wanted, 8, rank=4),
     folded("has", _assignment, 12),
     number("epoch", rank=5),
@@ -121,7 +111,7 @@ _OFFSETS = (
     folded("group", _group, 10),
     folded("partition", _partition, 12),
     amount("offset", _offset),
-    amount("lag", _lag),
+    number("lag"),
     number("log end", "log_end", rank=3),
     Column("committed", lambda row: second_cell(row["commit_ms"]), rank=1),
     Column("expires", lambda row: second_cell(row["expire_ms"]), rank=4),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kdump.output.amounts import counted, number_text, second_cell, time_text
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folded, number, partly
 
 Fields = dict[str, Any]
 
@@ -39,14 +39,9 @@ MISPLACED = (
 
 def moved(bytes_cell: Callable[[bytes | None], str]) -> tuple[Column, ...]:
     """Return the columns of a key that lies on several partitions."""
-
-    def key(row: Fields) -> str:
-        size = row["key_size_bytes"]
-        return bytes_cell(row["key"]) + (f"… ({size:,} bytes)" if size > len(row["key"]) else "")
-
     return (
         folded("topic", lambda row: str(row["topic"] or "-"), 10),
-        Column("key that moved", key, cuts=True, least=14),
+        Column("key that moved", partly("key", bytes_cell), cuts=True, least=14),
         Column("partitions", lambda row: ", ".join(map(str, row["partitions"])), cuts=True),
         number("from offset", "offset"),
         Column("since", lambda row: second_cell(row["timestamp_ms"])),

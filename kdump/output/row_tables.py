@@ -14,7 +14,7 @@ from kdump.output import (
     transaction_tables,
 )
 from kdump.output.amounts import counted, number_text, second_cell, size_text, time_cell
-from kdump.output.column_widths import Column, amount, folded, number
+from kdump.output.column_widths import Column, amount, folded, number, partly
 
 Fields = dict[str, Any]
 
@@ -245,17 +245,12 @@ def _usage(fields: Fields, bytes_cell: Callable[[bytes | None], str]) -> tuple[C
     def name(member: str) -> Callable[[Fields], str]:
         return lambda row: "-" if row[member] is None else str(row[member])
 
-    def key_cell(row: Fields) -> str:
-        key, size = row["key"], row["key_size_bytes"]
-        is_cut = key is not None and size is not None and size > len(key)
-        return bytes_cell(key) + (f"… ({size:,} bytes)" if is_cut else "")
-
     names = {
         "topic": folded("topic", name("topic"), 12),
         "partition": number("partition"),
         "producer_id": number("producer", "producer_id"),
         "codec": Column("codec", name("codec")),
-        "key": Column("key", key_cell, cuts=True, least=12),
+        "key": Column("key", partly("key", bytes_cell), cuts=True, least=12),
     }
     of_batches = "batches" in fields
     size = "size_bytes" if of_batches else "plain_bytes"

@@ -26,10 +26,15 @@ def labels(**pairs: object) -> str:
     return f"{{{','.join(f'{name}={_quoted(str(text))}' for name, text in pairs.items())}}}"
 
 
-def number_before(before: str, name: str) -> int | None:
-    """Read a whole number that a file held until now."""
+def last_runs(command: str, now_s: int, before: str, *, succeeded: bool) -> Iterator[str]:
+    """Yield when a command last ran, and when it last did all; the file held `before` until now."""
+    name = f"kdump_{command}_last_run_timestamp_seconds"
+    yield from metric(name, "When the last run ended.", {"": now_s})
+    name = f"kdump_{command}_last_success_timestamp_seconds"
     found = re.search(rf"^{name} (\d{{1,12}})$", before, re.MULTILINE)
-    return int(found[1]) if found else None
+    last = now_s if succeeded else found and int(found[1])
+    if last is not None:
+        yield from metric(name, "When a run last ended with all paths read.", {"": last})
 
 
 def _quoted(text: str) -> str:

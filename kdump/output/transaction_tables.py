@@ -24,10 +24,6 @@ def _producer(fields: Fields) -> str:
     return f"{fields['producer_id']}/{fields['producer_epoch']}"
 
 
-def _open_in(fields: Fields) -> str:
-    return "; ".join(map(_place, fields["open_in"])) or "-"
-
-
 def _place(one: Fields) -> str:
     """Write where a transaction is open, and how long and large it is, as far as that is known."""
     parts = [f"{one['topic']}-{one['partition']} from {one['first_offset']}"]
@@ -44,7 +40,7 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         amount("producer", _producer),
         folded("state", lambda row: str(row["state"] or "-"), 13),
         Column("hangs", lambda row: _HANGS[row["hanging"]]),
-        folded("open in", _open_in, 14),
+        folded("open in", lambda row: "; ".join(map(_place, row["open_in"])) or "-", 14),
         Column("started", lambda row: second_cell(row["start_ms"]), rank=2),
         folded("why", lambda row: row["cause"] or "", 16, rank=1),
     )

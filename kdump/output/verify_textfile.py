@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kdump.findings.finding import Finding, Severity
 from kdump.output.textfile import SERIES as SERIES
-from kdump.output.textfile import labels, metric, number_before
+from kdump.output.textfile import labels, last_runs, metric
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
-
-_SUCCESS = "kdump_verify_last_success_timestamp_seconds"
 
 
 class Place(NamedTuple):
@@ -65,12 +63,7 @@ def _lines(
         "Whether all that was asked for was looked at.",
         {"": int(summary is not None and bool(summary.fields["finished"]))},
     )
-    yield from metric(
-        "kdump_verify_last_run_timestamp_seconds", "When the last run ended.", {"": now_s}
-    )
-    last = now_s if succeeded else number_before(before, _SUCCESS)
-    if last is not None:
-        yield from metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
+    yield from last_runs("verify", now_s, before, succeeded=succeeded)
 
 
 def _of_summary(fields: dict[str, Any]) -> Iterator[str]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kdump.output.textfile import SERIES, labels, metric, number_before
+from kdump.output.textfile import SERIES, labels, last_runs, metric
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Row
 
-_SUCCESS = "kdump_why_last_success_timestamp_seconds"
 _PARTS = ("log", "index", "other", "retired")
 _UNCLEANABLE = ("uncleanable-mark", "corrupt-batch")
 #: Metric of partitions -> what it says.
@@ -76,12 +75,7 @@ class Gauges:
                 )
             for name, help_text in _OF_PARTITIONS.items():
                 yield from metric(f"kdump_why_{name}", help_text, self._places[name])
-        help_text = "When the last run ended."
-        yield from metric("kdump_why_last_run_timestamp_seconds", help_text, {"": now_s})
-        succeeded = succeeded and summary is not None
-        last = now_s if succeeded else number_before(before, _SUCCESS)
-        if last is not None:
-            yield from metric(_SUCCESS, "When a run last ended with all paths read.", {"": last})
+        yield from last_runs("why", now_s, before, succeeded=succeeded and summary is not None)
 
 
 def _of(fields: dict[str, Any]) -> str:
