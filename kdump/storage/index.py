@@ -109,21 +109,15 @@ class EntryFile:
 class Index(EntryFile):
     """An offset or time index: two numbers a slot, of which the broker searches the first."""
 
+    slot_layout: struct.Struct
     key_floor = -1  # what the first key has to be above
     value_floor = 0
     value_rises = staticmethod(lt)  # `le` where a value may repeat
 
-    def __init__(
-        self,
-        data: bytes | Source,
-        base_offset: int,
-        layout: struct.Struct,
-        *,
-        slotwise: bool = False,
-    ) -> None:
-        super().__init__(data, layout, slotwise=slotwise)
+    def __init__(self, data: bytes | Source, base_offset: int, *, slotwise: bool = False) -> None:
+        super().__init__(data, self.slot_layout, slotwise=slotwise)
         self.base_offset = base_offset
-        self._codes = layout.format.lstrip(">")
+        self._codes = self.slot_layout.format.lstrip(">")
 
     def columns(self, block: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Take a piece of `runs` apart: its keys, its values."""
@@ -181,6 +175,12 @@ class Index(EntryFile):
             else:
                 breaking += 1
         return Extent(end, used, self.entries, breaking, rising)
+
+    def odd_length(self) -> str | None:
+        """Say that the file ends inside a slot, as the end of `sanityCheck` does (I11, I17)."""
+        if self.trailing_bytes:
+            return f"length {self.size_bytes} is no multiple of {self.layout.size}"
+        return None
 
     def zero_slot(self, field: int) -> int:
         """Find where DumpLogSegments stops: the first slot but 0 that stores offset 0 (D5, D6)."""

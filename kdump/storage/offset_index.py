@@ -15,7 +15,6 @@ from typing import NamedTuple
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import OFFSET_INDEX_ENTRY
-from kdump.storage.source import Source
 
 
 class OffsetPosition(NamedTuple):
@@ -28,8 +27,7 @@ class OffsetPosition(NamedTuple):
 class OffsetIndex(Index):
     """The entries of one `.index` file; total on any bytes."""
 
-    def __init__(self, data: bytes | Source, base_offset: int, *, slotwise: bool = False) -> None:
-        super().__init__(data, base_offset, OFFSET_INDEX_ENTRY, slotwise=slotwise)
+    slot_layout = OFFSET_INDEX_ENTRY
 
     def entry(self, slot: int) -> OffsetPosition:
         """Give one slot with its absolute offset, written or not."""
@@ -70,6 +68,4 @@ class OffsetIndex(Index):
                 return f"last offset {last} is below the base offset {self.base_offset}"
             if not may_end_at_base and last <= self.base_offset:
                 return f"last offset {last} is not above the base offset {self.base_offset}"
-        if self.trailing_bytes:
-            return f"length {self.size_bytes} is no multiple of {self.layout.size}"
-        return None
+        return self.odd_length()

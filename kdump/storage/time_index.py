@@ -16,7 +16,6 @@ from typing import NamedTuple
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import TIME_INDEX_ENTRY
-from kdump.storage.source import Source
 
 
 class TimestampOffset(NamedTuple):
@@ -29,10 +28,8 @@ class TimestampOffset(NamedTuple):
 class TimeIndex(Index):
     """The entries of one `.timeindex` file; total on any bytes."""
 
+    slot_layout = TIME_INDEX_ENTRY
     value_rises = staticmethod(le)  # an offset may repeat under a later timestamp (I13)
-
-    def __init__(self, data: bytes | Source, base_offset: int, *, slotwise: bool = False) -> None:
-        super().__init__(data, base_offset, TIME_INDEX_ENTRY, slotwise=slotwise)
 
     def entry(self, slot: int) -> TimestampOffset:
         """Give one slot with its absolute offset, written or not."""
@@ -83,6 +80,4 @@ class TimeIndex(Index):
                 return f"last timestamp {last.timestamp_ms} is below the first {first.timestamp_ms}"
             if last.offset < self.base_offset:
                 return f"last offset {last.offset} is below the base offset {self.base_offset}"
-        if self.trailing_bytes:
-            return f"length {self.size_bytes} is no multiple of {self.layout.size}"
-        return None
+        return self.odd_length()

@@ -84,7 +84,9 @@ class Judge:
         bad = dict(self._entries.get(kind, {}))
         for number in range(proved, len(index)):
             bad[number] = f"entry {index.slot(number)} lies behind the end of the log"
-        if bad and not self._is_stale(index, min(bad), len(bad)):
+        # All that does not hold may be what a truncation left behind the entries (I2).
+        is_untrimmed = self.active and index.is_untrimmed
+        if bad and not (is_untrimmed and min(bad) + len(bad) >= len(index)):
             return bad[min(bad)]
         if kind is Kind.TIME_INDEX and not index.is_untrimmed:
             newest = proof.newest_time_ms
@@ -92,10 +94,6 @@ class Judge:
             if newest > last:
                 return f"it ends at time {last}, the log at {newest}"
         return None
-
-    def _is_stale(self, index: IndexFile, first: int, count: int) -> bool:
-        """Whether all that does not hold is what a truncation left behind the entries (I2)."""
-        return self.active and index.is_untrimmed and first + count >= len(index)
 
 
 def wrong_transactions(data: bytes, built: IndexBuilder) -> str | None:

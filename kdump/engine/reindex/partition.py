@@ -16,7 +16,7 @@ from kdump.engine.reindex.read import Reading, read_segment, states_of_snapshot,
 from kdump.engine.reindex.rows import entries_of
 from kdump.errors import PathError
 from kdump.findings.rows import Place, Row
-from kdump.storage import checkpoints, lock, names
+from kdump.storage import checkpoints, lock, names, places
 from kdump.storage.local_log import LogSegment, with_next_base
 from kdump.storage.names import Kind
 from kdump.storage.source import whole
@@ -190,7 +190,8 @@ class Partition:
             self._refusal(self._damage),
             None if before is None else len(checkpoints.parse_leader_epochs(before).entries),
         )
-        return self._carrier.apply(facts, sum(_size(log.files[Kind.LOG]) for log in self.logs))
+        size_bytes = sum(places.planned_size(log.files[Kind.LOG]) for log in self.logs)
+        return self._carrier.apply(facts, size_bytes)
 
     def _place(self, segment: LogSegment, kind: Kind) -> Place:
         path = segment.files.get(kind)
@@ -201,10 +202,3 @@ class Partition:
 
 def _content(path: str | None, limit: int = 64 << 20) -> bytes | None:
     return None if path is None else whole(path, limit)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0

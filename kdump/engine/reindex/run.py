@@ -74,7 +74,8 @@ def _of_partition(
     if options.undo:
         from kdump.engine.reindex.undo import undo
 
-        return undo(job, options)
+        assert job.target.log is not None
+        return undo(job.target.log.path, job.target.log, job.bases, options)
     if not job.kinds - {Kind.OFFSET_CHECKPOINT}:
         return iter(())
     from kdump.engine.reindex.partition import Partition
@@ -86,9 +87,9 @@ def _of_partition(
 
 def _of_directory(directory: str, options: ReindexOptions, utc: str) -> Iterator[Item]:
     if options.undo:
-        from kdump.engine.reindex.undo import undo_in
+        from kdump.engine.reindex.undo import undo
 
-        return undo_in(directory, None, None, options)
+        return undo(directory, None, None, options)
     from kdump.engine.reindex.checkpoints import offset_checkpoints
 
     return offset_checkpoints(directory, options, utc)

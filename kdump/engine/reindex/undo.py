@@ -14,24 +14,18 @@ from kdump.findings.rows import Place
 from kdump.storage import names
 
 if TYPE_CHECKING:
-    from kdump.engine.reindex.options import Item, Job, ReindexOptions
+    from kdump.engine.reindex.options import Item, ReindexOptions
     from kdump.storage.local_log import LocalLog
 
 
-def undo(job: Job, options: ReindexOptions) -> Iterator[Item]:
-    """Yield a row for each backup of the newest run in a partition, put back if asked to write.
-
-    Of a run that was undone in part the rest is put back; then the run before is the newest.
-    """
-    log = job.target.log
-    assert log is not None
-    yield from undo_in(log.path, log, job.bases, options)
-
-
-def undo_in(
+def undo(
     path: str, log: LocalLog | None, bases: frozenset[int] | None, options: ReindexOptions
 ) -> Iterator[Item]:
-    """Do so in any directory; `log` is the partition it is, `bases` the segments asked for."""
+    """Yield a row for each backup of the newest run in a directory, put back if asked to write.
+
+    `log` is the partition that it is, `bases` the segments asked for. Of a run that was undone in
+    part the rest is put back; then the run before is the newest.
+    """
     with path_errors(path):
         entries = os.listdir(path)
     backups = [
