@@ -229,9 +229,8 @@ class IndexBuilder:
             usable = self._replay(item, usable)
         row = self._index(item, usable)
         if row:
-            last = row - 1
-            self.end_position = batches.position(last) + batches.size_bytes(last)
-            self.next_offset = batches.last_offset(last) + 1
+            self.end_position = batches.end_position(row - 1)
+            self.next_offset = batches.last_offset(row - 1) + 1
         if self.stop is None:
             return True
         self.lost = batches.count - row
@@ -308,12 +307,9 @@ class IndexBuilder:
             elif isinstance(event, Unreadable) and event.problem != "type":
                 # A broker notices when the batch is in the index already, and cuts behind it.
                 what = f"the control record of producer {event.producer_id} cannot be read"
-                behind = event.row + 1
-                position = batches.position(event.row)
-                position += batches.size_bytes(event.row)
                 offset = batches.last_offset(event.row) + 1
-                self.stop = Stop(position, offset, what, "cut")
-                return behind
+                self.stop = Stop(batches.end_position(event.row), offset, what, "cut")
+                return event.row + 1
             elif isinstance(event, (Unreadable, Mixed)):
                 what = f"producer {event.producer_id} writes what no transaction may hold"
                 self._stop_before(batches, event.row, what, "fail")

@@ -141,8 +141,7 @@ class Entries:
 
     def _hand_out(self, buffer: bytearray, base: int, rows: RecordBatches) -> Iterator[Run]:
         if rows.count:
-            last = rows.count - 1
-            end = rows.position(last) + rows.size_bytes(last)
+            end = rows.end_position(rows.count - 1)
             self.bytes_read += end - self.stop
             self.stop = end
             yield Run(buffer, base, rows)
@@ -197,8 +196,7 @@ class Entries:
                     if unread:
                         yield rows.slice(0, unread)
                     raise RefusalError("KafkaException: a batch header cut off by the file end")
-            last = rows.count - 1
-            self.stop = rows.position(last) + rows.size_bytes(last)
+            self.stop = rows.end_position(rows.count - 1)
             self.bytes_read += BATCH_OVERHEAD_V2 * rows.count
             yield rows
         self._raise_ending(self.stop)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FROM_0, MEANT_AS_SECONDS, Read, read_int64, read_time, shared_options
+from kdump.cli.options import (
+    FROM_0,
+    MEANT_AS_SECONDS,
+    Read,
+    read_int64,
+    read_time,
+    read_words,
+    shared_options,
+)
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.errors import UsageError
 
@@ -30,14 +39,6 @@ def read_moment(text: str) -> Asked:
     return None, read_time(text)
 
 
-def read_what(text: str) -> tuple[str, ...]:
-    """Read WORD[,WORD...], in whatever order."""
-    given = [word.strip() for word in text.split(",")]
-    if unknown := [word for word in given if word not in _WORDS]:
-        raise ValueError(f"has {unknown[0]!r}, which is none of {', '.join(_WORDS)}")
-    return tuple(word for word in _WORDS if word in given)
-
-
 _MOMENT = Read("offset|time", read_moment)
 
 
@@ -45,7 +46,7 @@ _MOMENT = Read("offset|time", read_moment)
 @_SHOWN("--at", type=_MOMENT, help="As of this offset of the metadata log, or this time; with it.")
 @_SHOWN(
     "--what",
-    type=Read("words", read_what),
+    type=Read("words", partial(read_words, known=_WORDS)),
     metavar="WORD[,WORD]",
     help=f"Only these: {', '.join(_WORDS)}.",
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +186,14 @@ def read_kind(text: str) -> str:
     if text not in KINDS:
         raise ValueError(f"is no kind of file: give one of {', '.join(KINDS)}")
     return text
+
+
+def read_words(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Read WORD[,WORD...], in whatever order."""
+    given = [word.strip() for word in text.split(",")]
+    if unknown := [word for word in given if word not in known]:
+        raise ValueError(f"has {unknown[0]!r}, which is none of {', '.join(known)}")
+    return tuple(word for word in known if word in given)
 
 
 def tell_newer(ctx: Context, param: Parameter, version: Version | None) -> Version | None:

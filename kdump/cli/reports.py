@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from kdump.cli import status
+from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.output.report import Report
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from kdump.output.report import Result
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
+    from kdump.output.why_textfile import Gauges
 
 _REFUSALS_SHOWN = 20
 _COMMANDS_SHOWN = 20
@@ -58,11 +61,8 @@ class CompareReport(Report):
 
     has_summary = True
 
-    def sink(self, form: str, page: Page) -> Sink | None:
+    def table(self, page: Page) -> Sink:
         """Return the table."""
-        return self._table(page) if form == "table" else None
-
-    def _table(self, page: Page) -> Sink:
         from kdump.output.compare_table import CompareTable
 
         return CompareTable(page, quiet=self.quiet)
@@ -79,7 +79,8 @@ class CompareReport(Report):
 class ElectReport(CompareReport):
     """Choices of a leader are sentences and tables; `-q` leaves those with something at stake."""
 
-    def _table(self, page: Page) -> Sink:
+    def table(self, page: Page) -> Sink:
+        """Return the table."""
         from kdump.output.elect_table import ElectTable
 
         return ElectTable(page, quiet=self.quiet)
@@ -335,4 +336,45 @@ class TransactionsReport(Report):
         if is_terminal(sys.stderr) and not self.quiet:
             for command in self._commands:
                 self.messages.line(f"To end it, on a running cluster: {command}")
+        return reached
+
+
+class WhyReport(Report):
+    """Draws topics in the place of segments for a person; writes a file of metrics."""
+
+    has_summary = True
+
+    def __init__(self, textfile: str | None) -> None:
+        self._textfile = textfile
+        self._gauges: Gauges | None = None
+        if textfile is not None:
+            from kdump.output.why_textfile import Gauges
+
+            self._gauges = Gauges()
+
+    def table(self, page: Page) -> Sink:
+        """Return the table."""
+        from kdump.output.why_table import WhyTable
+
+        return WhyTable(page, quiet=self.quiet)
+
+    def takes(self, item: Result) -> bool:
+        """Take up a row for the metrics; with `-q` none is written."""
+        if self._gauges is not None and isinstance(item, Row):
+            self._gauges.add(item)
+        return not (self.quiet and isinstance(item, Row))
+
+    def status(self, reached: int) -> int:
+        """Write the metrics, and say whether that went well."""
+        if self._textfile is None or self._gauges is None:
+            return reached
+        from kdump.output.target import text_before, write_whole
+
+        try:
+            before = text_before(self._textfile)
+            text = self._gauges.text(int(time.time()), before, succeeded=not self.messages.statuses)
+            write_whole(self._textfile, [text.encode("utf-8", "backslashreplace")])
+        except KdumpError as error:
+            self.messages.error(error)
+            return status.first_of(reached, status.NOT_DONE)
         return reached

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import FROM_0, FROM_1, Read, scratch_option, shared_options
+from kdump.cli.options import (
+    FROM_0,
+    FROM_1,
+    Read,
+    read_words,
+    scratch_option,
+    shared_options,
+)
 from kdump.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,12 +34,10 @@ _ALL = 1 << 62
 
 def read_grouping(text: str) -> tuple[str, ...]:
     """Read WORD[,WORD...], in whatever order."""
-    given = [word.strip() for word in text.split(",")]
-    if unknown := [word for word in given if word not in _WORDS]:
-        raise ValueError(f"has {unknown[0]!r}, which is none of {', '.join(_WORDS)}")
-    if "key" in given and {"producer", "codec"} & {*given}:
+    words = read_words(text, _WORDS)
+    if "key" in words and {"producer", "codec"} & {*words}:
         raise ValueError("joins key with what is told by batches; key goes with topic, partition")
-    return tuple(word for word in _WORDS if word in given)
+    return words
 
 
 @click.command(cls=Command)

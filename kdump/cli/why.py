@@ -89,9 +89,9 @@ def why(
         kdump why --config retention.ms=86400000 /var/lib/kafka
         kdump why --free 200GiB /var/lib/kafka
     """
+    from kdump.cli.reports import WhyReport
     from kdump.cli.results import run_plan
     from kdump.cli.run_context import wrong_usage
-    from kdump.cli.why_report import WhyReport
     from kdump.engine.why.options import WhyOptions
     from kdump.engine.why.run import why as explain
     from kdump.output.target import refuse_input_as_output

@@ -42,12 +42,7 @@ def command_for(finding: Finding) -> tuple[str, ...] | None:
         return None
     if entry.offsets_lie or finding.offset is None or finding.offset < 0:
         return ("kdump", "dump", "--batches", as_path(finding.path))
-    return _dump_one(finding.path, finding.offset, "--hex")
-
-
-def record_command(path: str, offset: int) -> tuple[str, ...]:
-    """Show the record at an offset."""
-    return _dump_one(path, offset)
+    return record_command(finding.path, finding.offset, "--hex")
 
 
 def verify_command(path: str) -> tuple[str, ...]:
@@ -113,7 +108,8 @@ def as_path(path: str) -> str:
     return f"./{path}" if path.startswith("-") else path
 
 
-def _dump_one(path: str, offset: int, *how: str) -> tuple[str, ...]:
+def record_command(path: str, offset: int, *how: str) -> tuple[str, ...]:
+    """Show the record at an offset."""
     picks = ("--from-offset", str(offset), "--limit", "1")
     return ("kdump", "dump", *how, *picks, as_path(path))
 

@@ -44,6 +44,10 @@ class Report:
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return a form of output that only this command has; None: one that all have."""
+        return self.table(page) if form == "table" else None
+
+    def table(self, page: Page) -> Sink | None:
+        """Return a table that only this command has; None: that of all."""
 
     def takes(self, item: Result) -> bool:
         """Take note of an item, and say whether it is written."""

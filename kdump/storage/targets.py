@@ -72,6 +72,11 @@ class Selection(NamedTuple):
         """Take it out of all that is asked for."""
         return cls(**{name: asked.pop(name) for name in cls._fields if name in asked})
 
+    @property
+    def is_narrowed(self) -> bool:
+        """Whether not all partitions are asked for."""
+        return self.topic is not None or self.partition is not None
+
     def admits(self, topic: str | None, partition: int | None) -> bool:
         """Whether a partition is asked for; one without a name is, unless a name is asked for."""
         if self.topic is not None and not (topic and fnmatchcase(topic, self.topic)):

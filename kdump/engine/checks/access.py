@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -82,9 +83,7 @@ def access_findings(entries: Sequence[FileStatus], place: Place) -> Iterator[Fin
 
 def owner_of(entries: Iterable[FileStatus]) -> int | None:
     """The user to whom most entries belong; of two, the one who owns the first of them."""
-    counts: dict[int, int] = {}
-    for entry in entries:
-        counts[entry.uid] = counts.get(entry.uid, 0) + 1
+    counts = Counter(entry.uid for entry in entries)
     return max(counts, key=counts.__getitem__, default=None)
 
 

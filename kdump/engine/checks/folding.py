@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from array import array
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable
 
 from kdump.engine.reading.check import FINDINGS_A_CODE, Conditional, Reported, RestsOn
@@ -26,13 +27,13 @@ def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     kept = _Kept()
     about_logs: list[Conditional] = []
     suspects: list[Conditional] = []
-    per_file: dict[tuple[str, str], int] = {}
+    per_file: Counter[tuple[str, str]] = Counter()
     for item in reported:
         if not isinstance(item, Conditional):
             kept.add(item)
             continue
         key = (item.finding.code, item.finding.path)
-        per_file[key] = per_file.get(key, 0) + 1
+        per_file[key] += 1
         if per_file[key] <= FINDINGS_A_CODE:
             (about_logs if _is_log(item.finding) else suspects).append(item)
     # Those about logs first: where they stand, others may follow from them in turn.
@@ -41,17 +42,17 @@ def fold(reported: Iterable[Reported]) -> tuple[Finding, ...]:
     for suspect in standing:
         kept.add(suspect.finding)
     for code, path in {(at.finding.code, at.finding.path) for at in standing}:
-        kept.add_more(code, per_file[code, path] - FINDINGS_A_CODE)
+        kept.places[code] += max(0, per_file[code, path] - FINDINGS_A_CODE)
     kept.sort()
     merged: dict[tuple[str, str], Finding] = {}
-    more: dict[tuple[str, str], int] = {}
+    counts: Counter[tuple[str, str]] = Counter()
     for suspect in suspects:
         if not kept.explains(suspect):
             key = (suspect.finding.code, suspect.finding.path)
             merged.setdefault(key, suspect.finding)
-            more[key] = more.get(key, -1) + 1
+            counts[key] += 1
     rest = (
-        and_more(found, more[key] + max(0, per_file[key] - FINDINGS_A_CODE))
+        and_more(found, counts[key] - 1 + max(0, per_file[key] - FINDINGS_A_CODE))
         for key, found in merged.items()
     )
     return (*kept.finished(), *rest)
@@ -67,23 +68,19 @@ class _Kept:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self._consequences: dict[int, list[str]] = {}
-        self._more_consequences: dict[int, int] = {}
-        self._places: dict[str, int] = {}  # code -> number of findings
+        self._more_consequences: Counter[int] = Counter()
+        self.places: Counter[str] = Counter()  # code -> number of findings, kept or not
         self._last: dict[str, int] = {}  # code -> where the last that is kept stands
         # By segment, and for offsets by partition (-1): starts, ends, and whose they are.
         self._positions: dict[int | None, _Ranges] = {}
         self._offsets = _Ranges()
 
     def add(self, finding: Finding) -> None:
-        count = self._places[finding.code] = self._places.get(finding.code, 0) + 1
-        if count <= FINDINGS_A_CODE:
+        self.places[finding.code] += 1
+        if self.places[finding.code] <= FINDINGS_A_CODE:
             self._last[finding.code] = len(self.findings)
             self.findings.append(finding)
         self._declare(finding, self._last[finding.code])
-
-    def add_more(self, code: str, count: int) -> None:
-        """Count findings of a code that are not kept."""
-        self._places[code] += max(0, count)
 
     def _declare(self, finding: Finding, number: int) -> None:
         """Note what of the log a finding makes unusable."""
@@ -157,7 +154,7 @@ class _Kept:
         """Name a finding that only follows; of many the first twenty."""
         names = self._consequences.setdefault(cause, [])
         if len(names) >= _CONSEQUENCES:
-            self._more_consequences[cause] = self._more_consequences.get(cause, 0) + 1
+            self._more_consequences[cause] += 1
             return
         place = finding.position if finding.position is not None else finding.offset
         names.append(finding.code if place is None else f"{finding.code}@{place}")
@@ -165,13 +162,13 @@ class _Kept:
     def finished(self) -> list[Finding]:
         """Give the findings with all that belongs to them."""
         for number, names in self._consequences.items():
-            more = self._more_consequences.get(number, 0)
+            more = self._more_consequences[number]
             extra = [f"{more:,} more"] if more else []
             finding = self.findings[number]
             self.findings[number] = finding._replace(
                 consequences=(*finding.consequences, *names, *extra)
             )
-        for code, count in self._places.items():
+        for code, count in self.places.items():
             if count > FINDINGS_A_CODE:
                 at = self._last[code]
                 more = count - FINDINGS_A_CODE

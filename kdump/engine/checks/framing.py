@@ -164,14 +164,13 @@ class _Order:
             pass  # a delta below 0, which another code reports
         elif entry.last >= segment.end_offset:
             self._misplaced.append(self._past(entry, following))
+        elif last is not None and last.position == self._past_at:
+            pass  # reported already: that one is too high for the segment
         elif entry.first <= low:
-            if last is not None and last.position == self._past_at:
-                pass  # reported already: that one is too high for the segment
-            else:
-                reported = self._out_of_order(entry, following)
-                self._misplaced.append(reported)
-                if last is not None and reported.position == last.position:
-                    yield from self._follows(entry)
+            reported = self._out_of_order(entry, following)
+            self._misplaced.append(reported)
+            if last is not None and reported.position == last.position:
+                yield from self._follows(entry)
         self._before, self._last = last, entry
 
     def _out_of_order(self, entry: _Entry, following: _Entry | None) -> Finding:

@@ -49,10 +49,8 @@ class Limits(Check):
         of_topic = settings.source("message_max_bytes") == TOPIC
         self._limit = "the topic's max.message.bytes" if of_topic else "message.max.bytes"
         self._sized = "message_max_bytes" in settings.stated and not internal
-        self._before_ms, self._after_ms = (
-            settings.timestamp_before_max_ms,
-            settings.timestamp_after_max_ms,
-        )
+        self._before_ms = settings.timestamp_before_max_ms
+        self._after_ms = settings.timestamp_after_max_ms
         times = {"timestamp_before_max_ms", "timestamp_after_max_ms"}
         self._timed = partition.deep and bool(times & settings.stated) and not internal
         self._large, self._early, self._late = _Tally(), _Tally(), _Tally()

@@ -44,11 +44,6 @@ class ClusterOptions(NamedTuple):
     show_secrets: bool = False
 
     @property
-    def of_topics(self) -> bool:
-        """Whether only what is said of topics is asked for."""
-        return self.selection.topic is not None or self.selection.partition is not None
-
-    @property
     def wants_changes(self) -> bool:
         """Whether changes are asked for, not facts."""
         return self.history or self.diff_from is not None
@@ -61,7 +56,7 @@ class ClusterOptions(NamedTuple):
         """Whether a fact is asked for."""
         if c.kind_of(fact) not in self.kinds():
             return False
-        if self.of_topics:
+        if self.selection.is_narrowed:  # then only for what is said of topics
             return self._of_topic(fact)
         return self.broker is None or _of_broker(fact, self.broker)
 

@@ -209,7 +209,7 @@ def _without_log(item: Item, options: ClusterOptions) -> ClusterRead:
 
 
 def _is_of_topic(row: Row, options: ClusterOptions) -> bool:
-    if not options.of_topics:
+    if not options.selection.is_narrowed:
         return True
     topic, partition = row.fields.get("topic"), row.fields.get("partition")
     number = partition if isinstance(partition, int) else options.selection.partition

@@ -50,7 +50,7 @@ def _nodes(state: ClusterState, options: ClusterOptions, cluster_id: str | None)
     def is_asked(fact: Fact) -> bool:
         return options.admits(fact) and holds(fact, options.broker)
 
-    if not options.of_topics and options.broker is None:
+    if not options.selection.is_narrowed and options.broker is None:
         yield from _of_cluster(state, cluster_id)
     for broker in state.brokers.values():
         if is_asked(broker) and not broker.fenced:  # the path is there while the broker lives

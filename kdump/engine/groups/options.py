@@ -38,8 +38,3 @@ class GroupOptions(NamedTuple):
     def wants_group(self, name: str) -> bool:
         """Whether a group is asked for."""
         return matches(self.group, name)
-
-    @property
-    def wants_all_offsets(self) -> bool:
-        """Whether those of all partitions are asked for, and so groups without one."""
-        return self.selection.topic is None and self.selection.partition is None

@@ -112,7 +112,7 @@ def _rows(
     rows = [*offsets, *_share_rows(shared, shares, topic_names, marks, options)]
     rows.sort(key=lambda row: str(row.fields["group"]))
     with_rows = {row.fields["group"] for row in rows}
-    if not options.wants_all_offsets:
+    if options.selection.is_narrowed:  # then not for groups without an offset
         found = [pair for pair in found if pair[0].name in with_rows]
     for group, partition in found:
         yield group_row(group, partition)

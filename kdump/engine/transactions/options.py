@@ -31,8 +31,3 @@ class TransactionOptions(NamedTuple):
     def wants_id(self, name: str) -> bool:
         """Whether an id is asked for."""
         return matches(self.transactional_id, name)
-
-    @property
-    def wants_all_partitions(self) -> bool:
-        """Whether transactions are asked for whatever they write to."""
-        return self.selection.topic is None and self.selection.partition is None

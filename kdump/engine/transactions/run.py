@@ -195,7 +195,7 @@ def _is_asked_for(
         return False
     return (
         bool(opened)
-        or options.wants_all_partitions
+        or not options.selection.is_narrowed
         or any(options.selection.admits(*place) for place in transaction.partitions)
     )
 
