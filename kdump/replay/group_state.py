@@ -52,9 +52,9 @@ class Member(NamedTuple):
     subscription: list[str] | None
     subscription_regex: str | None
     assignment: Assigned
+    tasks: dict[str, Assigned] | None
     epoch: int | None
     session_timeout_ms: int | None
-    tasks: dict[str, Assigned] | None = None
 
 
 class Group(NamedTuple):
@@ -268,6 +268,7 @@ def _classic_member(fields: Fields, generation: int, is_consumer: bool) -> Membe
         said["data"]["topics"] if said else None,
         None,
         _by("topic", assigned),
+        None,
         generation,
         fields["sessionTimeout"],
     )
@@ -372,9 +373,9 @@ def _newer_member(
         value.get("subscribedTopicNames", sources),
         value.get("subscribedTopicRegex") or None,
         _by("topicId", has.get("assignedPartitions", ())) if tasks is None else tasks["active"],
+        tasks,
         has.get("memberEpoch"),
         classic.get("sessionTimeoutMs"),
-        tasks,
     )
 
 

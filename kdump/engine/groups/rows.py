@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from kdump.replay.group_state import Assigned, Commit, Group, Member
     from kdump.replay.share_state import SharePartition
 
+#: Members of a committed offset that its row has, in their order.
+_OF_COMMITS = (
+    "group topic partition offset leader_epoch metadata commit_ms expire_ms pending producer_id"
+).split()
 _NO_MARK: dict[str, int | None] = {
     "log_start": None,
     "log_end": None,
@@ -64,17 +68,8 @@ def member_row(group: Group, member: Member, names: TopicNames) -> Row:
         "member",
         {
             "group": group.name,
-            "member_id": member.member_id,
-            "instance_id": member.instance_id,
-            "client_id": member.client_id,
-            "client_host": member.client_host,
-            "rack": member.rack,
-            "subscription": member.subscription,
-            "subscription_regex": member.subscription_regex,
+            **member._asdict(),
             "assignment": dict(sorted(assigned.items())),
-            "tasks": member.tasks,
-            "epoch": member.epoch,
-            "session_timeout_ms": member.session_timeout_ms,
         },
     )
 
@@ -95,21 +90,10 @@ def commit_row(
     expire = None
     if not (commit.pending or stays) and group is not None:
         expire = expiry_ms(_kept(commit, group), retention_ms(keep_ms, broker), broker)
+    members: dict[str, object] = {name: getattr(commit, name) for name in _OF_COMMITS}
     return Row(
         "committed-offset",
-        {
-            "group": commit.group,
-            "topic": commit.topic,
-            "partition": commit.partition,
-            "offset": commit.offset,
-            "leader_epoch": commit.leader_epoch,
-            "metadata": commit.metadata,
-            "commit_ms": commit.commit_ms,
-            "expire_ms": expire,
-            "pending": commit.pending,
-            "producer_id": commit.producer_id,
-            **_marked(mark, commit.offset),
-        },
+        {**members, "expire_ms": expire, **_marked(mark, commit.offset)},
     )
 
 
@@ -132,16 +116,14 @@ def share_row(
     return Row(
         "committed-offset",
         {
+            **dict.fromkeys(_OF_COMMITS),
             "group": group,
             "topic": topic,
             "partition": partition,
             "offset": share.start_offset,
             "leader_epoch": share.leader_epoch,
-            "metadata": None,
             "commit_ms": share.write_ms,
-            "expire_ms": None,
             "pending": False,
-            "producer_id": None,
             **_marked(mark, share.start_offset),
         },
     )

@@ -181,9 +181,7 @@ class PartitionScan:
             for segment, following in with_next_base(logs)
         ]
         self.snapshots = [
-            self._snapshot(path)
-            for name, path in self.log.others
-            if name.kind is Kind.METADATA_SNAPSHOT
+            self._snapshot(path) for _, path in self.log.snapshots(Kind.METADATA_SNAPSHOT)
         ]
 
     def judged(self, opened: OpenTransaction, live: bool) -> tuple[bool, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.advice.advisor import advised
-from kdump.engine.predict.directory import REFUSALS, predict_directory
+from kdump.engine.predict.directory import predict_directory
 from kdump.engine.predict.recovery import predict_partition, unknown
 from kdump.engine.predict.strays import cluster_of
 from kdump.engine.predict.verdict import DEFAULT_RATE, Totals, default_threads, verdict
@@ -197,11 +197,6 @@ def is_data_directory(path: str) -> bool:
         return os.path.isdir(path) and not looks_like_partition(os.listdir(path))
     except OSError:
         return os.path.isdir(path)
-
-
-def is_refused(row: Row) -> bool:
-    """Whether a partition's row says that the broker would not start."""
-    return row.fields["outcome"] in REFUSALS
 
 
 def _nodes(directories: Iterable[DirectoryFacts]) -> list[list[LogDir]]:

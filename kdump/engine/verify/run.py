@@ -69,14 +69,9 @@ def verify(
     settings.prepare(around)
     predict = totals = None
     if options.predict:
+        from kdump.engine.predict.directory import REFUSALS
         from kdump.engine.predict.verdict import verdict
-        from kdump.engine.verify.predict import (
-            is_refused,
-            measured_disks,
-            node_rows,
-            predictor,
-            refused,
-        )
+        from kdump.engine.verify.predict import measured_disks, node_rows, predictor, refused
 
         predict = predictor(progress.directories, options.broker_version, settings.broker)
         measured = measured_disks(items) if options.measure else None
@@ -126,7 +121,7 @@ def verify(
                 groups.found(foretold)
                 yield sums.found(foretold)
             yield result.recovery
-            if is_refused(result.recovery):
+            if result.recovery.fields["outcome"] in REFUSALS:
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
@@ -138,12 +133,8 @@ def verify(
     if predict is not None:
         about_nodes = node_rows(named, options, stopping)
         about_directories = refused(progress.directories, stopping, predict.broker)
-        for reported_or_row in chain(about_nodes, about_directories):
-            yield (
-                sums.found(reported_or_row)
-                if isinstance(reported_or_row, Finding)
-                else reported_or_row
-            )
+        for said in chain(about_nodes, about_directories):
+            yield sums.found(said) if isinstance(said, Finding) else said
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
@@ -172,7 +163,7 @@ def _directories(
         read = {places.real(path) for path in named}
         own = [path for path in own if places.real(path) in read]
     selection = options.selection
-    whole = whole and selection.topic is None and selection.partition is None
+    whole = whole and not selection.is_narrowed
     for paths, one_node in ((named, False), (own, True)):
         surveyed = surveyed_under(paths, facts, whole=whole)
         if not surveyed:
