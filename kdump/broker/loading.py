@@ -44,7 +44,6 @@ class Loading:
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         self.broker = broker
-        self.settings = settings
         self.stop = stop
         self.files = Files(log, broker, settings, limit)
         self.segments: dict[int, Segment] = {}

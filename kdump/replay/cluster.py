@@ -98,7 +98,6 @@ class ClusterReplay:
         self.log_start = log.logs[0].base_offset if log.logs else None
         self._until = until
         self._limit = limit
-        self._on_change = on_change
         self._snapshots = log.snapshots(Kind.METADATA_SNAPSHOT)
         self._logs = log.logs
         self._torn: str | None = None  # a file of which a part could not be read

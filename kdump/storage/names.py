@@ -99,7 +99,7 @@ _FIXED = {
 _SUFFIX = re.compile(r"(\.deleted|\.cleaned|\.swap|\.part|\.tmp|\.kdump-tmp|\.bak-[0-9TZ.:-]+)\Z")
 _SEGMENT = re.compile(
     r"([0-9]+)"  # base offset
-    r"(?:_([A-Za-z0-9_-]{22}))?"  # segment id, in the cache of remote indexes (X11)
+    r"(?:_[A-Za-z0-9_-]{22})?"  # segment id, in the cache of remote indexes (X11)
     r"\.(log|kafka|index|timeindex|txnindex|snapshot)\Z"
 )
 _METADATA_SNAPSHOT = re.compile(
@@ -117,8 +117,6 @@ class FileName(NamedTuple):
     base_offset: int | None = None
     suffix: str = ""
     epoch: int | None = None  # metadata snapshots
-    remote_id: str | None = None  # remote indexes
-    canonical: bool = True  # spelled as a broker writes it; brokers open no other spelling
 
     @property
     def retired(self) -> bool:
@@ -144,18 +142,12 @@ def parse(name: str) -> FileName:
     if kind := _FIXED.get(stem):
         return FileName(name, kind, suffix=suffix)
     if found := _SEGMENT.match(stem):
-        digits, remote_id, extension = found.groups()
-        if (base_offset := _number(digits, OFFSET_MAX)) is not None:
-            canonical = len(digits) == 20 or remote_id is not None
-            kind = _EXTENSIONS[extension]
-            return FileName(name, kind, base_offset, suffix, None, remote_id, canonical)
+        if (base_offset := _number(found[1], OFFSET_MAX)) is not None:
+            return FileName(name, _EXTENSIONS[found[2]], base_offset, suffix)
     elif found := _METADATA_SNAPSHOT.match(stem):
         end_offset, epoch = _number(found[1], OFFSET_MAX), _number(found[2], MAX_INT32)
         if end_offset is not None and epoch is not None:
-            canonical = len(found[1]) == 20 and len(found[2]) == 10
-            return FileName(
-                name, Kind.METADATA_SNAPSHOT, end_offset, suffix, epoch, None, canonical
-            )
+            return FileName(name, Kind.METADATA_SNAPSHOT, end_offset, suffix, epoch)
     elif stem.endswith("-checkpoint"):
         return FileName(name, Kind.OTHER_CHECKPOINT, suffix=suffix)
     return FileName(name, Kind.UNKNOWN, suffix=suffix)
@@ -211,7 +203,6 @@ class Retirement(Enum):
 
 _RETIREMENT_ENDINGS = {f"-{retirement.value}": retirement for retirement in Retirement}
 _TOPIC = re.compile(r"[A-Za-z0-9._-]+\Z")
-_HEX_ID = re.compile(r"[0-9a-f]{32}\Z")
 _JAVA_SPACE = re.compile(r"[ \t\n\x0b\f\r]")
 
 
@@ -222,7 +213,6 @@ class DirectoryName(NamedTuple):
     partition: int
     retirement: Retirement | None = None
     id: str | None = None  # of a retired directory: 32 hexadecimal digits as brokers write it
-    canonical: bool = True  # spelled as a broker writes it
 
     @property
     def legal(self) -> bool:
@@ -248,10 +238,7 @@ def parse_directory(name: str) -> DirectoryName | None:
     if not topic or not digits.isascii() or not digits.isdigit():
         return None
     partition = _number(digits, MAX_INT32)
-    if partition is None:
-        return None
-    canonical = digits == str(partition) and (unique is None or _HEX_ID.match(unique) is not None)
-    return DirectoryName(topic, partition, retirement, unique, canonical)
+    return None if partition is None else DirectoryName(topic, partition, retirement, unique)
 
 
 def directory_name(topic: str, partition: int) -> str:

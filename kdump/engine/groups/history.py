@@ -57,7 +57,6 @@ class _Partition:
         self._options = options
         self._log = OffsetsLog(options.at_ms, options.only)
         self._records = Records(item, pace, options.decompress_limit, self._log.lost)
-        self._members: dict[bytes, tuple[object, int]] = {}
 
     def changes(self) -> Iterator[Row | Finding | KdumpError]:
         log = self._log

@@ -85,7 +85,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
 
     judged = Fates(facts, policy, settings, options.now_ms, pin_of)
     fates = judged.fates()
-    rolls = Rolls(log, segments, facts, settings) if options.rolls else None
+    rolls = Rolls(segments, facts, settings) if options.rolls else None
     sizes = _sizes(log, segments)
     rows = []
     for number, (segment, fate) in enumerate(zip(segments, fates, strict=True)):

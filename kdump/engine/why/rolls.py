@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kdump.broker.retention import LogFacts
     from kdump.broker.settings import Settings
     from kdump.kernels.columns import BatchHeader
-    from kdump.storage.local_log import LocalLog, LogSegment
+    from kdump.storage.local_log import LogSegment
 
 TIMESTAMP = "timestamp"
 #: What the rows call what `rolling` tells apart.
@@ -26,10 +26,7 @@ _WORDS = {rolling.APPEND_SIZE: rolling.SIZE}
 class Rolls:
     """Explains the ends of segments by their sizes and the first header of each."""
 
-    def __init__(
-        self, log: LocalLog, segments: list[LogSegment], facts: LogFacts, settings: Settings
-    ) -> None:
-        self._log = log
+    def __init__(self, segments: list[LogSegment], facts: LogFacts, settings: Settings) -> None:
         self._segments = segments
         self._facts = facts
         self._settings = settings
