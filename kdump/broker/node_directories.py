@@ -62,7 +62,7 @@ def directory_facts(node: NodeSettings, broker: Version, user: User | None) -> I
         return
     failed: list[Fact] = []
     for directory in node.log_dirs:
-        for fact in _of_directory(directory, node, broker, user):
+        for fact in _of_directory(directory, broker, user):
             if fact.cause == LOCKED:
                 yield fact  # the broker that runs may stop: what is behind counts then
                 continue
@@ -95,9 +95,7 @@ def _holds(node: NodeSettings, directory: str) -> bool:
 _ALWAYS = ("name",)
 
 
-def _of_directory(
-    directory: str, node: NodeSettings, broker: Version, user: User | None
-) -> Iterator[Fact]:
+def _of_directory(directory: str, broker: Version, user: User | None) -> Iterator[Fact]:
     if not os.path.exists(directory):
         if not _can_be_made(directory):
             message = f"Failed to create data directory {directory}"

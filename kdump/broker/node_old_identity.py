@@ -48,7 +48,7 @@ def compared(node: NodeSettings, metas: list[Meta], broker: Version) -> Iterator
         yield _inconsistent(found)
         return
     if found:
-        yield from _raw_values(node, found[0], broker)
+        yield from _raw_values(node, found[0])
     yield from map(offline_fact, offline)
 
 
@@ -72,7 +72,7 @@ def _differing(found: list[Meta]) -> str:
     return "meta-version"
 
 
-def _raw_values(node: NodeSettings, meta: Meta, broker: Version) -> Iterator[Fact]:
+def _raw_values(node: NodeSettings, meta: Meta) -> Iterator[Fact]:
     values = meta.values or {}
     for name in ("version", "broker.id", "node.id")[: 3 if node.kraft else 2]:
         said = values.get(name)

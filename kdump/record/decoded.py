@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kdump.kernels import columns as c
+from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords
 
 
@@ -21,6 +22,12 @@ class Decoded(NamedTuple):
     reason: int
     stop: int
     detail: str
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether all that was asked for is there, and each message has a right checksum."""
+        wrong = any(flags & c.INNER_CRC_BAD for flags in self.records.row_flags)
+        return not wrong and self.reason in (reasons.END, reasons.FULL)
 
 
 def empty_piece(data: bytes | bytearray | memoryview, reason: int, detail: str = "") -> Decoded:

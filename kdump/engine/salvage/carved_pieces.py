@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump import kernels
 from kdump.engine.salvage.carving import SECTOR, Extent, Piece, epoch_of, first_of
 from kdump.kernels import columns as c
-from kdump.kernels import reasons
 from kdump.kernels.layout import FORMATS
 from kdump.record.batch import read_batch
 from kdump.record.layout import CRC32C, LARGEST_HEADER, LOG_OVERHEAD, SMALLEST_MESSAGE
 
 if TYPE_CHECKING:
-    from kdump.kernels.columns import BatchHeader, RecordBatches
+    from kdump.kernels.columns import BatchHeader
     from kdump.storage.source import Source
 
 _BLOCKS = (4096, 1024, SECTOR)  # of file systems; where the larger cannot be, the next
@@ -175,7 +174,8 @@ class Pieces:
         rows, _, _ = kernels.walk(data, 0, len(data), 0, -1, True, 1)
         if not rows.count or rows.flags & c.WRONG or rows.size_bytes(0) != len(data):
             return None
-        if len(pieces) > 2 and not _opens(data, rows):
+        read = read_batch(data, 0, rows, 0, limit=len(data) * _EXPANDS)
+        if len(pieces) > 2 and not all(piece.is_sound for piece in read):
             return None
         epoch = epoch_of(rows, 0)
         return Extent(
@@ -280,13 +280,3 @@ class _Shifts:
         for number, behind in enumerate(cuts.offsets[1:]):
             found = self._pieces.sum(at + number, cuts.block, is_crc32c=self._is_crc32c)
             yield None if found is None else self._joined(found, 0, cuts.size - behind)
-
-
-def _opens(data: bytes, rows: RecordBatches) -> bool:
-    """Whether each record of a batch can be read."""
-    for piece in read_batch(data, 0, rows, 0, limit=len(data) * _EXPANDS):
-        if any(flags & c.INNER_CRC_BAD for flags in piece.records.row_flags):
-            return False
-        if piece.reason not in (reasons.END, reasons.FULL):
-            return False
-    return True

@@ -49,8 +49,7 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
         if piece.reason in _NOT_OPENED:
             return unopened._replace(data=data)
         records = piece.records
-        inner_wrong = any(flags & c.INNER_CRC_BAD for flags in records.row_flags)
-        if inner_wrong or piece.reason not in (reasons.END, reasons.FULL):
+        if not piece.is_sound:
             return None
         count += records.count
         if records.count:

@@ -59,9 +59,7 @@ class History:
 
     def _fits(self, epoch: int, start: int) -> bool:
         if any(
-            (span.epoch < epoch and span.last_offset >= start)
-            or (span.epoch > epoch and span.first_offset < start)
-            or (span.epoch == epoch and span.first_offset < start)
+            span.last_offset >= start if span.epoch < epoch else span.first_offset < start
             for span in self._spans
         ):
             return False

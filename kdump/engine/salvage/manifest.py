@@ -103,14 +103,11 @@ def _page(content: dict[str, Any]) -> Iterator[str]:
             yield f"  CONFLICT: {told}; taken: {one['chosen']}"
         for one in row["diverged"]:
             yield f"  diverged: {one['path']}: {ranges_text(one['offsets'])}"
-    yield ""
-    yield "Sources (bytes, SHA-256, path)"
-    for one in content["sources"]:
-        yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
-    yield ""
-    yield "Files (bytes, SHA-256, path)"
-    for one in content["files"]:
-        yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
+    for what in ("sources", "files"):
+        yield ""
+        yield f"{what.capitalize()} (bytes, SHA-256, path)"
+        for one in content[what]:
+            yield f"  {one['size_bytes']:>14,}  {one['sha256']}  {one['path']}"
 
 
 def check(manifest: str, directory: str) -> Iterator[Row | KdumpError]:

@@ -252,9 +252,8 @@ def _heaviest(taken: list[Taken]) -> list[Taken]:
     """Choose batches that do not overlap and have the most records in all, of as many the first."""
     taken = sorted(taken, key=lambda one: one.contents.last)
     lasts = [one.contents.last for one in taken]
-    best: list[tuple[int, int]] = [
-        (0, 0)
-    ]  # records, and minus the ranks, by how many are looked at
+    # Records, and minus the ranks, by how many are looked at.
+    best: list[tuple[int, int]] = [(0, 0)]
     way: list[int | None] = []
     for number, one in enumerate(taken):
         before = bisect_right(lasts, one.contents.first - 1, 0, number)
@@ -278,9 +277,8 @@ def _heaviest(taken: list[Taken]) -> list[Taken]:
 
 def add_range(ranges: Ranges, first: int, last: int) -> None:
     """Add a range to others; one that goes on where the last ends joins it."""
-    if ranges and ranges[-1][0] <= first <= ranges[-1][1] + 1:
+    goes_on = bool(ranges) and ranges[-1][0] <= first <= ranges[-1][1] + 1
+    if goes_on or len(ranges) >= _RANGES_KEPT:
         ranges[-1][1] = max(ranges[-1][1], last)
-    elif len(ranges) < _RANGES_KEPT:
-        ranges.append([first, last])
     else:
-        ranges[-1][1] = max(ranges[-1][1], last)
+        ranges.append([first, last])

@@ -94,7 +94,7 @@ def _judged(
     blocked_by = cleaner.CORRUPT_BATCH if failure else log.blocked_by(settings, now_ms)
     due_ms = log.due_ms(settings, now_ms) if policy.runs and failure is None else None
     cleanable = choice.cleanable and policy.runs and failure is None
-    text = _text(log, choice, blocked_by, due_ms, policy, settings, now_ms, failure)
+    text = _text(log, choice, blocked_by, due_ms, policy, settings, failure)
     fields: dict[str, object] = {
         "topic": target.topic,
         "partition": target.partition,
@@ -159,7 +159,6 @@ def _text(
     due_ms: int | None,
     policy: Policy,
     settings: Settings,
-    now_ms: int,
     failure: _Failure | None,
 ) -> str:
     """Say in a line what comes of the dirty part, and why."""
