@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kdump.broker.lookup_records import BrokerError
 from kdump.broker.partition import PartitionView
@@ -22,6 +23,8 @@ from kdump.storage.targets import Selection, Target, resolve
 
 if TYPE_CHECKING:
     from kdump.engine.coordinators.marks import Marks
+    from kdump.engine.work.pace import Progress
+    from kdump.engine.work.pipeline import Driver
     from kdump.replay.offset_holes import OffsetHoles
 
 Reported = Finding | KdumpError
@@ -232,3 +235,19 @@ def unexplained(item: Item, count: int) -> Finding:
         message=f"{words} of no type that is known, or not what the type says, and left out; "
         "kdump dump shows what lies there.",
     )
+
+
+class Work:
+    """Does the steps of items, as a driver does them."""
+
+    def __init__(self, options: object, progress: Progress, driver: Driver) -> None:
+        self.progress = progress
+        self._options = options
+        self._driver = driver
+
+    def do(self, items: list[Item], step: Callable[..., Any]) -> Iterator[tuple[Item, Any]]:
+        """Yield each item with what came of it."""
+        self.progress.planned_items += len(items)
+        self.progress.planned_bytes += sum(item.size_bytes for item in items)
+        bound = partial(step, options=self._options)
+        return self._driver(items, bound, self.progress)

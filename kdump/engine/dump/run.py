@@ -175,7 +175,7 @@ def _log(
     reader = SegmentReader(source, file, options, filters, aborted)
     items = reader.items(position)
     if options.mode == "hex":
-        from kdump.engine.hex.items import hex_items
+        from kdump.engine.hex.dump import hex_items
 
         yield from hex_items(source, reader.place, items, options.decompress_limit)
     else:

@@ -15,13 +15,13 @@ from kdump.engine.coordinators.partitions import (
     Item,
     Records,
     Reported,
+    Work,
     compacted_behind,
     gather,
     home_first,
     items_of,
     unexplained,
 )
-from kdump.engine.coordinators.work import Work
 from kdump.engine.groups.options import GroupOptions
 from kdump.engine.groups.rows import TopicNames, commit_row, group_row, member_row, share_row
 from kdump.engine.work.pace import Pace, Progress

@@ -7,19 +7,30 @@ for one entry that a person asked to see.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
 from kdump.engine.hex.lines import Lines
 from kdump.engine.hex.messages import message, messages, open_packed, pre08_entry
 from kdump.engine.hex.records import records
+from kdump.findings.code import Show
+from kdump.findings.finding import Finding
 from kdump.findings.moments import time_text
+from kdump.findings.rows import BatchChunk, HexText, Place
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import BatchHeader, RecordBatches
 from kdump.kernels.members import codec_name, sequence_at
 from kdump.record import bitflip, compression, layout
 
+if TYPE_CHECKING:
+    from kdump.engine.reading.segment_reader import Item
+    from kdump.storage.source import Source
+
 DEFAULT_LIMIT = 64 << 20
 _NOT_ABOVE = "✗ not above the offsets before"
 _NO_MAGIC = "✗ no version has it"
+_RAW_BYTES = 512  # of what is no entry
 
 _HEADER_V2 = (
     ("baseOffset", 8),
@@ -37,6 +48,31 @@ _HEADER_V2 = (
     ("recordsCount", 4),
 )
 assert sum(size for _, size in _HEADER_V2) == layout.BATCH_OVERHEAD_V2
+
+
+def hex_items(
+    source: Source, place: Place, items: Iterable[Item], limit: int
+) -> Iterator[HexText | Finding]:
+    """Yield the bytes of each entry whose header comes by, and of what has none.
+
+    `limit` bounds what is read of one entry, and its uncompressed bytes.
+    """
+    for item in items:
+        if isinstance(item, BatchChunk):
+            rows = range(item.batches.count) if item.rows is None else item.rows
+            for row in rows:
+                header = item.batches.slice(row, row + 1)
+                position, size = header.position(0), header.size_bytes(0)
+                data = source.read(position, min(size, limit))
+                lines = hex_lines(data, position, header=header, limit=limit)
+                yield HexText(item.place, position, lines)
+        elif isinstance(item, Finding):
+            if item.entry.show is Show.RAW and item.position is not None:
+                size = item.size_bytes or 0
+                data = source.read(item.position, min(size, _RAW_BYTES))
+                lines = gap_hex_lines(data, item.position, size, item.code)
+                yield HexText(place, item.position, lines)
+            yield item
 
 
 def hex_lines(

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.open_transactions import OpenHere, OpenTransaction, open_transactions
 from kdump.broker.settings import read_settings
-from kdump.engine.coordinators.judgement import Known, Opened, judge
+from kdump.engine.coordinators.judgement import Known, Opened, Verdict, judge
 from kdump.engine.coordinators.marks import Marks
 from kdump.engine.coordinators.partitions import (
     Item,
     Reported,
+    Work,
     furthest,
     gather,
     home_first,
@@ -30,12 +31,11 @@ from kdump.engine.coordinators.transaction_state import (
     replay_state,
     unread_of,
 )
-from kdump.engine.coordinators.work import Work
 from kdump.engine.reading.damage import at_place
-from kdump.engine.transactions.rows import transaction_row
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
+from kdump.findings.commands import abort_command, shell_text
 from kdump.findings.rows import Row
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.storage import lock, places
@@ -172,10 +172,59 @@ def _rows(logs: _Logs, states: _States, options: TransactionOptions) -> Iterator
         opened = of_id.get(transaction.transactional_id, [])
         if _is_asked_for(transaction, opened, options):
             verdict = judge(transaction, opened, known)
-            yield transaction_row(transaction, partition, opened, verdict)
+            yield _row(transaction, partition, opened, verdict)
     if options.transactional_id is None:
         for _, opened in sorted(of_nobody.items()):
-            yield transaction_row(None, None, opened, judge(None, opened, known))
+            yield _row(None, None, opened, judge(None, opened, known))
+
+
+def _row(
+    transaction: Transaction | None,
+    state_partition: int | None,
+    opened: list[Opened],
+    verdict: Verdict,
+) -> Row:
+    """Make the row of a transactional id, or of a producer that none has: then something is open.
+
+    An id whose record cannot be read has nothing but its name.
+    """
+    known = transaction if transaction is not None and transaction.problem is None else None
+    first = opened[0].said if opened else None
+    commands = [abort_command(*one.partition, one.said.first_offset) for one in verdict.hung]
+    return Row(
+        "transaction",
+        {
+            "transactional_id": None if transaction is None else transaction.transactional_id,
+            "producer_id": known.producer_id if known else first and first.producer_id,
+            "producer_epoch": known.producer_epoch if known else first and first.producer_epoch,
+            "previous_producer_id": known and known.previous_producer_id,
+            "next_producer_id": known and known.next_producer_id,
+            "timeout_ms": known and known.timeout_ms,
+            "state": known and known.state,
+            "start_ms": known and known.start_ms,
+            "last_update_ms": known and known.last_update_ms,
+            "client_transaction_version": known and known.client_version,
+            "state_partition": state_partition,
+            "partitions": [
+                {"topic": topic, "partition": partition}
+                for topic, partition in sorted(known.partitions if known else ())
+            ],
+            "open_in": [
+                {
+                    "topic": one.partition[0],
+                    "partition": one.partition[1],
+                    "first_offset": one.said.first_offset,
+                    "last_stable_offset": one.last_stable_offset,
+                    "records_count": one.said.records_count,
+                    "age_ms": one.age_ms,
+                }
+                for one in opened
+            ],
+            "hanging": verdict.hanging,
+            "cause": verdict.cause,
+            "abort_command": " && ".join(map(shell_text, commands)) or None,
+        },
+    )
 
 
 def _as_of_ms(logs: _Logs, states: _States, options: TransactionOptions, *, is_live: bool) -> int:
