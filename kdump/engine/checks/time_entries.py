@@ -48,7 +48,7 @@ class TimeEntries(EntryReports):
             return 0
         return file.last_key
 
-    def last(self, believed_ms: int) -> Doubt | None:
+    def last(self, believed_ms: int) -> Doubt:
         """The last entry of a sealed segment is not its largest time (I16)."""
         file, segment = self.file, self.segment
         true_ms = segment.max_timestamp_ms
