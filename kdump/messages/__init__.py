@@ -1,4 +1,4 @@
-"""Messages that Kafka writes into its internal topics and files, read and written by table.
+"""Messages that Kafka writes into its internal topics and files, read by table.
 
 `tables.json` has the facts of Kafka's message specifications: names of fields, types, versions,
 tags, what may be null, defaults. `tests/support/message_tables.py` makes it from the jars of a
@@ -7,6 +7,5 @@ message the key and the value of a record hold; `consumer_protocol.py` opens wha
 groups say, and `secrets.py` masks what must not be shown.
 
     message("OffsetCommitValue").read(4, data)        {"offset": 5, "leaderEpoch": -1, ...}
-    message("OffsetCommitValue").write(4, fields)     b"..."
     decode("__consumer_offsets", key, value)          (Decoded, Decoded), or None for null
 """

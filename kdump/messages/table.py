@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kdump.messages import wire
-from kdump.messages.wire import Malformed, Reader, put_varint
+from kdump.messages.wire import Malformed, Reader
 
 Fields = dict[str, Any]
 
@@ -73,7 +73,6 @@ class Message:
         self.flexible = Versions.parse(table.get("flexible"))
         self.fields = _fields(table["fields"], table.get("structs", {}))
         self._readers: dict[int, wire.Read] = {}
-        self._writers: dict[int, wire.Write] = {}
 
     def read(self, version: int, data: bytes) -> Fields:
         """Read a message that ends where the bytes do; raise `Malformed` if it does not."""
@@ -87,26 +86,13 @@ class Message:
         """Read a message from where the reader stands, and leave it behind the message."""
         read = self._readers.get(version)
         if read is None:
-            flexible = self._is_flexible(version)
+            flexible = self.is_flexible(version)
             read = self._readers[version] = _struct_reader(self.fields, version, flexible)
         fields: Fields = read(reader)
         return fields
 
-    def write(self, version: int, fields: Fields) -> bytes:
-        """Write a message; what `fields` leaves out has its default."""
-        write = self._writers.get(version)
-        if write is None:
-            flexible = self._is_flexible(version)
-            write = self._writers[version] = _struct_writer(self.fields, version, flexible)
-        out = bytearray()
-        write(out, fields)
-        return bytes(out)
-
-    def default(self, name: str) -> Any:
-        """Return what a field means that is absent."""
-        return next(field.default for field in self.fields if field.name == name)
-
-    def _is_flexible(self, version: int) -> bool:
+    def is_flexible(self, version: int) -> bool:
+        """Whether a version has tagged fields and short lengths."""
         if version not in self.versions:
             raise UnknownVersion
         return version in self.flexible
@@ -242,10 +228,8 @@ def _value_reader(
 
 def _smallest(kind: str, fields: tuple[Field, ...], version: int, flexible: bool) -> int:
     """Return the bytes that a value of a type has at the least, which are one or more."""
-    if kind in wire.NUMBERS or kind in ("bool", "uuid"):
-        out = bytearray()
-        _value_writer(kind, (), version, flexible)(out, wire.ZEROS[kind])
-        return len(out)
+    if kind in wire.WIDTHS:
+        return wire.WIDTHS[kind]
     if kind.startswith("[]") or kind in ("bytes", "records"):
         return 1 if flexible else 4
     if kind == "string":
@@ -258,70 +242,3 @@ def _smallest(kind: str, fields: tuple[Field, ...], version: int, flexible: bool
         if version in field.versions and version not in field.tagged
     )
     return max(1, sum(inside) + flexible)
-
-
-def is_default(field: Field, version: int, value: Any) -> bool:
-    """Whether a value is what an absent field means; Kafka leaves tagged ones out then."""
-    if field.default != {} or not isinstance(value, dict):
-        return bool(value == field.default)
-    return all(
-        is_default(one, version, value.get(one.name, one.default))
-        for one in field.fields
-        if version in one.versions
-    )
-
-
-def _struct_writer(fields: tuple[Field, ...], version: int, flexible: bool) -> wire.Write:
-    """Return what writes a structure in a version."""
-    present = [field for field in fields if version in field.versions]
-    plain, tagged = (
-        [
-            (field, _field_writer(field, version, flexible, tagged=is_tagged))
-            for field in present
-            if (version in field.tagged) is is_tagged
-        ]
-        for is_tagged in (False, True)
-    )
-
-    def write(out: bytearray, value: Fields) -> None:
-        for field, write_field in plain:
-            write_field(out, value.get(field.name, field.default))
-        if not flexible:
-            return
-        section = {one["tag"]: one["bytes"] for one in value.get(UNKNOWN_TAGS, ())}
-        for field, write_field in tagged:
-            said = value.get(field.name, field.default)
-            if not is_default(field, version, said):
-                data = bytearray()
-                write_field(data, said)
-                section[field.tag] = bytes(data)
-        put_varint(out, len(section))
-        for tag in sorted(section):
-            put_varint(out, tag)
-            put_varint(out, len(section[tag]))
-            out += section[tag]
-
-    return write
-
-
-def _field_writer(field: Field, version: int, flexible: bool, *, tagged: bool) -> wire.Write:
-    element = field.element
-    if element is not None:
-        one = _value_writer(element, field.fields, version, flexible)
-        return wire.array_writer(one, flexible=flexible)
-    write = _value_writer(field.type, field.fields, version, flexible)
-    if field.fields and version in field.nullable:
-        return wire.nullable_writer(write, tagged=tagged)
-    return write
-
-
-def _value_writer(kind: str, fields: tuple[Field, ...], version: int, flexible: bool) -> wire.Write:
-    if kind in wire.NUMBERS:
-        return wire.number_writer(kind)
-    if kind == "bool":
-        return wire.put_bool
-    if kind == "uuid":
-        return wire.put_uuid
-    if kind in ("string", "bytes", "records"):
-        return wire.sized_writer(kind, flexible=flexible)
-    return _struct_writer(fields, version, flexible)

@@ -1,4 +1,4 @@
-"""Read and write the encodings of Kafka's messages, fields of every type, one after another.
+"""Read the encodings of Kafka's messages, fields of every type, one after another.
 
 Numbers are big-endian. Lengths of strings, bytes and arrays are int16 or int32, null being -1; in
 the flexible versions of a message unsigned varints of the length plus one, null being 0. There each
@@ -12,7 +12,7 @@ the most, so that a few bytes cannot ask for gigabytes.
 from __future__ import annotations
 
 import struct
-from binascii import a2b_base64, b2a_base64
+from binascii import b2a_base64
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +24,6 @@ _MOST_TEXT = 0x7FFF  # of a string; brokers take no longer one in a varint eithe
 _ZERO_UUID = "A" * 22
 
 Read = Callable[["Reader"], Any]
-Write = Callable[[bytearray, Any], None]
 
 #: Types of fixed width by the letters that `struct` has for them.
 NUMBERS = {
@@ -36,8 +35,12 @@ NUMBERS = {
     "int64": "q",
     "float64": "d",
 }
+#: The bytes that values of fixed width take.
+WIDTHS = {kind: struct.calcsize(">" + letter) for kind, letter in NUMBERS.items()} | {
+    "bool": 1,
+    "uuid": 16,
+}
 _TEXT_MAP = bytes.maketrans(b"+/", b"-_")
-_UUID_MAP = str.maketrans("-_", "+/")
 
 
 class Malformed(Exception):
@@ -85,14 +88,6 @@ class Reader:
         return count
 
 
-def put_varint(out: bytearray, value: int) -> None:
-    """Write an unsigned varint."""
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-
-
 def number_reader(kind: str) -> Read:
     """Return what reads a number."""
     one = struct.Struct(">" + NUMBERS[kind])
@@ -108,35 +103,15 @@ def number_reader(kind: str) -> Read:
     return read
 
 
-def number_writer(kind: str) -> Write:
-    """Return what writes a number."""
-    pack = struct.Struct(">" + NUMBERS[kind]).pack
-
-    def write(out: bytearray, value: Any) -> None:
-        out += pack(value)
-
-    return write
-
-
 def read_bool(reader: Reader) -> bool:
     """Read a bool: any byte but 0 is true."""
     return reader.take(1) != b"\0"
-
-
-def put_bool(out: bytearray, value: bool) -> None:
-    """Write a bool."""
-    out.append(bool(value))
 
 
 def read_uuid(reader: Reader) -> str:
     """Read a UUID as Kafka writes it: 22 characters of URL-safe base64."""
     data = reader.take(16)
     return b2a_base64(data, newline=False)[:22].translate(_TEXT_MAP).decode("ascii")
-
-
-def put_uuid(out: bytearray, value: str) -> None:
-    """Write a UUID."""
-    out += a2b_base64(value.translate(_UUID_MAP) + "==")
 
 
 def text_of(data: bytes) -> str:
@@ -149,13 +124,6 @@ def _length_reader(width: str, *, flexible: bool) -> Callable[[Reader], int]:
     if flexible:
         return lambda reader: reader.varint() - 1
     return number_reader(width)
-
-
-def _put_length(out: bytearray, length: int, width: str, *, flexible: bool) -> None:
-    if flexible:
-        put_varint(out, length + 1)
-    else:
-        out += struct.pack(">" + NUMBERS[width], length)
 
 
 def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
@@ -181,22 +149,6 @@ def sized_reader(kind: str, *, flexible: bool, nullable: bool) -> Read:
     return read
 
 
-def sized_writer(kind: str, *, flexible: bool) -> Write:
-    """Return what writes a string or bytes."""
-    is_text = kind == "string"
-    width = "int16" if is_text else "int32"
-
-    def write(out: bytearray, value: Any) -> None:
-        if value is None:
-            _put_length(out, -1, width, flexible=flexible)
-            return
-        data = value.encode("utf-8", "surrogateescape") if is_text else value
-        _put_length(out, len(data), width, flexible=flexible)
-        out += data
-
-    return write
-
-
 def array_reader(
     kind: str, element: Read, smallest: int, *, flexible: bool, nullable: bool
 ) -> Read:
@@ -218,17 +170,6 @@ def array_reader(
     return read
 
 
-def array_writer(element: Write, *, flexible: bool) -> Write:
-    """Return what writes an array."""
-
-    def write(out: bytearray, value: Any) -> None:
-        _put_length(out, -1 if value is None else len(value), "int32", flexible=flexible)
-        for one in value or ():
-            element(out, one)
-
-    return write
-
-
 def nullable_reader(read: Read, *, tagged: bool) -> Read:
     """Return what reads a structure that may be null, which a varint says of a tagged field."""
 
@@ -237,19 +178,6 @@ def nullable_reader(read: Read, *, tagged: bool) -> Read:
         return None if is_null else read(reader)
 
     return read_or_null
-
-
-def nullable_writer(write: Write, *, tagged: bool) -> Write:
-    """Return what writes a structure that may be null."""
-
-    def write_or_null(out: bytearray, value: Any) -> None:
-        if value is None:
-            out.append(0 if tagged else 0xFF)
-        else:
-            out.append(1)
-            write(out, value)
-
-    return write_or_null
 
 
 #: What a field of a type holds where neither bytes nor the specification say anything.

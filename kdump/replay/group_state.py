@@ -226,8 +226,8 @@ def _value_of(value: bytes) -> Fields | None:
     return None if found is None else found.data
 
 
-_ANY_GROUP_KEY = b"\0\2" + message("GroupMetadataKey").write(0, {"group": ""})
-_ANY_COMMIT_KEY = b"\0\1" + _KEY.write(0, {"group": "", "topic": "", "partition": 0})
+# The type, then empty names and partition 0: what a value holds does not depend on them.
+_ANY_GROUP_KEY, _ANY_COMMIT_KEY = b"\0\2" + bytes(2), b"\0\1" + bytes(8)
 
 
 def _classic(name: str, value: Fields, time_ms: int) -> Group:

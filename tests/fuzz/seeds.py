@@ -23,6 +23,7 @@ import lz4.block
 import lz4.frame
 import snappy
 import zstandard
+from message_writing import message_bytes
 
 from kdump.messages.records import TOPICS
 from kdump.messages.table import message, tables
@@ -282,11 +283,11 @@ def internal_by_hand() -> Iterator[tuple[str, bytes]]:
             assert known.id is not None
             number = struct.pack(">h", known.id)
             for version in range(known.versions.first, known.versions.last + 1):
-                body = known.write(version, {})
+                body = message_bytes(known, version, {})
                 if known.kind == "record":
                     pair = None, bytes([1, known.id, version]) + body
                 else:
-                    key = message(f"{name.removesuffix('Value')}Key").write(0, {})
+                    key = message_bytes(message(f"{name.removesuffix('Value')}Key"), 0, {})
                     pair = number + key, struct.pack(">h", version) + body
                 made.append(builders.record(len(made), 0, *pair))
         yield topic, builders.batch(made)

@@ -3,6 +3,7 @@
 import pytest
 from corpus import corpus, files
 from internal_topics import raw_records
+from message_writing import message_bytes
 
 from kdump.messages.consumer_protocol import assignment, opened, subscription
 from kdump.messages.records import Decoded, decode
@@ -30,13 +31,13 @@ SAID = {
     ],
 )
 def test_subscriptions_of_every_version(version: int, names: list[str]) -> None:
-    data = version.to_bytes(2, "big") + SUBSCRIPTION.write(version, SAID)
+    data = version.to_bytes(2, "big") + message_bytes(SUBSCRIPTION, version, SAID)
     said = {name: SAID[name] for name in names}
     assert subscription(data) == {"version": version, "data": said}
 
 
 def test_a_later_version_is_read_as_the_newest() -> None:
-    data = b"\0\x09" + SUBSCRIPTION.write(3, SAID) + b"later"
+    data = b"\0\x09" + message_bytes(SUBSCRIPTION, 3, SAID) + b"later"
     assert subscription(data) == {"version": 9, "data": SAID, "rest": b"later"}
 
 
@@ -47,10 +48,10 @@ def test_bytes_that_hold_none(data: bytes) -> None:
 
 
 def group(protocol_type: str, member: dict[str, object]) -> Decoded:
-    data = message("GroupMetadataValue").write(
-        3, {"protocolType": protocol_type, "members": [member]}
+    data = message_bytes(
+        message("GroupMetadataValue"), 3, {"protocolType": protocol_type, "members": [member]}
     )
-    key = b"\0\2" + message("GroupMetadataKey").write(0, {"group": "g"})
+    key = b"\0\2" + message_bytes(message("GroupMetadataKey"), 0, {"group": "g"})
     value = decode("__consumer_offsets", key, b"\0\3" + data)[1]
     assert value is not None
     return value
@@ -60,8 +61,8 @@ def test_members_of_a_group_of_consumers_are_opened() -> None:
     said = {"assignedPartitions": SAID["ownedPartitions"], "userData": b"u"}
     member = {
         "memberId": "m",
-        "subscription": b"\0\3" + SUBSCRIPTION.write(3, SAID),
-        "assignment": b"\0\1" + ASSIGNMENT.write(1, said),
+        "subscription": b"\0\3" + message_bytes(SUBSCRIPTION, 3, SAID),
+        "assignment": b"\0\1" + message_bytes(ASSIGNMENT, 1, said),
     }
     data = opened(group("consumer", member)).data
     assert data is not None
@@ -74,7 +75,7 @@ def test_members_of_a_group_of_consumers_are_opened() -> None:
 
 def test_keys_are_as_they_were() -> None:
     for type_id, name in ((2, "GroupMetadataKey"), (5, "ConsumerGroupMemberMetadataKey")):
-        data = bytes([0, type_id]) + message(name).write(0, {})
+        data = bytes([0, type_id]) + message_bytes(message(name), 0, {})
         key = decode("__consumer_offsets", data, None)[0]
         assert key is not None
         assert opened(key) == key
@@ -83,10 +84,10 @@ def test_keys_are_as_they_were() -> None:
 def test_what_members_say_together_is_bounded() -> None:
     """Each of them might ask for as much as a whole record may."""
     topics = [{"topic": "", "partitions": []}] * (MOST_ELEMENTS // 2)
-    said = b"\0\0" + ASSIGNMENT.write(0, {"assignedPartitions": topics})
+    said = b"\0\0" + message_bytes(ASSIGNMENT, 0, {"assignedPartitions": topics})
     member = {"memberId": "m", "assignment": said, "subscription": b""}
-    data = message("GroupMetadataValue").write(
-        3, {"protocolType": "consumer", "members": [member] * 3}
+    data = message_bytes(
+        message("GroupMetadataValue"), 3, {"protocolType": "consumer", "members": [member] * 3}
     )
     value = decode("__consumer_offsets", b"\0\2\0\1g", b"\0\3" + data)[1]
     assert value is not None
@@ -104,10 +105,12 @@ def test_bytes_that_hold_nothing_stay() -> None:
 
 
 def test_a_member_of_a_consumer_group_that_came_from_a_classic_one() -> None:
-    protocol = {"name": "range", "metadata": b"\0\3" + SUBSCRIPTION.write(3, SAID)}
+    protocol = {"name": "range", "metadata": b"\0\3" + message_bytes(SUBSCRIPTION, 3, SAID)}
     classic = {"sessionTimeoutMs": 5, "supportedProtocols": [protocol]}
-    data = message("ConsumerGroupMemberMetadataValue").write(0, {"classicMemberMetadata": classic})
-    key = b"\0\5" + message("ConsumerGroupMemberMetadataKey").write(0, {})
+    data = message_bytes(
+        message("ConsumerGroupMemberMetadataValue"), 0, {"classicMemberMetadata": classic}
+    )
+    key = b"\0\5" + message_bytes(message("ConsumerGroupMemberMetadataKey"), 0, {})
     value = decode("__consumer_offsets", key, b"\0\0" + data)[1]
     assert value is not None
     said = opened(value).data
@@ -134,7 +137,7 @@ def test_groups_of_real_brokers_open_whole(name: str) -> None:
                 for field, known in (("subscription", SUBSCRIPTION), ("assignment", ASSIGNMENT)):
                     if closed[field]:
                         said = open_[field]
-                        written = known.write(said["version"], said["data"])
+                        written = message_bytes(known, said["version"], said["data"])
                         assert said["version"].to_bytes(2, "big") + written == closed[field]
                         members += 1
     assert members > 5

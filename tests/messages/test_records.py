@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from corpus import corpus, expected, files, names, shared
 from internal_topics import as_json, raw_records
+from message_writing import message_bytes
 from oracle import oracle
 
 from kdump.messages.records import (
@@ -29,8 +30,10 @@ from kdump.messages.records import (
 )
 from kdump.messages.table import message
 
-COMMIT_KEY = message("OffsetCommitKey").write(0, {"group": "g", "topic": "t", "partition": 3})
-COMMIT = message("OffsetCommitValue").write(3, {"offset": 5, "metadata": "m"})
+COMMIT_KEY = message_bytes(
+    message("OffsetCommitKey"), 0, {"group": "g", "topic": "t", "partition": 3}
+)
+COMMIT = message_bytes(message("OffsetCommitValue"), 3, {"offset": 5, "metadata": "m"})
 
 
 def newest() -> Iterator[tuple[str, str, list[Path]]]:
@@ -162,7 +165,7 @@ def test_key_and_value_of_a_commit() -> None:
 
 def test_the_first_commits_had_a_type_of_their_own() -> None:
     """0.8.2 wrote type 0, which the broker now calls so."""
-    old = message("LegacyOffsetCommitValue").write(0, {"offset": 5, "metadata": "m"})
+    old = message_bytes(message("LegacyOffsetCommitValue"), 0, {"offset": 5, "metadata": "m"})
     key, value = decode("__consumer_offsets", b"\0\0" + COMMIT_KEY, b"\0\0" + old)
     assert key is not None
     assert value is not None
@@ -219,7 +222,7 @@ def framed(frame: int, type_id: int, version: int, data: bytes) -> bytes:
     return bytes([frame, type_id, version]) + data
 
 
-TOPIC = message("TopicRecord").write(0, {"name": "orders"})
+TOPIC = message_bytes(message("TopicRecord"), 0, {"name": "orders"})
 
 
 @pytest.mark.parametrize(
@@ -249,8 +252,10 @@ def test_a_key_where_there_is_none() -> None:
 
 
 def test_records_of_remote_storage() -> None:
-    data = message("RemotePartitionDeleteMetadataRecord").write(
-        0, {"topicIdPartition": {"name": "orders", "partition": 3}, "brokerId": 7}
+    data = message_bytes(
+        message("RemotePartitionDeleteMetadataRecord"),
+        0,
+        {"topicIdPartition": {"name": "orders", "partition": 3}, "brokerId": 7},
     )
     _, value = decode("__remote_log_metadata", None, framed(1, 2, 0, data))
     assert value is not None
@@ -290,7 +295,7 @@ def test_control_records_of_every_type() -> None:
     names = "abort commit leader_change snapshot_header snapshot_footer kraft_version kraft_voters"
     for type_id, name in enumerate(names.split()):
         known = message(CONTROL[type_id][1])
-        data = known.write(0, {})
+        data = message_bytes(known, 0, {})
         value = data if known.fields[0].name == "version" else b"\0\0" + data
         said = decode_control(struct.pack(">hh", 0, type_id), value)[1]
         assert said is not None

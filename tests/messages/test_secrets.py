@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from corpus import corpus, files
 from internal_topics import as_json, raw_records
+from message_writing import message_bytes
 
 from kdump.messages.records import Decoded, decode
 from kdump.messages.secrets import HARMLESS, MASK, is_sensitive, masked
@@ -31,7 +32,7 @@ PASSWORDS = (
 def record(name: str, fields: dict[str, Any], more: bytes = b"") -> bytes:
     known = message(name)
     assert known.id is not None
-    return bytes([1, known.id, 0]) + known.write(0, fields) + more
+    return bytes([1, known.id, 0]) + message_bytes(known, 0, fields) + more
 
 
 def shown(data: bytes) -> Decoded:

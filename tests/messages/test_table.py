@@ -15,17 +15,17 @@ import message_tables
 import pytest
 from internal_topics import as_json
 from message_classes import message_classes, server_jars
+from message_writing import is_default, message_bytes, put_varint
 
 from kdump.messages.table import (
     UNKNOWN_TAGS,
     Field,
     Message,
     UnknownVersion,
-    is_default,
     message,
     tables,
 )
-from kdump.messages.wire import MOST_ELEMENTS, Malformed, put_varint
+from kdump.messages.wire import MOST_ELEMENTS, Malformed
 
 _LONG = os.environ.get("KDUMP_FUZZ") == "long"
 _SEED = int(os.environ.get("KDUMP_FUZZ_SEED", "1"))
@@ -100,7 +100,7 @@ def drawn(name: str, version: int, rounds: int) -> Iterator[dict[str, Any]]:
 def test_what_is_written_is_read(name: str, version: int) -> None:
     known = message(name)
     for said in drawn(name, version, _ROUNDS):
-        data = known.write(version, said)
+        data = message_bytes(known, version, said)
         read = known.read(version, data)
         assert read == said
         assert list(read) == list(said), "fields are in the order of the specification"
@@ -119,7 +119,7 @@ def test_kafkas_own_classes_write_and_read_the_same(name: str, version: int) -> 
     if name == "AccessControlRecord":
         pytest.skip("4.4 has no class for it")
     for said in drawn(name, version, _ROUNDS if _LONG else 10):
-        data = known.write(version, said)
+        data = message_bytes(known, version, said)
         theirs = classes.read(name, version, data)
         assert theirs.get("error") is None
         assert theirs["json"] == as_json(said)
@@ -130,10 +130,10 @@ def test_a_tagged_structure_that_says_nothing_is_not_written() -> None:
     """As Kafka's classes do: one whose fields all have their defaults is as one that is absent."""
     known = message("ConsumerGroupMemberMetadataValue")
     said = {"sessionTimeoutMs": 0, "supportedProtocols": []}
-    assert known.write(0, {"classicMemberMetadata": said}) == known.write(0, {})
-    assert known.write(0, {"classicMemberMetadata": said | {"sessionTimeoutMs": 5}}) != known.write(
-        0, {}
-    )
+    assert message_bytes(known, 0, {"classicMemberMetadata": said}) == message_bytes(known, 0, {})
+    assert message_bytes(
+        known, 0, {"classicMemberMetadata": said | {"sessionTimeoutMs": 5}}
+    ) != message_bytes(known, 0, {})
 
 
 @pytest.mark.oracle
@@ -144,7 +144,7 @@ def test_defaults_are_those_of_kafkas_classes(name: str, version: int) -> None:
     if name == "AccessControlRecord":
         pytest.skip("4.4 has no class for it")
     known = message(name)
-    data = known.write(version, {})
+    data = message_bytes(known, version, {})
     defaults = {
         field.name: as_json(field.default)
         for field in known.fields
@@ -185,16 +185,18 @@ def test_every_area_has_its_messages() -> None:
 def test_fields_appear_and_go_with_versions() -> None:
     known = message("OffsetCommitValue")
     said = {"offset": 5, "leaderEpoch": 2, "metadata": "m", "commitTimestamp": 9}
-    oldest = known.read(0, known.write(0, said))
+    oldest = known.read(0, message_bytes(known, 0, said))
     assert oldest == {"offset": 5, "metadata": "m", "commitTimestamp": 9}
-    second = known.read(1, known.write(1, said))
+    second = known.read(1, message_bytes(known, 1, said))
     assert second == oldest | {"expireTimestamp": -1}
-    assert known.read(3, known.write(3, said)) == said
-    assert known.write(3, said) == bytes.fromhex("00000000000000050000000200016d0000000000000009")
+    assert known.read(3, message_bytes(known, 3, said)) == said
+    assert message_bytes(known, 3, said) == bytes.fromhex(
+        "00000000000000050000000200016d0000000000000009"
+    )
     with pytest.raises(UnknownVersion):
         known.read(5, b"")
     with pytest.raises(UnknownVersion):
-        known.write(-1, {})
+        message_bytes(known, -1, {})
 
 
 def test_tags_nobody_knows_are_kept_and_written_again() -> None:
@@ -210,7 +212,7 @@ def test_tags_nobody_knows_are_kept_and_written_again() -> None:
         "transactionStartTimestampMs": 3,
         UNKNOWN_TAGS: [{"tag": 9, "bytes": b"later"}, {"tag": 300, "bytes": b""}],
     }
-    data = known.write(1, said)
+    data = message_bytes(known, 1, said)
     assert known.read(1, data) == said
     assert data.endswith(b"\x09\x05later\xac\x02\x00")
 
@@ -235,11 +237,11 @@ def test_null_where_none_may_be() -> None:
 def test_a_structure_that_may_be_null() -> None:
     known = message("StreamsGroupMemberMetadataValue")
     for endpoint in (None, {"host": "h", "port": 65535}):
-        said = known.read(0, known.write(0, {"userEndpoint": endpoint}))
+        said = known.read(0, message_bytes(known, 0, {"userEndpoint": endpoint}))
         assert said["userEndpoint"] == endpoint
     known = message("ConsumerGroupMemberMetadataValue")  # tagged there, and told otherwise
     member = {"sessionTimeoutMs": 5, "supportedProtocols": [{"name": "range", "metadata": b"x"}]}
-    data = known.write(0, {"classicMemberMetadata": member})
+    data = message_bytes(known, 0, {"classicMemberMetadata": member})
     assert known.read(0, data)["classicMemberMetadata"] == member
 
 
@@ -247,7 +249,7 @@ def test_text_that_is_no_utf8_comes_back() -> None:
     known = message("OffsetCommitKey")
     said = known.read(0, b"\x00\x02\xff\xfe\x00\x01t\x00\x00\x00\x01")
     assert said["group"].encode("utf-8", "surrogateescape") == b"\xff\xfe"
-    assert known.write(0, said).startswith(b"\x00\x02\xff\xfe")
+    assert message_bytes(known, 0, said).startswith(b"\x00\x02\xff\xfe")
 
 
 def test_a_string_longer_than_brokers_take() -> None:
@@ -289,9 +291,9 @@ def test_numbers_count_for_less() -> None:
     many = [*range(5 * MOST_ELEMENTS)]
     topics = [{"topic": "t", "partitions": many}]
     known = message("ConsumerProtocolAssignment")
-    data = known.write(0, {"assignedPartitions": topics})
+    data = message_bytes(known, 0, {"assignedPartitions": topics})
     assert known.read(0, data)["assignedPartitions"] == topics
-    data = known.write(0, {"assignedPartitions": topics * 2})
+    data = message_bytes(known, 0, {"assignedPartitions": topics * 2})
     with pytest.raises(Malformed):
         known.read(0, data)
 
@@ -321,13 +323,13 @@ def test_hostile_bytes_are_malformed_or_small(name: str, version: int) -> None:
     rng = random.Random(f"{_SEED}/{name}/{version}/hostile")
     members = 1 + sum(1 for _ in json.dumps(tables()[name]))
     for said in drawn(name, version, _ROUNDS):
-        data = damaged(rng, known.write(version, said))
+        data = damaged(rng, message_bytes(known, version, said))
         try:
             read = known.read(version, data)
         except Malformed:
             continue
         assert held(read) <= (len(data) + 1) * members
-        assert known.read(version, known.write(version, read)) is not None
+        assert known.read(version, message_bytes(known, version, read)) is not None
 
 
 @pytest.mark.fuzz
@@ -341,7 +343,7 @@ def test_hostile_bytes_are_read_as_kafkas_classes_read_them() -> None:
         if name == "AccessControlRecord":
             continue
         for said in drawn(name, version, 300 if _LONG else 5):
-            data = damaged(rng, message(name).write(version, said))
+            data = damaged(rng, message_bytes(message(name), version, said))
             try:
                 read = message(name).read(version, data)
             except Malformed:
@@ -361,7 +363,7 @@ def plain(read: Any) -> bool:
 
 def without_defaults(name: str, version: int, read: dict[str, Any]) -> dict[str, Any]:
     """Leave out tagged fields that say what their absence says, as Kafka's converters do."""
-    return message(name).read(version, message(name).write(version, read))
+    return message(name).read(version, message_bytes(message(name), version, read))
 
 
 def test_tables_load_once_and_fast() -> None:

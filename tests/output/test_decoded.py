@@ -17,6 +17,7 @@ from chunks import record_chunk
 from click.testing import CliRunner, Result
 from corpus import corpus, files
 from internal_topics import as_json, raw_records
+from message_writing import message_bytes
 from pyarrow import ipc
 
 from kdump.cli import cli
@@ -31,10 +32,12 @@ from kdump.output.jsonl import JsonLines, said_line
 from kdump.output.values import AUTO, HEX
 
 LOG = "00000000000000000000.log"
-COMMIT_KEY = b"\0\1" + message("OffsetCommitKey").write(
-    0, {"group": "billing", "topic": "orders", "partition": 3}
+COMMIT_KEY = b"\0\1" + message_bytes(
+    message("OffsetCommitKey"), 0, {"group": "billing", "topic": "orders", "partition": 3}
 )
-COMMIT = b"\0\3" + message("OffsetCommitValue").write(3, {"offset": 5, "metadata": "€ \x1b[31m"})
+COMMIT = b"\0\3" + message_bytes(
+    message("OffsetCommitValue"), 3, {"offset": 5, "metadata": "€ \x1b[31m"}
+)
 SAID_KEY = {
     "type": "offset_commit",
     "version": 1,
@@ -50,7 +53,7 @@ SAID = {
 def metadata(name: str, fields: dict[str, Any]) -> bytes:
     known = message(name)
     assert known.id is not None
-    return bytes([1, known.id, 0]) + known.write(0, fields)
+    return bytes([1, known.id, 0]) + message_bytes(known, 0, fields)
 
 
 SCRAM = metadata("UserScramCredentialRecord", {"name": "a", "salt": b"hush", "storedKey": b"hush"})
@@ -239,8 +242,8 @@ def test_a_record_larger_than_any_of_a_brokers(tmp_path: Path, name: str) -> Non
 
 def test_large_ones_are_written_whole(tmp_path: Path) -> None:
     group = {"protocolType": "connect", "members": [{"memberId": "m" * 30_000}] * 4}
-    value = b"\0\3" + message("GroupMetadataValue").write(3, group)
-    key = b"\0\2" + message("GroupMetadataKey").write(0, {"group": "g"})
+    value = b"\0\3" + message_bytes(message("GroupMetadataValue"), 3, group)
+    key = b"\0\2" + message_bytes(message("GroupMetadataKey"), 0, {"group": "g"})
     directory = partition(tmp_path, "__consumer_offsets-0", [(key, value)])
     ((said_key, said),) = pairs(dump(directory))
     for mode in ("auto", "hex"):
@@ -343,7 +346,7 @@ def test_hostile_records_are_lines_of_json() -> None:
         known = message(rng.choice(names))
         assert known.id is not None
         version = rng.randint(known.versions.first, known.versions.last)
-        body = bytearray(known.write(version, {}) + rng.randbytes(rng.choice((0, 3, 40))))
+        body = bytearray(message_bytes(known, version, {}) + rng.randbytes(rng.choice((0, 3, 40))))
         for _ in range(rng.randrange(4) if body else 0):
             body[rng.randrange(len(body))] = rng.randrange(256)
         if known.kind == "record":

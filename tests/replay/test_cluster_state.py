@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from message_writing import message_bytes
 
 from kdump.messages.records import decode, decode_control
 from kdump.messages.table import message
@@ -23,7 +24,7 @@ def value(name: str, fields: Fields, version: int | None = None) -> bytes:
     assert table.id is not None
     if version is None:
         version = table.versions.last
-    return bytes([1, table.id, version]) + table.write(version, fields)
+    return bytes([1, table.id, version]) + message_bytes(table, version, fields)
 
 
 def state_of(*records: Said | bytes, on_change: Callable[[Change], None] | None = None) -> Any:
@@ -254,7 +255,7 @@ def test_how_a_broker_fares(
 
 
 def control(name: str, kind: int, fields: Fields) -> tuple[bytes, bytes]:
-    data = message(name).write(0, fields)
+    data = message_bytes(message(name), 0, fields)
     return bytes([0, 0, 0, kind]), data
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from message_writing import message_bytes
 from offsets_log import Log, Pair, chunks
 
 from kdump.findings.rows import RecordChunk
@@ -17,11 +18,15 @@ KEY = ("g", TOPIC_ID, 3)
 
 
 def written(type_id: int, name: str, **fields: Any) -> Pair:
-    key = message(f"{name}Key").write(0, {"groupId": "g", "topicId": TOPIC_ID, "partition": 3})
+    key = message_bytes(
+        message(f"{name}Key"), 0, {"groupId": "g", "topicId": TOPIC_ID, "partition": 3}
+    )
     whole_key = type_id.to_bytes(2, "big") + key
     if not fields:
         return whole_key, None
-    return whole_key, b"\0\0" + message(f"{name}Value").write(0, {"stateBatches": [], **fields})
+    return whole_key, b"\0\0" + message_bytes(
+        message(f"{name}Value"), 0, {"stateBatches": [], **fields}
+    )
 
 
 def snapshot(**fields: int) -> Pair:

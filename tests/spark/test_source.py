@@ -14,6 +14,7 @@ import builders
 import pytest
 from corpus import corpus, files, names
 from dumped import Json, dumped
+from message_writing import message_bytes
 from metadata_log import config, log_of, partition, topic
 
 from kdump import __version__
@@ -129,8 +130,8 @@ def test_first_columns_are_those_of_sparks_kafka_source(spark: Any, directory: P
 
 
 def test_internal_topics_are_decoded_where_it_is_asked_for(spark: Any, tmp_path: Path) -> None:
-    key = b"\0\1" + message("OffsetCommitKey").write(0, {"group": "billing"})
-    value = b"\0\3" + message("OffsetCommitValue").write(3, {"offset": 5})
+    key = b"\0\1" + message_bytes(message("OffsetCommitKey"), 0, {"group": "billing"})
+    value = b"\0\3" + message_bytes(message("OffsetCommitValue"), 3, {"offset": 5})
     for name in ("__consumer_offsets-0", "orders-0"):
         (tmp_path / name).mkdir()
         log = builders.batch([builders.record(0, 0, key, value), builders.record(1, 0, key, None)])

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import builders
+from message_writing import message_bytes
 
 from kdump.engine.dump.run import dump
 from kdump.engine.reading.options import DumpOptions
@@ -31,10 +32,12 @@ def pair(type_id: int, key: Iterable[object], value: Any = None, *, version: int
     name = NAMES[type_id]
     known = message(f"{name}Key")
     fields = dict(zip((field.name for field in known.fields), key, strict=True))
-    written = type_id.to_bytes(2, "big") + known.write(0, fields)
+    written = type_id.to_bytes(2, "big") + message_bytes(known, 0, fields)
     if value is None:
         return written, None
-    return written, version.to_bytes(2, "big") + message(f"{name}Value").write(version, value)
+    return written, version.to_bytes(2, "big") + message_bytes(
+        message(f"{name}Value"), version, value
+    )
 
 
 def commit(group: str, place: str, offset: int | None, **more: Any) -> Pair:

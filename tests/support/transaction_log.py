@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+from message_writing import message_bytes
 from offsets_log import START_MS, Pair
 
 from kdump.messages.table import message
@@ -21,7 +22,7 @@ def transaction(
     **more: Any,
 ) -> Pair:
     """Write the record of a transactional id; state None: its tombstone; `places`: partitions."""
-    key = b"\0\0" + message("TransactionLogKey").write(0, {"transactionalId": name})
+    key = b"\0\0" + message_bytes(message("TransactionLogKey"), 0, {"transactionalId": name})
     if state is None:
         return key, None
     topics: dict[str, list[int]] = {}
@@ -40,5 +41,5 @@ def transaction(
         "transactionStartTimestampMs": START_MS,
         **more,
     }
-    written = message("TransactionLogValue").write(version, value)
+    written = message_bytes(message("TransactionLogValue"), version, value)
     return key, version.to_bytes(2, "big") + written

@@ -20,6 +20,7 @@ import metadata_log
 import pytest
 from corpus import corpus, expected
 from internal_topics import raw_records
+from message_writing import message_bytes
 
 from kdump.engine.cluster.asked import ClusterOptions, until
 from kdump.engine.cluster.run import cluster
@@ -420,8 +421,10 @@ def test_hostile_bytes_of_every_record(tmp_path: Path) -> None:
         if raw.value and not raw.control
     ]
     kinds: dict[int, bytes] = {value[1]: value for value in whole}
-    quota = message("ClientQuotaRecord").write(
-        0, {"entity": [{"entityType": "\x1b[31m", "entityName": "\udc80"}], "value": float("nan")}
+    quota = message_bytes(
+        message("ClientQuotaRecord"),
+        0,
+        {"entity": [{"entityType": "\x1b[31m", "entityName": "\udc80"}], "value": float("nan")},
     )
     kinds[14] = b"\x01\x0e\x00" + quota
     for type_id in range(30):
