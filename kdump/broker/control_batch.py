@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.kernels import reasons
 from kdump.record import control
 from kdump.record.batch import read_batch
 from kdump.record.frames import Run
 from kdump.record.layout import BATCH_OVERHEAD_V2, CODEC_MASK, TIMESTAMP_TYPE_BIT
+from kdump.tuples import NamedTuple
 
 # The record that every broker writes into a marker batch: length 16, no attributes, deltas 0, a
 # key of 4 bytes (version 0, type), a value of 6 (version, coordinatorEpoch), no headers.

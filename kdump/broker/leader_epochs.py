@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.findings.rows import Place
 from kdump.kernels.columns import RecordBatches
+from kdump.tuples import NamedTuple
 
 NO_EPOCH = -1
 SPANS_KEPT = 50_000  # a log of more changes than this is not looked at

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from kdump.storage.producer_snapshot import ProducerState
 from kdump.storage.transaction_index import VERSION, AbortedTransaction
+from kdump.tuples import NamedTuple
 
 
 class Opened(NamedTuple):

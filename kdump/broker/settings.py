@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.record.layout import MAX_INT64
 from kdump.storage.checkpoints import java_int
 from kdump.storage.properties import java_properties
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 _HOUR_MS = 3_600_000
 _UNLIMITED = MAX_INT64

@@ -7,7 +7,8 @@ module compares versions: it asks `has(version, CHANGE)`.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 Version = tuple[int, ...]
 

@@ -7,6 +7,7 @@ and a reader that went away ends the run without a word.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -144,6 +145,7 @@ def _drop_unfinished() -> None:
 
 def main(args: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its status."""
+    gc.disable()  # until rows are made: of what is imported nothing can be dropped
     fill_standard_files()
     try:
         with ended_by_signals():

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from kdump.errors import PathError, UsageError
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.stores.uris import is_uri, is_view
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.stores.unpacking import Unpacked, Unpacker

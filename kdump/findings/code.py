@@ -7,7 +7,8 @@ keeps no list of codes. A test holds that.
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 
 class Severity(Enum):

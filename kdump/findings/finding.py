@@ -6,10 +6,11 @@ command only compares it with `--fail-on`. Both sides of a failed comparison sta
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.code import Code, Severity
+from kdump.tuples import NamedTuple
 
 
 class Finding(NamedTuple):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
@@ -18,6 +17,7 @@ from kdump.kernels.members import codec_name, members_of, sequence_at, timestamp
 from kdump.record import control as control_records
 from kdump.record.default import headers_of
 from kdump.record.layout import TRANSACTIONAL_BIT, message_format
+from kdump.tuples import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 

@@ -10,7 +10,7 @@ one in the text of each kernel.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kdump.tuples import NamedTuple
 
 
 class Field(NamedTuple):

@@ -8,9 +8,9 @@ numbers; only `stride` may differ.
 from __future__ import annotations
 
 from array import array
-from typing import NamedTuple
 
 from kdump.kernels.layout import DELETE_HORIZON_BIT, FORMATS, Format, format_of
+from kdump.tuples import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

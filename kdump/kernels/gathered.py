@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from array import array
 from mmap import mmap
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 # Which buffer holds what; in the machine's byte order, bitmaps with the lowest bit first. Behind
 # them follows a buffer for each `Copy`.

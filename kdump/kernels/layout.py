@@ -6,7 +6,7 @@ read an entry otherwise than its magic byte says (see `format_of` and `walk` in 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from kdump.tuples import NamedTuple
 
 LOG_OVERHEAD = 12  # offset and size, in front of every entry since 0.8 (F6); size counts from here
 HEADER_SIZE_UP_TO_MAGIC = 17

@@ -7,7 +7,8 @@ writer, in `text` of each kernel, serves them all.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 JSON, CSV, KAFKA, TABLE = range(4)  # how the bytes of records are spelled
 

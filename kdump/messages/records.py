@@ -15,10 +15,10 @@ import re
 import struct
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
 
 from kdump.messages.table import Fields, Message, UnknownVersion, message, tables
 from kdump.messages.wire import Malformed, Reader
+from kdump.tuples import NamedTuple
 
 FRAME_VERSION = 1
 #: What the records of internal topics are about. These names are Kafka's own and cannot be changed.

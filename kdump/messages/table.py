@@ -9,10 +9,11 @@ fields that no specification knows are kept under `UNKNOWN_TAGS`, and written ag
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.messages import wire
 from kdump.messages.wire import Malformed, Reader
+from kdump.tuples import NamedTuple
 
 Fields = dict[str, Any]
 

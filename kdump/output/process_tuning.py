@@ -18,5 +18,6 @@ def prepare_for_bulk() -> None:
     for them, never an import.
     """
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 50, 100)
     keep_freed_memory()

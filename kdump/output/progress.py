@@ -7,11 +7,12 @@ import signal
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from kdump.findings.rows import BatchChunk, HexText, Place, RecordChunk, RecordRow, Row
 from kdump.output.amounts import counted, size_text
 from kdump.output.escape import visible
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.work.pace import Progress

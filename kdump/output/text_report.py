@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, TextIO
+from typing import TextIO
 
 from kdump.output.cell_text import wrap
 from kdump.output.messages import SGR
 from kdump.output.sink import Sink
 from kdump.output.terminal import wants_colour
+from kdump.tuples import NamedTuple
 
 #: No line is longer, however wide the terminal: sentences are read.
 _WIDEST = 100

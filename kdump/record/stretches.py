@@ -7,13 +7,13 @@ takes them as it takes those that never were compressed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.kernels import columns as c
 from kdump.kernels import reasons
 from kdump.kernels.columns import DecodedRecords, RecordBatches
 from kdump.record.layout import CODEC_MASK, LARGEST_HEADER
+from kdump.tuples import NamedTuple
 
 Data = bytes | bytearray | memoryview
 

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker import settings as s
 from kdump.errors import PathError, StoreError
@@ -23,6 +23,7 @@ from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import data_directories
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import lock, names, places
 from kdump.storage.properties import SIZE_LIMIT, parse_meta_properties
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 
 class DirectoryFacts(NamedTuple):

@@ -13,7 +13,7 @@ header around it leads on and says that those offsets are its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.kernels import columns as c
@@ -22,6 +22,7 @@ from kdump.record.frames import Gap
 from kdump.record.layout import LAST_OFFSET_DELTA, LOG_OVERHEAD, SMALLEST_MESSAGE, format_of
 from kdump.storage.believed import Believed, Bounds
 from kdump.storage.names import OFFSET_MAX
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.running_sums import Sums

@@ -11,11 +11,11 @@ know bounds before it finds the next, wide enough for a log whose file name or n
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 from kdump.kernels.columns import RecordBatches
 from kdump.storage.names import OFFSET_MAX
 from kdump.storage.segment_range import RELATIVE_OFFSETS, joins_on
+from kdump.tuples import NamedTuple
 
 _RECENT = 16  # so many entries in a row are not all wrong the same way
 _JOINED = 2

@@ -13,9 +13,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from itertools import islice
 from operator import lt
-from typing import NamedTuple
 
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 SLOTS_A_RUN = 4096
 _HELD_BYTES = 12 << 20  # brokers make no index larger than segment.index.bytes, 10 MiB

@@ -6,12 +6,13 @@ import os
 import time
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import PathError, path_errors
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import DirectoryName
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.stores.store import Entry

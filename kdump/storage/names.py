@@ -15,9 +15,9 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
 
 from kdump.record.layout import MAX_INT32, MAX_INT64
+from kdump.tuples import NamedTuple
 
 OFFSET_MAX = MAX_INT64
 TOPIC_SIZE_MAX = 249

@@ -10,11 +10,11 @@ not say that the batch at p holds E: which offset of an append is written change
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.record.layout import int64
 from kdump.storage.index import Index
 from kdump.storage.layout import OFFSET_INDEX_ENTRY
+from kdump.tuples import NamedTuple
 
 
 class OffsetPosition(NamedTuple):

@@ -12,10 +12,11 @@ while; what is said of a gap waits for what follows, and takes back what that gi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.kernels import columns as c
 from kdump.storage.segment_range import joins_on
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import RecordBatches

@@ -10,13 +10,13 @@ producers idle for over a day are missing (R10).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from kdump import kernels
 from kdump.errors import PathError
 from kdump.storage.layout import SNAPSHOT_CRC_START, SNAPSHOT_ENTRY, SNAPSHOT_HEADER
 from kdump.storage.problems import Problem
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 VERSION = 1
 SIZE_LIMIT = 96 << 20  # two million producers; it is read whole

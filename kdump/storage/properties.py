@@ -14,13 +14,13 @@ import os
 import re
 from collections.abc import Iterator
 from io import StringIO
-from typing import NamedTuple
 
 from kdump.errors import PathError
 from kdump.storage import names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.problems import Problem
 from kdump.storage.source import SMALL_FILE_LIMIT, whole
+from kdump.tuples import NamedTuple
 
 SIZE_LIMIT = 1 << 20  # no properties or JSON file of a broker comes near it
 _CODE = "properties-malformed"

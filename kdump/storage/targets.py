@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from typing import Any
 
 from kdump.errors import KdumpError, NothingToDo, PathError, StoreError, path_errors
 from kdump.storage import names, places
@@ -18,6 +18,7 @@ from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_ba
 from kdump.storage.log_dir import LOG_DIRS, LogDir
 from kdump.storage.names import FileName, Kind
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 #: Files that a whole partition does not stand for.
 _ONLY_NAMED = (Kind.UNKNOWN, Kind.METADATA_SNAPSHOT)

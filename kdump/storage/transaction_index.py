@@ -10,12 +10,12 @@ one. It is made at the first abort and never preallocated: absent and empty are 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.storage.index import EntryFile
 from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.problems import Problem
 from kdump.storage.source import Source
+from kdump.tuples import NamedTuple
 
 VERSION = 0
 

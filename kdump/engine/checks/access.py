@@ -6,12 +6,13 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place
 from kdump.storage import names
 from kdump.storage.names import Kind
 from kdump.storage.places import is_uri
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding

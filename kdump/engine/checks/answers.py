@@ -6,11 +6,12 @@ its scan from there (L2, L12). A right answer comes from the same scan, started 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.storage.file_records import FileRecords
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.segment import Segment

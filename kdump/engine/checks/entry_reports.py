@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.checks.answers import HARMLESS, Answers, Wrong
 from kdump.engine.checks.proof import TRIES, BadEntry, Proof, most_harmful_first
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.index_file import IndexFile

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.checkpoints import was_stopped_cleanly
 from kdump.engine.checks.log_end import LogEnd
@@ -16,6 +16,7 @@ from kdump.engine.reading import damage
 from kdump.engine.reading.check import FINDINGS_A_CODE, Check
 from kdump.kernels import columns as c
 from kdump.storage.offsets import Offsets, Released
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan

@@ -12,7 +12,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.leader_epochs import NO_EPOCH, EpochSpans, Span, spans_in
 from kdump.engine.checks.ordering import in_order
@@ -25,6 +25,7 @@ from kdump.findings.finding import Finding
 from kdump.storage import checkpoints, names, places
 from kdump.storage.names import Kind, Retirement
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan

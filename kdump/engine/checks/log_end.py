@@ -10,7 +10,7 @@ its segment.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.engine.reading.damage import at_place
@@ -23,6 +23,7 @@ from kdump.storage.names import Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.offsets import MESSAGES_A_BYTE
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import SegmentScan

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump import kernels
 from kdump.kernels import columns as c
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.index_file import IndexFile

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kdump.engine.checks.access import FileStatus, status_of
 from kdump.engine.reading.check import Check
@@ -16,6 +16,7 @@ from kdump.storage import names, places, properties
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Retirement
 from kdump.storage.source import whole
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import SegmentScan

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.log_dir import LogDir
 from kdump.storage.names import Kind
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts

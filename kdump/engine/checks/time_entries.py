@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from kdump.engine.checks.answers import Wrong
 from kdump.engine.checks.entry_reports import EntryReports, Judged
@@ -12,6 +11,7 @@ from kdump.engine.checks.proof import BadEntry
 from kdump.engine.reading.check import Reported, RestsOn
 from kdump.findings.finding import Finding
 from kdump.kernels import columns as c
+from kdump.tuples import NamedTuple
 
 
 class Doubt(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.checks.time_entries import Doubt, TimeEntries
 from kdump.engine.reading.check import Conditional, Reported
@@ -17,6 +17,7 @@ from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.storage.local_log import LocalLog
 from kdump.storage.names import Kind
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.answers import Answers

@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from kdump.engine.reading.check import Conditional, RestsOn
 from kdump.engine.reading.damage import at_place
@@ -24,6 +24,7 @@ from kdump.storage.layout import ABORTED_TRANSACTION
 from kdump.storage.names import Kind
 from kdump.storage.source import Source
 from kdump.storage.transaction_index import AbortedTransaction, TransactionIndex
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.broker.producer_events import Ended

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from kdump.engine.reading.being_written import is_being_written
 from kdump.errors import KdumpError, PathError
@@ -17,6 +17,7 @@ from kdump.record.batch import read_batch
 from kdump.record.layout import SMALLEST_RECORD
 from kdump.storage import places
 from kdump.storage.segment_range import end_of
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.findings.rows import Place

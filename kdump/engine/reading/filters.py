@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump import kernels
 from kdump.findings.rows import BatchRow, RecordRow
 from kdump.kernels import columns as c
 from kdump.record.layout import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.kernels.columns import Data, DecodedRecords, RecordBatches

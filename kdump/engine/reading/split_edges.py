@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+from kdump.tuples import NamedTuple
 
 
 class SplitEdges(NamedTuple):

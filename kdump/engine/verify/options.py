@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.broker.versions import Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.header_columns import PackedHeaders

@@ -14,12 +14,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Place
 from kdump.storage import lock, names, places
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.storage.places import FileStatus

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding, Severity
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.checks.survey import PartitionFacts

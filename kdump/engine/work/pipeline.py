@@ -16,11 +16,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
+from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
