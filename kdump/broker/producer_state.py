@@ -20,7 +20,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 
 from kdump import kernels
@@ -44,24 +43,24 @@ _NO_PRODUCER = array("q", [-1]) * BATCHES_A_RUN
 _NOT_PLAIN = c.CONTROL | c.TRANSACTIONAL
 
 
-@dataclass(slots=True, eq=False)
 class Producer:
     """What is known of one producer id; the first eight as in a snapshot's entry."""
 
-    producer_epoch: int
-    last_sequence: int = -1
-    last_offset: int = -1
-    offset_delta: int = 0
-    last_timestamp_ms: int = -1
-    coordinator_epoch: int = -1
-    first_offset: int = -1  # of the open transaction, -1: none
-    last_seen: int = -1  # the offset of its last batch, marker or data; -1: from a snapshot
-    last_marker: int = -1
-    records_count: int = 0  # of the open transaction
-    since_ms: int = -1  # its first batch's timestamp; out of a snapshot: the last one's
-    stamped_ms: int = -1  # the next marker's, of any producer: a broker's clock
-    joined_from: int = 0  # when it began; the largest offset of all: that is not known
-    first_crc: int = -1  # of this epoch's batch that began at sequence 0
+    def __init__(self, producer_epoch: int) -> None:
+        self.producer_epoch = producer_epoch
+        self.last_sequence = -1
+        self.last_offset = -1
+        self.offset_delta = 0
+        self.last_timestamp_ms = -1
+        self.coordinator_epoch = -1
+        self.first_offset = -1  # of the open transaction, -1: none
+        self.last_seen = -1  # the offset of its last batch, marker or data; -1: from a snapshot
+        self.last_marker = -1
+        self.records_count = 0  # of the open transaction
+        self.since_ms = -1  # its first batch's timestamp; out of a snapshot: the last one's
+        self.stamped_ms = -1  # the next marker's, of any producer: a broker's clock
+        self.joined_from = 0  # when it began; the largest offset of all: that is not known
+        self.first_crc = -1  # of this epoch's batch that began at sequence 0
 
     def state(self, producer_id: int) -> ProducerState:
         """The entry of a snapshot taken now."""

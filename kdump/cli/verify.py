@@ -199,14 +199,15 @@ def verify(
     from kdump.engine.verify.run import verify as verify_items
     from kdump.engine.work.pace import Progress
     from kdump.output.progress import PlannedTally
-    from kdump.output.target import refuse_input_as_output
-    from kdump.output.writable import need_writable
 
     progress = Progress()
     with wrong_usage():
         _refuse_contradictions(asked, engine, writing, has_state=state is not None, nagios=nagios)
         for option, path in (("--state", state), ("--textfile", textfile)):
             if path is not None:
+                from kdump.output.target import refuse_input_as_output
+                from kdump.output.writable import need_writable
+
                 refuse_input_as_output(path, paths, option)
                 need_writable(path, option)
         seen = None if state is None else read_state(state, tell)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kdump.cli import status
@@ -31,22 +30,24 @@ _STATE_SECONDS = 60.0
 _UNKNOWN = 3  # of a monitoring plug-in: could not be done
 
 
-@dataclass(eq=False)
 class VerifyReport(Report):
     """Findings are results; what is counted of them goes to metrics and to a plug-in's status."""
 
     has_findings = True
     has_summary = True
 
-    progress: Progress
-    _: KW_ONLY
-    fail_on: str
-    all_notes: bool
-    nagios: bool
-    textfile: str | None
-    state: tuple[str, VerifyState] | None
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        progress: Progress,
+        *,
+        fail_on: str,
+        all_notes: bool,
+        nagios: bool,
+        textfile: str | None,
+        state: tuple[str, VerifyState] | None,
+    ) -> None:
+        self.progress, self.fail_on, self.all_notes = progress, fail_on, all_notes
+        self.nagios, self.textfile, self.state = nagios, textfile, state
         self._saved = time.monotonic()
         self._errors: list[str] = []
         self._places: Counter[Place] = Counter()

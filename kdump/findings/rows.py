@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from kdump.kernels import columns as c
 from kdump.kernels.columns import BatchHeader, DecodedRecords, RecordBatches
@@ -114,7 +113,6 @@ class HexText(NamedTuple):
     lines: tuple[str, ...]
 
 
-@dataclass(slots=True, eq=False)
 class RecordChunk:
     """Some records of one segment as columns.
 
@@ -125,13 +123,18 @@ class RecordChunk:
     messages of a `.kafka` file, whose next offsets stand as the last ones of their batches.
     """
 
-    place: Place
-    data: Buffer
-    batches: RecordBatches
-    records: DecodedRecords
-    rows: array[int] | None = None
-    controls: list[dict[str, object] | None] | None = None
-    format: str | None = None
+    def __init__(
+        self,
+        place: Place,
+        data: Buffer,
+        batches: RecordBatches,
+        records: DecodedRecords,
+        rows: array[int] | None = None,
+        controls: list[dict[str, object] | None] | None = None,
+        format: str | None = None,
+    ) -> None:
+        self.place, self.data, self.batches, self.records = place, data, batches, records
+        self.rows, self.controls, self.format = rows, controls, format
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -207,8 +210,6 @@ class RecordChunk:
 class DecodedChunk(RecordChunk):
     """Records of an internal topic that say what they hold. Their bytes are not to be shown."""
 
-    __slots__ = ()
-
     def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
         """Make a row of each record, with what its key and its value are as JSON."""
         raise NotImplementedError
@@ -220,13 +221,13 @@ class DecodedChunk(RecordChunk):
         raise NotImplementedError
 
 
-@dataclass(slots=True, eq=False)
 class BatchChunk:
     """Some headers of one segment as columns; `rows` are those that passed the filters."""
 
-    place: Place
-    batches: RecordBatches
-    rows: array[int] | None = None
+    def __init__(
+        self, place: Place, batches: RecordBatches, rows: array[int] | None = None
+    ) -> None:
+        self.place, self.batches, self.rows = place, batches, rows
 
     def __len__(self) -> int:
         return self.batches.count if self.rows is None else len(self.rows)

@@ -67,8 +67,6 @@ def internal_topic(place: Place) -> str | None:
 class _Chunk(DecodedChunk):
     """Records of an internal topic, which are decoded when they are asked for."""
 
-    __slots__ = ()
-
     def iter_said(self) -> Iterator[tuple[RecordRow, object, object]]:
         """Make a row of each record, with what its key and its value are as JSON."""
         topic = internal_topic(self.place)

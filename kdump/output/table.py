@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from copy import copy
 from itertools import chain, islice
 from typing import TYPE_CHECKING, TextIO
 
@@ -154,7 +154,8 @@ class Table(Sink):
             self._draw_records(chunk.place, chunk.iter_records())
             return
         if chunk.format:  # single rows lie among them, which know no path
-            chunk = replace(chunk, place=chunk.place._replace(path=""))
+            chunk = copy(chunk)
+            chunk.place = chunk.place._replace(path="")
         rows = array("q", range(len(chunk))) if chunk.rows is None else chunk.rows
         at, step = 0, _SAMPLE
         while at < len(rows):
@@ -167,7 +168,8 @@ class Table(Sink):
                 step = 1 if done else min(2 * step, _SAMPLE)
                 if done == len(part):
                     continue
-            left = replace(chunk, rows=rows[at : at + step])
+            left = copy(chunk)
+            left.rows = rows[at : at + step]
             self._draw_records(chunk.place, left.iter_records())
             at += step
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 _OF_A_SEGMENT = names.SEGMENT_KINDS - {Kind.PRODUCER_SNAPSHOT}
 
 
-@dataclass(slots=True, eq=False)
 class LogSegment:
     """One base offset: the log file, if it is there, and the files that go with it.
 
@@ -30,8 +28,9 @@ class LogSegment:
     each kind to a path.
     """
 
-    base_offset: int
-    files: dict[Kind, str] = field(default_factory=dict)
+    def __init__(self, base_offset: int, files: dict[Kind, str] | None = None) -> None:
+        self.base_offset = base_offset
+        self.files = {} if files is None else files
 
     @property
     def log(self) -> str | None:

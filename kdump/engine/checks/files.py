@@ -15,7 +15,6 @@ from typing import Unpack
 
 from kdump.engine.checks.access import FileStatus, access_findings, status_of
 from kdump.engine.checks.missing_segments import Covered, has_log, holes
-from kdump.engine.checks.swaps import swaps
 from kdump.engine.reading.check import Check
 from kdump.engine.reading.damage import at_place
 from kdump.findings.finding import About, Finding
@@ -64,7 +63,10 @@ class Files(Check):
         yield from self._misnamed()
         yield from self._leftovers()
         covered: list[Covered] = []
-        yield from swaps(self.partition, covered)
+        if log.retired:
+            from kdump.engine.checks.swaps import swaps
+
+            yield from swaps(self.partition, covered)
         yield from self._orphans(list(holes(self.partition, covered)))
         yield from self._listing()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from kdump import kernels
@@ -132,7 +132,6 @@ class SegmentScan:
         self.max_timestamp_ms = max(self.max_timestamp_ms, newest)
 
 
-@dataclass(eq=False)
 class PartitionScan:
     """One partition and what its checks may ask for.
 
@@ -148,26 +147,31 @@ class PartitionScan:
     `errors` are paths that could not be read.
     """
 
-    target: Target
-    _: KW_ONLY
-    directory: LogDir | None
-    settings: Settings
-    deep: bool = False
-    quick: bool = False
-    limit: int = DEFAULT_LIMIT
-    broker: Version = NEWEST
-    now_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
-    pace: Pace | None = None
-    leave_out: LeaveOut | None = None
-    walked: Mapping[int, Sequence[PackedHeaders]] = field(default_factory=dict)
-    coordinators: Judge | None = None
-    left_out: set[int] = field(default_factory=set, init=False)
-    replayed: int = field(default=0, init=False)
-    errors: list[PathError] = field(default_factory=list, init=False)
-
-    def __post_init__(self) -> None:
-        target = self.target
+    def __init__(
+        self,
+        target: Target,
+        *,
+        directory: LogDir | None,
+        settings: Settings,
+        deep: bool = False,
+        quick: bool = False,
+        limit: int = DEFAULT_LIMIT,
+        broker: Version = NEWEST,
+        now_ms: int | None = None,
+        pace: Pace | None = None,
+        leave_out: LeaveOut | None = None,
+        walked: Mapping[int, Sequence[PackedHeaders]] = MappingProxyType({}),
+        coordinators: Judge | None = None,
+    ) -> None:
         assert target.log is not None
+        self.target, self.directory, self.settings = target, directory, settings
+        self.deep, self.quick, self.limit, self.broker = deep, quick, limit, broker
+        self.now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+        self.pace, self.leave_out, self.walked = pace, leave_out, walked
+        self.coordinators = coordinators
+        self.left_out: set[int] = set()
+        self.replayed = 0
+        self.errors: list[PathError] = []
         self.log: LocalLog = target.log
         self.place = Place(target.topic, target.partition, None, target.log.path)
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]

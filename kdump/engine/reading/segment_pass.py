@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
 from kdump.engine.reading.being_written import was_just_written
@@ -30,7 +29,6 @@ _WRITE_SECONDS = 0.01
 _FOLLOW_TIMES = 3  # how often a log that grew under us is taken up again
 
 
-@dataclass(slots=True)
 class SegmentPass:
     """Reads one log once, and follows its `offsets`, which start at the offset before it.
 
@@ -38,12 +36,17 @@ class SegmentPass:
     `active` segment, which a broker may be writing, what it writes meanwhile is read too.
     """
 
-    source: Source
-    offsets: Offsets
-    _: KW_ONLY
-    limit: int
-    next_base: int | None
-    active: bool = False
+    def __init__(
+        self,
+        source: Source,
+        offsets: Offsets,
+        *,
+        limit: int,
+        next_base: int | None,
+        active: bool = False,
+    ) -> None:
+        self.source, self.offsets, self.limit = source, offsets, limit
+        self.next_base, self.active = next_base, active
 
     def items(
         self, position: int = 0, *, joins: Callable[[Run | Oversize], bool] | None = None

@@ -22,7 +22,6 @@ from kdump.engine.checks.leader_epochs import LeaderEpochs
 from kdump.engine.checks.limits import Limits
 from kdump.engine.checks.pre08 import Pre08Counts, scan_pre08
 from kdump.engine.checks.producers import Producers
-from kdump.engine.checks.records import Records
 from kdump.engine.checks.rolling import Rolling
 from kdump.engine.checks.survey import Survey
 from kdump.engine.checks.transactions import ControlBatches
@@ -123,7 +122,11 @@ def _once(partition: PartitionScan) -> Result:
 
 def checks_of(partition: PartitionScan) -> list[Check]:
     """Make the checks for one scan, those first whose findings others follow from."""
-    deep: list[Check] = [Records(partition)] if partition.deep else []
+    deep: list[Check] = []
+    if partition.deep:
+        from kdump.engine.checks.records import Records
+
+        deep = [Records(partition)]
     return [
         Framing(partition),
         *deep,

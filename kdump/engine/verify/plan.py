@@ -7,7 +7,6 @@ what is there then, and an item stays small.
 from __future__ import annotations
 
 import time
-import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -96,6 +95,8 @@ def in_subset(
     """Whether a segment is in slice N of T: always the same one, on whichever broker it lies."""
     if subset is None:
         return True
+    import zlib
+
     number, slices = subset
     name = f"{topic}-{partition}-{base}".encode("utf-8", "surrogateescape")
     return zlib.crc32(name) % slices == number - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, MutableSequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -70,14 +69,17 @@ class Progress:
         return self.done_before + sum(self.slots)
 
 
-@dataclass(slots=True)
 class Pace:
     """Called with the size of each read: counts it, keeps the rate and lets progress be shown."""
 
-    slots: MutableSequence[int]
-    number: int
-    throttle: Throttle | None
-    tick: Callable[[], None]
+    def __init__(
+        self,
+        slots: MutableSequence[int],
+        number: int,
+        throttle: Throttle | None,
+        tick: Callable[[], None],
+    ) -> None:
+        self.slots, self.number, self.throttle, self.tick = slots, number, throttle, tick
 
     def __call__(self, size_bytes: int) -> None:
         """Take note of a read."""
