@@ -96,7 +96,7 @@ def _members(inflater: Any, packed: memoryview, limit: int) -> Plain:
     try:
         while left > 0:
             sound, sound_bytes = position, limit + 1 - left
-            if is_isal and any(flags & _GZIP_RESERVED for flags in packed[position + 3 :][:1]):
+            if is_isal and len(packed) > position + 3 and packed[position + 3] & _GZIP_RESERVED:
                 return Plain(None, reasons.CODEC_FAILED)  # which isal passes over
             stream = inflater.decompressobj(31)
             while not stream.eof and left > 0:

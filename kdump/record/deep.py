@@ -62,10 +62,10 @@ def opened(
     codec = attributes & CODEC_MASK
     if reason or codec == ZSTD:
         return Opened(b"", 0, None, reason or reasons.ZSTD_IN_LEGACY)
-    from kdump.record import compression
+    from kdump.record.compression import decompress
 
     packed = memoryview(data)[first:last]
-    plain = compression.decompress(codec, packed, limit, broken_lz4_header=read.lz4_header_wrong)
+    plain = decompress(codec, packed, limit, broken_lz4_header=read.lz4_header_wrong)
     if plain.data is None or plain.reason:
         return Opened(b"", 0, None, plain.reason, plain.detail)
     inner = plain.data

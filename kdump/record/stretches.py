@@ -164,7 +164,7 @@ def _inside(
             text, start, end, batches, row, counted_from, max_records
         )
         max_records -= records.count
-        if reason or any(flags & c.INNER_CRC_BAD for flags in set(records.row_flags)):
+        if reason or records.flags & c.INNER_CRC_BAD:
             break
         parts.append(records)
     if not parts:

@@ -480,7 +480,7 @@ def inner_base(
 
 cdef int read_messages(
     const uint8_t *data, Py_ssize_t *position, Py_ssize_t end, const Cols *batches,
-    Py_ssize_t index, int64_t base, Py_ssize_t most, Cols *out,
+    Py_ssize_t index, int64_t base, Py_ssize_t most, Cols *out, int64_t *all_flags,
 ) noexcept nogil:
     """Add the messages of one wrapper, up to `most` rows; return why it ends there."""
     cdef const Format *read = message_format(cell(batches, B_LAYOUT, index))
@@ -529,6 +529,7 @@ cdef int read_messages(
         row[R_HEADERS * stride] = 0
         row[R_HEADERS_COUNT * stride] = 0
         row[R_FLAGS * stride] = flags
+        all_flags[0] |= flags
         out.count += 1
         position[0] = behind
     return END
@@ -560,6 +561,7 @@ def decode_messages(
     cdef Held of_batches = hold_columns(batches, BATCH_WIDTH, &columns)
     cdef array block
     cdef Py_ssize_t count
+    cdef int64_t flags = 0
     cdef int reason
     if not 0 <= index < columns.count:
         raise IndexError(index)
@@ -568,8 +570,10 @@ def decode_messages(
         count = count_messages(held.p, start, end, max(<Py_ssize_t>0, max_records))
     block = new_block(RECORD_WIDTH, count, &out)
     with nogil:
-        reason = read_messages(held.p, &start, end, &columns, index, base, max_records, &out)
-    return DecodedRecords(block, out.stride, out.count, 0), start, reason
+        reason = read_messages(
+            held.p, &start, end, &columns, index, base, max_records, &out, &flags
+        )
+    return DecodedRecords(block, out.stride, out.count, flags), start, reason
 
 
 cdef inline bint same_bytes(

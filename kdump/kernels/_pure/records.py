@@ -377,7 +377,7 @@ def decode_messages(
     meant = batch[c.B_ATTRIBUTES] & message_format(batch[c.B_LAYOUT]).meant_bits
     wrapper_time = bool(meant & TIMESTAMP_TYPE_BIT)
     rows: list[Row] = []
-    reason = reasons.END
+    reason, all_flags = reasons.END, 0
     while position < end:
         if len(rows) >= max_records:
             reason = reasons.FULL
@@ -399,12 +399,13 @@ def decode_messages(
             flags |= c.INNER_CRC_BAD
         if magic != batch[c.B_MAGIC] & 0xFF:
             flags |= c.INNER_MAGIC_OTHER
+        all_flags |= flags
         offset = int64(base + I64.unpack_from(view, position)[0])
         rows.append(
             (index, position, behind - position, offset, timestamp, *key, *value, 0, 0, flags)
         )
         position = behind
-    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows), position, reason
+    return DecodedRecords.from_rows(c.RECORD_WIDTH, rows, all_flags), position, reason
 
 
 def same_records(
