@@ -11,6 +11,7 @@ from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.engine.work.pace import Progress
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.rows import BatchChunk, Row
+from kdump.output.decoding import Decoding
 from kdump.output.messages import Messages
 from kdump.output.process_tuning import prepare_for_bulk
 from kdump.output.progress import Bar, PlannedTally, Tally, answering_progress_signal
@@ -144,8 +145,6 @@ class Results:
         try:
             self._sink = Sink() if quiet or elsewhere else self._make_sink(form)
             if decode and form not in _BINARY_FORMS:
-                from kdump.output.decoded import Decoding
-
                 self._sink = Decoding(self._sink)
             if records and (form in _ONE_KIND or not headers):
                 # A header stands for a batch that cannot be read; a finding says the same.

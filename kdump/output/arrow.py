@@ -20,7 +20,7 @@ from kdump.output.arrow_schema import (
     entry_types,
     schema_of,
 )
-from kdump.output.decoded import decoding, said_columns
+from kdump.output.decoding import decoding
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
@@ -97,6 +97,8 @@ class ArrowSink(Sink):
         if self._decode:
             item = decoding(item)
         if isinstance(item, DecodedChunk) or (isinstance(item, RecordChunk) and item.format):
+            from kdump.output.decoded import said_columns
+
             for record in item.iter_records():
                 self._row("record", self._record_types, said_columns(record))
         elif isinstance(item, RecordChunk):

@@ -11,19 +11,15 @@ import math
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kdump.findings.rows import DecodedChunk, Place, RecordChunk, RecordRow
 from kdump.messages.consumer_protocol import opened as opened_members
 from kdump.messages.records import TOPICS, Decoded, decode, decode_control, decoders
 from kdump.messages.secrets import masked
 from kdump.output.jsonl import json_text
-from kdump.output.sink import Sink
 from kdump.output.values import Said, base64_text
 from kdump.storage import names
-
-if TYPE_CHECKING:
-    from kdump.output.items import Item
 
 #: No broker writes a record of an internal topic that is larger, and what is made of one takes much
 #: more memory than its bytes.
@@ -33,24 +29,11 @@ _KEYS_KEPT, _KEY_KEPT_BYTES = 1 << 14, 1 << 8
 _AS_IT_IS = frozenset((int, str, bool, type(None)))
 
 
-class Decoding(Sink):
-    """Passes everything on, records of internal topics as chunks that say what is in them."""
-
-    def __init__(self, sink: Sink) -> None:
-        self._sink = sink
-        self.settle = sink.settle  # type: ignore[method-assign]
-        self.finish = sink.finish  # type: ignore[method-assign]
-
-    def write(self, item: Item) -> None:
-        """Take one item."""
-        self._sink.write(decoding(item))
-
-
-def decoding(item: Item) -> Item:
-    """Give an item back; records of an internal topic as a chunk that says what is in them."""
-    if isinstance(item, RecordChunk) and not item.format and internal_topic(item.place):
-        return _Chunk(item.place, item.data, item.batches, item.records, item.rows, item.controls)
-    return item
+def decoded(chunk: RecordChunk) -> RecordChunk:
+    """Give records back; those of an internal topic as a chunk that says what is in them."""
+    if chunk.format or not internal_topic(chunk.place):
+        return chunk
+    return _Chunk(chunk.place, chunk.data, chunk.batches, chunk.records, chunk.rows, chunk.controls)
 
 
 def internal_topic(place: Place) -> str | None:

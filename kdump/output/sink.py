@@ -33,14 +33,21 @@ class Sink:
         self.settle()
 
 
-class Without(Sink):
+class PassingOn(Sink):
+    """Holds the sink behind it."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.settle = sink.settle  # type: ignore[method-assign]
+        self.finish = sink.finish  # type: ignore[method-assign]
+
+
+class Without(PassingOn):
     """Passes on what is not left out, for forms that hold rows of one kind."""
 
     def __init__(self, sink: Sink, is_left_out: Callable[[Item], bool]) -> None:
-        self._sink = sink
+        super().__init__(sink)
         self._is_left_out = is_left_out
-        self.settle = sink.settle  # type: ignore[method-assign]
-        self.finish = sink.finish  # type: ignore[method-assign]
 
     def write(self, item: Item) -> None:
         """Take one item."""

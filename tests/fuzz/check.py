@@ -214,7 +214,7 @@ def sink_of(run: Run, output: _Output, messages: Messages, directory: Path) -> t
     decode = run.mode == "records" and BYTES_MODES[run.bytes_mode] in ("auto", "base64")
     sink, file = _sink_of(run, output, messages, directory, decode=decode)
     if decode and run.form in ("jsonl", "csv", "table"):
-        from kdump.output.decoded import Decoding
+        from kdump.output.decoding import Decoding
 
         return Decoding(sink), file
     return sink, file

@@ -27,7 +27,8 @@ from kdump.findings.rows import DecodedChunk, Place, RecordChunk
 from kdump.messages.records import TOPICS, decode
 from kdump.messages.table import UNKNOWN_TAGS, message, tables
 from kdump.output.arrow import ArrowSink
-from kdump.output.decoded import MOST_BYTES, Decoding, decoding, members
+from kdump.output.decoded import MOST_BYTES, members
+from kdump.output.decoding import Decoding, decoding
 from kdump.output.jsonl import JsonLines, said_line
 from kdump.output.values import AUTO, HEX
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING
 
 from kdump.errors import PathError
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from kdump.storage.targets import Target
 
 
-@dataclass(eq=False)
 class Advisor:
     """Adds to findings about one partition from where on a broker of a version serves consumers.
 
@@ -29,14 +27,19 @@ class Advisor:
     else it is asked what a start makes of them. Nothing is opened before a finding needs it.
     """
 
-    target: Target
-    broker: Version | None
-    limit: int
-    _: KW_ONLY
-    running: bool | None = None
-    settings: Settings | None = None
-    _served: Served | None = field(default=None, init=False)
-    _unread: bool = field(default=False, init=False)
+    def __init__(
+        self,
+        target: Target,
+        broker: Version | None,
+        limit: int,
+        *,
+        running: bool | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.target, self.broker, self.limit = target, broker, limit
+        self.running, self.settings = running, settings
+        self._served: Served | None = None
+        self._unread = False
 
     def close(self) -> None:
         """Give all files back."""

@@ -8,7 +8,6 @@ copies come in the order in which neighbours are looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 from typing import NamedTuple
 from zlib import crc32
@@ -28,7 +27,6 @@ _WHERE_BYTES = _BY_TIME.size
 _NONE = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class DuplicateOptions(DumpOptions):
     """What is asked for, and how logs are read for it.
 

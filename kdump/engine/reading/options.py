@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import Any, dataclass_transform
 
 from kdump.engine.reading.filters import Filters
 from kdump.findings.rows import BatchChunk, BatchRow, HexText, RecordChunk, RecordRow, Row
@@ -13,8 +13,16 @@ from kdump.storage.targets import EVERYTHING, Selection
 Item = RecordChunk | BatchChunk | Row | HexText | BatchRow | RecordRow
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpOptions:
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Options:
+    """Takes by name what its members are given; the class has what others are."""
+
+    def __init__(self, **given: Any) -> None:
+        assert all(hasattr(self, name) for name in given), given
+        vars(self).update(given)
+
+
+class DumpOptions(Options):
     """What is asked for; the names are those of the command line.
 
     `mode` is records, batches, entries or hex. Times are epoch milliseconds, `to_*` exclusive.

@@ -6,7 +6,6 @@ the last record on each partition go to sorted runs, so that those that moved ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
@@ -35,7 +34,6 @@ _PRODUCERS_KEPT = 10_000
 OTHERS = -2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementOptions(DumpOptions):
     """What is asked for; `partitioner` is a name, or None for the one that fits best."""
 

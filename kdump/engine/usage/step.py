@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable
-from dataclasses import dataclass
-from dataclasses import replace as changed
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump import kernels
@@ -31,7 +29,6 @@ _START_BYTES = 256
 _BROKEN = c.CRC_BAD | c.TOO_SMALL
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageOptions(DumpOptions):
     """What is asked for, and how logs are read for it; `top` 0 means all rows.
 
@@ -49,7 +46,8 @@ class UsageOptions(DumpOptions):
     @property
     def of_dump(self) -> DumpOptions:
         """How the logs are read."""
-        return changed(self, mode="records" if self.wants_records else "batches")
+        mode = "records" if self.wants_records else "batches"
+        return type(self)(**vars(self) | {"mode": mode})
 
     def place_of(self, topic: str | None, partition: int | None) -> tuple[object, ...]:
         """Give what of a group is the same for all of a partition."""
