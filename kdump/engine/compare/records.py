@@ -81,8 +81,8 @@ def differing_fields(one: Record, other: Record) -> tuple[str, ...]:
     """Name the fields in which two records of the same offset differ."""
     if one.values == other.values:
         return ()
-    count = len(FIELDS) if not (one.is_legacy or other.is_legacy) else _IN_EVERY_FORMAT
     converted = one.magic != other.magic
+    count = _IN_EVERY_FORMAT if converted and (one.is_legacy or other.is_legacy) else len(FIELDS)
     return tuple(
         name
         for name, mine, theirs in zip(FIELDS[:count], one.values, other.values, strict=False)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Batches of one replica that are compared with others at once; more are cut off.
 _CLUSTER_BATCHES = 4096
+#: Columns in which batches agree that are the same; that which differs most often comes first.
+_OF_SAME = ("crcs", "last_offsets", "leader_epochs", "sizes", "base_offsets", "layouts")
 
 
 def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
@@ -27,8 +29,9 @@ def walk(cursors: Sequence[Cursor], listener: Listener) -> None:
         live = [cursor for cursor in cursors if cursor.fill()]
         if not live:
             break
-        first = min(cursor.first for cursor in live)
-        group = [cursor for cursor in live if cursor.first == first]
+        firsts = [cursor.first for cursor in live]
+        first = min(firsts)
+        group = [cursor for cursor, begins in zip(live, firsts, strict=True) if begins == first]
         absences = [cursor.absent(first) for cursor in cursors if cursor not in group]
         bound = _bound(first, group, live, absences)
         count = min(cursor.below(bound) for cursor in group)
@@ -91,15 +94,8 @@ def _same(group: Sequence[Cursor], most: int) -> int:
 
 def _equal(one: RecordBatches, row: int, other: RecordBatches, at: int, count: int) -> bool:
     return all(
-        left[row : row + count] == right[at : at + count]
-        for left, right in (
-            (one.last_offsets, other.last_offsets),
-            (one.crcs, other.crcs),
-            (one.leader_epochs, other.leader_epochs),
-            (one.sizes, other.sizes),
-            (one.base_offsets, other.base_offsets),
-            (one.layouts, other.layouts),
-        )
+        getattr(one, name)[row : row + count] == getattr(other, name)[at : at + count]
+        for name in _OF_SAME
     )
 
 
