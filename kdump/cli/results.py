@@ -31,16 +31,8 @@ _BINARY_FORMS = ("parquet", "arrow")
 _ONE_KIND = ("csv", "parquet", "arrow")
 #: Rows that sum others up, and have no place among them in CSV.
 _SUMS = frozenset(
-    (
-        "summary",
-        "usage-summary",
-        "sequence-summary",
-        "duplicates-summary",
-        "key-placement",
-        "cluster-summary",
-        "why-summary",
-        "replica-comparison",
-    )
+    "summary usage-summary sequence-summary duplicates-summary key-placement cluster-summary"
+    " why-summary replica-comparison".split()
 )
 _SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".csv": "csv", ".jsonl": "jsonl"}
 

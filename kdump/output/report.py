@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 
 #: Rows whose severity counts for the status as that of a finding does.
 _JUDGED = frozenset(
-    (
-        "replica-comparison",
-        "sequence-gap",
-        "sequence-duplicate",
-        "duplicate",
-        "salvaged",
-        "salvage-check",
-    )
+    "replica-comparison sequence-gap sequence-duplicate duplicate salvaged salvage-check".split()
 )
 
 

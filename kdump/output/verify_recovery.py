@@ -14,17 +14,9 @@ from kdump.output.grid import table_lines
 from kdump.output.row_tables import name_of
 
 #: Outcomes, the worst first; of the last only the number is reported.
-_ORDER = (
-    "wrong-log-end",
-    "refuses-to-start",
-    "out-of-memory",
-    "delete-segments",
-    "truncate",
-    "unknown",
-    "empty",
-    "stray",
-    "recover",
-    "clean",
+_ORDER = tuple(
+    "wrong-log-end refuses-to-start out-of-memory delete-segments truncate unknown empty stray"
+    " recover clean".split()
 )
 _COUNTED = "clean"
 _SHOWN = 1000

@@ -48,12 +48,7 @@ class Gap(NamedTuple):
     to_end: bool
 
 
-GAP_REASONS = (
-    "crc-mismatch",
-    "batch-too-small",
-    "length-too-small",
-    "cut-short",
-    "short-tail",
-    "zeros",
-    "search-given-up",
+GAP_REASONS = tuple(
+    "crc-mismatch batch-too-small length-too-small cut-short short-tail zeros"
+    " search-given-up".split()
 )

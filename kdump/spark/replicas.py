@@ -19,15 +19,8 @@ _BATCHES = """topic string, partition int, base_offset bigint, last_offset bigin
 _RECORDS = """topic string, partition int, offset bigint, timestamp_ms bigint, leader_epoch int,
     producer_id bigint, producer_epoch smallint, sequence int,
     headers array<struct<key:string,value:binary>>, key binary, value binary"""
-_COMPARED = (
-    "timestamp_ms",
-    "leader_epoch",
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-    "headers",
-    "key",
-    "value",
+_COMPARED = tuple(
+    "timestamp_ms leader_epoch producer_id producer_epoch sequence headers key value".split()
 )
 #: Above so many ranges of offsets, one from the first to the last is read.
 _RANGES = 200

@@ -21,16 +21,7 @@ _SQL = {
     "bool": "boolean",
     "headers": "array<struct<key:string,value:binary>>",
 }
-_AS_KAFKA = (
-    "key",
-    "value",
-    "topic",
-    "partition",
-    "offset",
-    "timestamp",
-    "timestampType",
-    "headers",
-)
+_AS_KAFKA = tuple("key value topic partition offset timestamp timestampType headers".split())
 _MADE = {"timestamp": "timestamp", "timestampType": "int"}
 _FINDINGS = """
     code string, severity string, path string, topic string, partition int, segment bigint,

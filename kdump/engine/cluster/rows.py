@@ -105,11 +105,7 @@ def _text(fact: c.Fact, what: str, before: c.Fields | None, after: c.Fields | No
 #: What follows from the rest of a change; the row has it.
 _UNSAID = ("partition_epoch", "leader_epoch", "last_known_elr")
 #: Directory ids that name none.
-_NO_DIRECTORY = {
-    "A" * 22: "migrating",
-    "A" * 21 + "Q": "unassigned",
-    "A" * 21 + "g": "lost",
-}
+_NO_DIRECTORY = {"A" * 22: "migrating", "A" * 21 + "Q": "unassigned", "A" * 21 + "g": "lost"}
 _WORDS = {"isr": "ISR", "elr": "ELR", "last_known_elr": "last known ELR"}
 _TELLING = {
     "topic": ("topic_id", "partitions_count"),

@@ -101,17 +101,9 @@ def side(
     return found
 
 
-_OF_A_BATCH = (
-    "segment",
-    "position",
-    "size_bytes",
-    "base_offset",
-    "last_offset",
-    "crc",
-    "crc_valid",
-    "leader_epoch",
-    "code",
-    "detail",
+_OF_A_BATCH = tuple(
+    "segment position size_bytes base_offset last_offset crc crc_valid leader_epoch code"
+    " detail".split()
 )
 
 

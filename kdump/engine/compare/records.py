@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 
 #: What records are compared by, in the order in which differences are named. Those behind the
 #: first three exist in magic 2 only, and are not held against an older format.
-FIELDS = (
-    "key",
-    "value",
-    "timestamp_ms",
-    "headers",
-    "producer_id",
-    "producer_epoch",
-    "sequence",
-    "control",
-    "leader_epoch",
+FIELDS = tuple(
+    "key value timestamp_ms headers producer_id producer_epoch sequence control"
+    " leader_epoch".split()
 )
 _IN_EVERY_FORMAT = 3
 #: Why a batch was not opened although nothing may be wrong with it.

@@ -29,12 +29,7 @@ _WRAPPED = 1 << 20  # a wrapper that claims more messages is not believed
 _SAMPLES = 1 << 18
 
 BYTES, SAME, NEIGHBOURS, INDEX, SEQUENCES, OFFSETS = (
-    "bytes-of-a-batch",
-    "same-batches",
-    "neighbours",
-    "index",
-    "sequences",
-    "offsets",
+    "bytes-of-a-batch same-batches neighbours index sequences offsets".split()
 )
 
 

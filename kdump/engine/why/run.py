@@ -24,14 +24,9 @@ from kdump.storage.local_log import looks_like_partition
 from kdump.storage.log_dir import LogDir
 from kdump.storage.targets import data_directories, resolve
 
-_SUMMED = (
-    "log_bytes",
-    "index_bytes",
-    "other_bytes",
-    "retired_bytes",
-    "deletable_bytes",
-    "reserved_index_bytes",
-    "apparent_bytes",
+_SUMMED = tuple(
+    "log_bytes index_bytes other_bytes retired_bytes deletable_bytes reserved_index_bytes"
+    " apparent_bytes".split()
 )
 
 

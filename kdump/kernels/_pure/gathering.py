@@ -11,13 +11,7 @@ from kdump.kernels._pure.layout import view_of
 from kdump.kernels._pure.records import batch_row
 from kdump.kernels._pure.text import control_text, has_time, headers_of, row_numbers, span_of
 from kdump.kernels.columns import DecodedRecords, RecordBatches
-from kdump.kernels.layout import (
-    CODEC_MASK,
-    TIMESTAMP_TYPE_BIT,
-    TRANSACTIONAL_BIT,
-    format_at,
-    int64,
-)
+from kdump.kernels.layout import CODEC_MASK, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT, format_at, int64
 from kdump.kernels.members import sequence_at
 
 if TYPE_CHECKING:
