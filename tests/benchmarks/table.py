@@ -392,10 +392,10 @@ REASONS = """
 - --entries of a time index: reading, checksums and decoding of 1 GiB are a quarter of the time, the
   rest is some 70 calls of Python for each of 66,000 entries; the kernel looking up all entries
   that fall into a run of batches would be needed.
-- verify of one small partition: 139 modules of kdump are imported beside click's, most of the time
-  above click's own; 85 named tuples are a tenth of it, as `typing` compiles each annotation. To
-  reach it three fifths of the modules would have to be imported only after damage was seen.
-- arrow of one small partition: click and 90 modules of kdump are imported beside pyarrow.
+- verify of one small partition: 141 modules of kdump are imported beside click's, most of the time
+  above click's own, and none of them is over a thirtieth of it. To reach it half of the modules
+  would have to be imported only after damage was seen.
+- arrow of one small partition: click and 99 modules of kdump are imported beside pyarrow.
 - pure kernel: both forms call the same functions and take the same time within a tenth; which is
   the faster changes from run to run.
 """
