@@ -64,12 +64,7 @@ def read_config(text: str) -> tuple[str, str]:
 )
 @shared_options()
 def why(
-    paths: tuple[str, ...],
-    *,
-    textfile: str | None,
-    engine: Engine,
-    writing: Writing,
-    **asked: Any,
+    paths: tuple[str, ...], *, textfile: str | None, engine: Engine, writing: Writing, **asked: Any
 ) -> int:
     """Say why the disk that holds PATHS is as full as it is: which segments the next retention pass
     deletes, what keeps the others and until when, and what all other bytes are.

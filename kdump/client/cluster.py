@@ -226,10 +226,7 @@ class Sender:
     }
 
     def __init__(
-        self,
-        make: Callable[..., Producer],
-        settings: Mapping[str, Any],
-        tick: Callable[[], None],
+        self, make: Callable[..., Producer], settings: Mapping[str, Any], tick: Callable[[], None]
     ) -> None:
         self._producer = make({**settings, **self.SETTINGS, "error_cb": self._hear})
         self._tick = tick

@@ -212,13 +212,7 @@ class RecordColumns:
             offset = chunk.records.offset(row)
             raise PathError(chunk.place.path, f"offset {offset} is too large for an Arrow column")
         self._gathered = Gathered(
-            1,
-            headers,
-            keys=keys,
-            values=values,
-            names=names,
-            contents=contents,
-            copies=COPIES,
+            1, headers, keys=keys, values=values, names=names, contents=contents, copies=COPIES
         )
         self._wide = True
 

@@ -22,11 +22,7 @@ class ResetCsv(Sink):
     """
 
     def __init__(
-        self,
-        write: Callable[[bytes], object],
-        messages: Messages,
-        *,
-        has_groups: bool = False,
+        self, write: Callable[[bytes], object], messages: Messages, *, has_groups: bool = False
     ) -> None:
         self._write = write
         self._messages = messages

@@ -48,11 +48,7 @@ class Part(NamedTuple):
 
 
 def parts_of(
-    damaged: bytes,
-    is_known: Callable[[int, int], bool],
-    limit: int,
-    *,
-    highest: int,
+    damaged: bytes, is_known: Callable[[int, int], bool], limit: int, *, highest: int
 ) -> Iterator[Part]:
     """Yield what can be had of the entry that `damaged` begins with, in the order of its offsets.
 

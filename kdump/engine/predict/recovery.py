@@ -39,11 +39,7 @@ _METADATA_INTERVAL_BYTES = 4096  # the metadata log takes none of the broker's l
 
 
 def predict_partition(
-    target: Target,
-    broker: Version,
-    settings: Settings,
-    *,
-    cluster: ClusterState | None = None,
+    target: Target, broker: Version, settings: Settings, *, cluster: ClusterState | None = None
 ) -> Row:
     """Predict the start for one partition.
 

@@ -203,11 +203,7 @@ class SegmentReader:
         """Decode a run: many batches in one kernel call, what is odd or large one by one."""
         batches = run.batches
         for data, records, first, behind, reason in stretches(
-            *run,
-            limit=self._limit,
-            max_records=RECORDS_A_CHUNK,
-            admitted=admitted,
-            wrappers=True,
+            *run, limit=self._limit, max_records=RECORDS_A_CHUNK, admitted=admitted, wrappers=True
         ):
             if records is None:
                 yield from self._one(run, first, admitted)

@@ -46,8 +46,7 @@ class UsageOptions(DumpOptions):
     @property
     def of_dump(self) -> DumpOptions:
         """How the logs are read."""
-        mode = "records" if self.wants_records else "batches"
-        return type(self)(**vars(self) | {"mode": mode})
+        return type(self)(**vars(self) | {"mode": "records" if self.wants_records else "batches"})
 
     def place_of(self, topic: str | None, partition: int | None) -> tuple[object, ...]:
         """Give what of a group is the same for all of a partition."""

@@ -63,9 +63,7 @@ def verify_partition(
     path, directory = target.log.path, target.log_dir(_LISTED_SECONDS)
 
     def look(
-        leave: LeaveOut | None,
-        log: LocalLog,
-        walked: Mapping[int, Sequence[PackedHeaders]],
+        leave: LeaveOut | None, log: LocalLog, walked: Mapping[int, Sequence[PackedHeaders]]
     ) -> Result:
         partition = PartitionScan(
             target._replace(log=log),

@@ -69,10 +69,7 @@ class Predictor(NamedTuple):
         return Row("recovery", unknown(target, doubt))
 
     def totals(
-        self,
-        rate: int | None,
-        threads: int | None,
-        measured: dict[str, DiskRate | None] | None,
+        self, rate: int | None, threads: int | None, measured: dict[str, DiskRate | None] | None
     ) -> Totals:
         """Begin the sum of all forecasts."""
         threads = threads or self.settings.recovery_threads or default_threads(self.broker)

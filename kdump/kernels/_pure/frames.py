@@ -31,13 +31,7 @@ if TYPE_CHECKING:
 
 
 def walk(
-    data: Data,
-    start: int,
-    end: int,
-    base: int,
-    last_offset: int,
-    check_crc: bool,
-    max_batches: int,
+    data: Data, start: int, end: int, base: int, last_offset: int, check_crc: bool, max_batches: int
 ) -> tuple[RecordBatches, int, int]:
     """Frame the log entries in `data[start:end]` as brokers do, `end` being the end of file (S6).
 

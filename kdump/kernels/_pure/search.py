@@ -45,13 +45,7 @@ _HEADER = LARGEST_HEADER + 5
 
 
 def resync(
-    data: Data,
-    start: int,
-    end: int,
-    behind: int,
-    min_offset: int,
-    max_offset: int,
-    summed: int,
+    data: Data, start: int, end: int, behind: int, min_offset: int, max_offset: int, summed: int
 ) -> tuple[int, int, bool]:
     """Find the first index in `data[start:end]` where a believable entry starts.
 
