@@ -24,7 +24,7 @@ _ADDED = under("What is added up")
 _KEYS = under("Keys where they do not belong")
 PARTITIONERS = (
     *("any", "default", "murmur2", "consistent-random", "crc32"),
-    *("fnv1a", "fnv1a-reference", "fnv1a-unsigned", "java-hash"),
+    *("fnv1a", "fnv1a-reference", "fnv1a-unsigned", "java-hash", "java-hash-old"),
 )
 _WORDS = ("topic", "partition", "producer", "codec", "key")
 #: Rows by default where there may be very many of them.

@@ -2,13 +2,14 @@
 
 | name | whose |
 | --- | --- |
-| murmur2 | the Java client since 0.9 (its default), librdkafka's murmur2 and murmur2_random |
-| crc32 | librdkafka's consistent |
+| murmur2 | the Java client (its default), Sarama's murmur2, librdkafka's murmur2(_random) |
+| crc32 | librdkafka's consistent, Sarama's consistent CRC |
 | consistent-random | librdkafka's default consistent_random: an empty key goes anywhere |
 | fnv1a | Sarama's hash partitioner, and librdkafka's fnv1a and fnv1a_random |
 | fnv1a-reference | Sarama's reference hash partitioner: the sign bit is dropped |
 | fnv1a-unsigned | Sarama's hash partitioner with unsigned arithmetic |
-| java-hash | the Scala producers of 0.7 and 0.8 with keys that are strings |
+| java-hash | the Scala producers since 0.8.2 with keys that are strings |
+| java-hash-old | those of 0.8.0 and 0.8.1 (KAFKA-1469): the sign bit is dropped |
 
 A record without a key goes anywhere, whoever sends it. All numbers are at least 0.
 """
@@ -68,6 +69,11 @@ def _java_hash(key: bytes) -> int | None:
     return None if number is None else 0 if number == _SIGN else _absolute(number)
 
 
+def _java_hash_old(key: bytes) -> int | None:
+    number = string_hash(key)
+    return None if number is None else number & _POSITIVE
+
+
 PARTITIONERS: dict[str, Number] = {
     "murmur2": lambda key: murmur2(key) & _POSITIVE,
     "consistent-random": lambda key: crc32(key) if key else None,
@@ -76,4 +82,5 @@ PARTITIONERS: dict[str, Number] = {
     "fnv1a-reference": lambda key: fnv1a(key) & _POSITIVE,
     "fnv1a-unsigned": fnv1a,
     "java-hash": _java_hash,
+    "java-hash-old": _java_hash_old,
 }

@@ -1,4 +1,11 @@
-"""Hashes of clients, against what is published of them."""
+"""Hashes of clients, against what is published of them and where clients put keys.
+
+Recorded from the clients' own code: Sarama 1.61.1 in `sarama_partitions.tsv`, and librdkafka 2.16
+said the same of what both have; in `scala_partitions.tsv` the DefaultPartitioner of the Scala
+producers 0.8.0 and 0.8.1.1, which agree, then of 0.8.2.2 and 0.10.2.2, which do too.
+"""
+
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +32,20 @@ def test_murmur2(key: bytes) -> None:
 @pytest.mark.parametrize("key", FNV1A)
 def test_fnv1a(key: bytes) -> None:
     assert fnv1a(key) == FNV1A[key]
+
+
+@pytest.mark.parametrize("file", ["sarama_partitions.tsv", "scala_partitions.tsv"])
+def test_keys_lie_where_clients_put_them(file: str) -> None:
+    """Each line: a key in hexadecimal, and where of 3, 7, 12, 100 and 1000 it goes by each name."""
+    head, *lines = Path(__file__).with_name(file).read_text().splitlines()
+    for line in lines:
+        key, *said = line.split("\t")
+        numbers = [PARTITIONERS[name](bytes.fromhex(key)) for name in head.split("\t")[1:]]
+        assert said == [
+            " ".join(str(number % count) for count in (3, 7, 12, 100, 1000))
+            for number in numbers
+            if number is not None
+        ], line
 
 
 def test_string_hash() -> None:
