@@ -10,9 +10,11 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from kdump.stores import uris
 from kdump.stores.uris import is_uri as is_uri
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
     #: What is said of a file, through symbolic links, or why nothing is.
     FileStatus = os.stat_result | Status | OSError
+
+Answer = TypeVar("Answer")
 
 #: Stores that a broker may have written to. Elsewhere the time of a file is that of its copying.
 _KEEP_TIMES = frozenset({"file", "sftp", "ssh"})
@@ -104,6 +108,31 @@ def statuses(path: str) -> dict[str, FileStatus]:
         except OSError as error:
             found[entry.name] = error
     return found
+
+
+def asked_ahead(
+    ask: Callable[[str], Answer], paths: Sequence[str]
+) -> Iterator[tuple[str, Callable[[], Answer]]]:
+    """Yield each path with what gives the answer about it; some in a store are asked about at once.
+
+    Of clients of stores only those of pyarrow are known to take that from several threads.
+    """
+    from kdump.stores.arrow_store import SCHEMES
+
+    if not paths or not is_uri(paths[0]) or uris.scheme_of(paths[0]) not in SCHEMES:
+        yield from ((path, partial(ask, path)) for path in paths)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    from kdump.stores.listed import LISTED_AT_ONCE
+
+    with ThreadPoolExecutor(LISTED_AT_ONCE) as pool:
+        asked: deque[tuple[str, Callable[[], Answer]]] = deque()
+        for path in paths:
+            asked.append((path, pool.submit(ask, path).result))
+            if len(asked) > LISTED_AT_ONCE:
+                yield asked.popleft()
+        yield from asked
 
 
 def is_dir(entry: os.DirEntry[str] | Entry) -> bool:

@@ -227,14 +227,17 @@ def _one(
         and selection.partition is None
     ):
         yield Target(None, None, path, None, tuple(_loose(directory.files)), whole=True)
+    wanted = []
     for name, at in directory.partitions:
         if not selection.admits(name.topic, name.partition):
             continue
         if name.retirement is not None and not selection.retired:
             retired.append(os.path.basename(at))
             continue
+        wanted.append(at)
+    for at, opened in places.asked_ahead(LocalLog.open, wanted):
         try:
-            yield _partition(LocalLog.open(at), selection, listed=listed)
+            yield _partition(opened(), selection, listed=listed)
         except PathError as error:
             if places.lexists(at):
                 yield error  # else it vanished between listing and looking

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from threading import Lock
 
 from kdump.stores.store import Entry, RangedFile, Status, Store
 
 #: How long a listing answers for its entries, and how long for being asked again as a whole.
 ENTRIES_SECONDS = 10.0
 LISTING_SECONDS = 2.0
-_KEPT = 16
+#: How many directories are listed at the same time, where there are many.
+LISTED_AT_ONCE = 8
+_KEPT = 4 * LISTED_AT_ONCE
 
 
 class Listed:
@@ -23,6 +26,7 @@ class Listed:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.store = store
         self._clock = clock
+        self._lock = Lock()  # of the next, by threads that list
         self._listings: dict[str, tuple[float, dict[str, Status]]] = {}  # the oldest use first
 
     def status(self, path: str) -> Status | None:
@@ -64,7 +68,8 @@ class Listed:
 
     def _listing(self, path: str, seconds: float) -> dict[str, Status]:
         now = self._clock()
-        taken, listing = self._listings.pop(path, (float("-inf"), {}))
+        with self._lock:
+            taken, listing = self._listings.pop(path, (float("-inf"), {}))
         if now - taken > seconds:
             try:
                 listing = dict(self.store.entries(path))
@@ -72,7 +77,8 @@ class Listed:
                 self.forget(path)
                 raise
             taken = now
-        self._listings[path] = (taken, listing)
-        while len(self._listings) > _KEPT:
-            del self._listings[next(iter(self._listings))]
+        with self._lock:
+            self._listings[path] = (taken, listing)
+            while len(self._listings) > _KEPT:
+                del self._listings[next(iter(self._listings))]
         return listing

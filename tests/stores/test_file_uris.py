@@ -1,9 +1,16 @@
 """`file://`: what pyarrow reads of this machine is what kdump reads by itself."""
 
+import random
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands import COMMANDS, DATA, answer, answer_in_a_store
+
+from kdump.engine.reading.options import DumpOptions
+from kdump.engine.work.splits import plan
+from kdump.stores.arrow_store import ArrowStore
 
 pytest.importorskip("pyarrow", reason="PyArrow is not installed")
 
@@ -54,3 +61,23 @@ def test_nothing_is_written_to_a_store(command: str, says: str) -> None:
 def test_nothing_there() -> None:
     status, _, stderr = answer("verify --format jsonl {}", "file:///no/such/directory")
     assert (status, stderr) == (1, "kdump: ROOT: No such file or directory\n")
+
+
+def test_several_partitions_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whatever order a store answers, the plan is that of the path."""
+    waiting, most = [0], [0]
+    entries = ArrowStore.entries
+
+    def late(self: ArrowStore, path: str) -> Any:
+        waiting[0] += 1
+        most[0] = max(most[0], waiting[0])
+        time.sleep(random.Random(path).random() / 20)
+        waiting[0] -= 1
+        return entries(self, path)
+
+    monkeypatch.setattr(ArrowStore, "entries", late)
+    directory = f"{DATA}/clean/4.1.1/d2"
+    planned = [repr(each) for each in plan([f"file://{directory}"], DumpOptions())]
+    assert most[0] > 1
+    expected = [repr(each) for each in plan([directory], DumpOptions())]
+    assert [each.replace("file://", "") for each in planned] == expected
