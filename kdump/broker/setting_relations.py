@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
-from typing import NamedTuple
 
 from kdump.broker import versions as v
 from kdump.broker.versions import Version, has
 from kdump.storage.checkpoints import java_int
+from kdump.tuples import NamedTuple
 
 #: The cause, the broker's sentence, and what to do.
 Refusal = tuple[str, str, str]
