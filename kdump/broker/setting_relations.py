@@ -163,7 +163,8 @@ class _Listeners:
                     yield f"Invalid security protocol `{protocol.strip()}` defined in {where}"
                 protocols.add(name.strip().upper())
         elif self._roles and not _SECURE.search(values.get("listeners", "")):
-            protocols.update(self._of_controllers)
+            # As they are written, where names of listeners are taken in capitals.
+            protocols.update(_parts(values.get("controller.listener.names", "")))
         between = values.get("inter.broker.listener.name")
         if between is not None and between.upper() not in protocols:
             yield (
@@ -216,6 +217,19 @@ class _Listeners:
         ends = self.found.get("listeners", [_Endpoint("PLAINTEXT", "", "9092")])
         names = {end.listener for end in ends}
         controllers, roles = self._of_controllers, self._roles
+        said = self.found.get("advertised.listeners", ends)
+        if roles and not has(self._broker, v.CONTROLLERS_ADVERTISED):
+            if roles == ["controller"] and "advertised.listeners" in self.found:
+                empty = "config must be empty when process.roles=controller"
+                yield f"{_FAILED}The advertised.listeners {empty}"
+            elif said is not ends and any(end.listener in controllers for end in said):
+                yield (
+                    f"{_FAILED}The advertised.listeners config must not contain KRaft controller "
+                    "listeners from controller.listener.names when process.roles contains the "
+                    "broker role because Kafka clients that send requests via advertised listeners "
+                    "do not send requests to KRaft controllers -- they only send requests to KRaft "
+                    "brokers."
+                )
         if "controller" in roles:
             if len(roles) == 1 and not names <= {*controllers}:
                 yield (
@@ -244,7 +258,6 @@ class _Listeners:
             )
         if roles == ["controller"]:
             return
-        said = self.found.get("advertised.listeners", ends)
         valid = [end.listener for end in said if end.listener not in controllers]
         if roles and not valid:
             yield (

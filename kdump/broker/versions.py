@@ -149,6 +149,7 @@ STRAYS_SET_ASIDE = Change(
 EXACT_MAX_TIMESTAMP = Change(
     (3, 8), "KAFKA-16310 L15", "The record with the largest timestamp is found; before, its batch."
 )
+CONTROLLERS_ADVERTISED = Change((3, 9), "KIP-853 N1", "Controllers have advertised listeners, too.")
 QUORUM_VERSION_1 = Change((3, 9), "KIP-853 N8", "quorum-state may name the directory voted for.")
 LAST_BATCH_KEPT = Change(
     (3, 9, 2), "KAFKA-17076 K6", "The last batch of a cleaning is kept, if empty.", until=(4, 4)
