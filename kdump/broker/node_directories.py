@@ -169,7 +169,7 @@ def _names(directory: str, broker: Version) -> Iterator[Fact]:
         since = _SUFFIXES_SINCE.get(found.retirement) if found and found.retirement else None
         if found is not None and (since is None or has(broker, since)):
             continue
-        if _is_deleted(name, broker) and not os.listdir(path):
+        if _is_deleted(name, broker) and not _listed(path):
             continue
         if name == names.REMOTE_LOG_INDEX_CACHE and has(broker, v.REMOTE_INDEX_CACHE):
             continue
