@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kdump.broker.node_settings import NodeSettings, settings_refused
+from kdump.broker.node_settings import UNKNOWN, NodeSettings, settings_refused
 from kdump.broker.setting_types import values_refused
 from kdump.broker.versions import read_version
 
@@ -42,12 +42,37 @@ def test_sentences_are_those_of_the_release(release: str) -> None:
 
 
 def test_between_two_releases_both_have_to_refuse() -> None:
-    zstd = {"compression.type": "brotli", "log.segment.bytes": "100000"}
-    # 4.0 asks for a mebibyte, 3.9 for 14 bytes; between them there is none, and 4.0 counts.
-    assert [name for name, _ in values_refused(zstd, (3, 9, 5))] == ["compression.type"]
-    names = [name for name, _ in values_refused(zstd, (4, 0))]
-    assert sorted(names) == ["compression.type", "log.segment.bytes"]
+    values = {"log.cleaner.min.compaction.lag.ms": "-1", "num.partitions": "0"}
+    # 3.0 takes any lag, 3.3 none below 0: when that came is not known.
+    assert [name for name, _ in values_refused(values, (3, 0))] == ["num.partitions"]
+    assert [name for name, _ in values_refused(values, (3, 2))] == ["num.partitions"]
+    assert len(list(values_refused(values, (3, 3)))) == 2
     # Older than all that are known: the oldest of them; newer: the newest.
-    assert list(values_refused({"num.partitions": "0"}, (0, 8, 2)))
-    assert list(values_refused({"num.partitions": "0"}, (5, 0)))
+    assert len(list(values_refused(values, (0, 8, 2)))) == 1
+    assert len(list(values_refused(values, (5, 0)))) == 2
     assert not list(values_refused({"num.partitions": "7", "colour": "red"}, (4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("listeners", "names", "refused"),
+    [  # as 4.1.1 answers without a map of protocols
+        ("PLAINTEXT://:9092,CONTROLLER://:9093", "CONTROLLER", False),
+        ("plaintext://:9092,controller://:9093", "controller", True),
+        ("SSL://:9092,CONTROLLER://:9093", "CONTROLLER", True),
+    ],
+)
+def test_controllers_without_a_map_of_protocols(listeners: str, names: str, refused: bool) -> None:
+    values = {name: text for name, text in KRAFT.items() if "security" not in name}
+    values |= {"listeners": listeners, "controller.listener.names": names}
+    found = list(settings_refused(NodeSettings("f", values, True, ("/tmp/x",)), (4, 1, 1)))
+    message = (
+        f"Error creating broker listeners from '{listeners}': No security protocol defined for "
+        "listener CONTROLLER"
+    )
+    assert [fact.message for fact in found] == ([message] if refused else [])
+
+
+def test_what_providers_put_in_place_is_not_known() -> None:
+    values = ZOOKEEPER | {"num.partitions": "${file:/etc/kafka:partitions}"}
+    node = NodeSettings("f", values, False, ("/tmp/x",))
+    assert [fact.outcome for fact in settings_refused(node, (2, 8))] == [UNKNOWN]
