@@ -141,7 +141,7 @@ def _values(values: Mapping[str, str], broker: Version) -> Iterator[Refusal]:
             # The two are synonyms; a broker reads node.id where broker.id is not set (N1).
             message = message.replace("node.id", "broker.id")
         cause = "node-id" if name == "node.id" and "at least" in message else "settings"
-        yield cause, message, f"Give {name} a value that is one, or leave it out for the default."
+        yield cause, message, f"Give {name} a value that it takes, or leave it out for the default."
 
 
 def _missing(values: Mapping[str, str], broker: Version, *, kraft: bool) -> Iterator[Refusal]:

@@ -166,7 +166,8 @@ def read_small(
         if not places.lexists(place.path):
             return None, []
         return None, [at_place(unreadable, place, message=f"It {error.reason}.")]
-    return found, [problem_finding(problem, place) for problem in found.problems]
+    # The rest of a file that is not what it should be is one damage with the first.
+    return found, [problem_finding(problem, place) for problem in found.problems[:1]]
 
 
 def _topic_id(found: Properties | None) -> str | None:

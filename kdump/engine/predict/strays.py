@@ -42,6 +42,11 @@ def set_aside(
     if name.retirement in (Retirement.DELETE, Retirement.STRAY):
         return {}
     topic_id = _topic_id(log)
+    if topic_id is None and any(file.kind is Kind.PARTITION_METADATA for file, _ in log.others):
+        return {
+            "outcome": "unknown",
+            "reason": "its partition.metadata names no topic: brokers stop there before they know",
+        }
     if topic_id is None:
         return _stray("without a partition.metadata nothing tells which topic this belongs to") | {
             # Its topic is known by name: the broker makes an empty replica in its place.
