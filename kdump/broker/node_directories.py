@@ -316,7 +316,8 @@ def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
     if has(broker, v.TOPIC_IDS) and (message := _identity_refused(identity, broker)):
-        remedy = "Write it again: version: 0, topic_id: the topic's id (kdump cluster --what topics)."
+        topic_id = "the topic's id (kdump cluster --what topics)"
+        remedy = f"Write it again: version: 0, and topic_id: {topic_id}."
         yield Fact(REFUSES, "partition-metadata", message, identity, remedy)
 
 
