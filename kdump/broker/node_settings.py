@@ -115,7 +115,7 @@ def read_node(
 def settings_refused(node: NodeSettings, broker: Version) -> Iterator[Fact]:
     """Say what of the settings a broker refuses before it looks at a directory (N1, N2)."""
     values = node.values
-    if values is None:
+    if values is None or not has(broker, v.COUNTED_OFFSETS):  # 0.7 had other names
         return
     if any("${" in value for value in values.values()):
         message = "What config.providers put in the place of ${...} is not known."

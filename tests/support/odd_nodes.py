@@ -329,6 +329,9 @@ TABLE = [
     Broken("topic twice", KRAFT, records(metadata_log.topic("t", 5), metadata_log.topic("t", 5))),
     Broken("topic removed and again", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.topic("t", 6))),
+    Broken("topic of an aborted transaction", KRAFT, records(
+        metadata_log.framed(23, 0, metadata_log.tagged()), metadata_log.topic("t", 5),
+        metadata_log.framed(25, 0, metadata_log.tagged()), metadata_log.topic("t", 6))),
     Broken("topic removed twice", KRAFT, records(
         metadata_log.topic("t", 5), metadata_log.remove_topic(5), metadata_log.remove_topic(5))),
     Broken("partition of no topic", KRAFT, records(metadata_log.partition(0, 77, (1,)))),

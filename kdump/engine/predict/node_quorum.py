@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Iterator
@@ -327,8 +328,9 @@ class _Judge:
         self._brokers: set[int] = set()
         self._has_directories = False
         self._may_cordon = False
-        self._topics: dict[str, str] = {}  # id -> name
-        self._partitions: set[tuple[str, int]] = set()
+        self._topics: dict[str, str] = {}  # name -> id
+        self._known: dict[str, tuple[str, set[int]]] = {}  # id -> name, and its partitions
+        self._before: tuple[dict[str, str], dict[str, tuple[str, set[int]]]] | None = None
         self._level = 0
         self._cut = False
         self.refused = False
@@ -424,28 +426,35 @@ class _Judge:
     def _topic(self, kind: str | None, data: dict[str, Any]) -> str:
         """What a controller says of a record that does not go with the topics it knows."""
         topic, number = data.get("topicId", ""), data.get("partitionId", -1)
-        if kind == "topic_record":
+        if kind == "begin_transaction_record":
+            self._before = dict(self._topics), copy.deepcopy(self._known)
+        elif kind == "abort_transaction_record" and self._before is not None:
+            self._topics, self._known = self._before
+        elif kind == "topic_record":
             name = data["name"]
-            before = next((one for one, known in self._topics.items() if known == name), None)
+            before = self._topics.get(name)
             if before is not None:
                 other = (
                     f"a different ID than before. Previous ID was {before} and new ID is {topic}"
                 )
                 which = f"topic ID {topic}" if before == topic else other
                 return f"Found duplicate TopicRecord for {name} with {which}"
-            self._topics[topic] = name
+            self._topics[name] = topic
+            self._known[topic] = name, set()
         elif kind in ("partition_record", "partition_change_record"):
-            if topic not in self._topics:
+            if topic not in self._known:
                 return (
                     'Cannot invoke "org.apache.kafka.image.TopicImage.partitions()" because '
                     '"this.image" is null'
                 )
             if kind == "partition_record":
-                self._partitions.add((topic, number))
-            elif (topic, number) not in self._partitions:
+                self._known[topic][1].add(number)
+            elif number not in self._known[topic][1]:
                 return f"Unable to find partition {topic}:{number}"
-        elif kind == "remove_topic_record" and self._topics.pop(topic, None) is None:
-            return f"Unable to delete topic with id {topic}: no such topic found."
+        elif kind == "remove_topic_record":
+            if topic not in self._known:
+                return f"Unable to delete topic with id {topic}: no such topic found."
+            del self._topics[self._known.pop(topic)[0]]
         return ""
 
     def _feature(self, name: str, level: int) -> tuple[str, str] | None:
