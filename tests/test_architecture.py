@@ -6,7 +6,7 @@ Read with ast from the files, so that imports inside functions count too.
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -113,7 +113,17 @@ MODULES = {
     str(path.relative_to(PACKAGE)): ast.parse(path.read_text("utf-8"))
     for path in sorted(PACKAGE.rglob("*.py"))
 }
-each_module = pytest.mark.parametrize("name", MODULES)
+
+
+def each_module(rule: Callable[[str], None]) -> Callable[[], None]:
+    """Make one test of a rule for every module; what the rule asserts names the module."""
+
+    def test() -> None:
+        for name in MODULES:
+            rule(name)
+
+    test.__name__, test.__doc__ = rule.__name__, rule.__doc__
+    return test
 
 
 def layer_of(name: str) -> str:
