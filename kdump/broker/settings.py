@@ -20,6 +20,8 @@ _UNLIMITED = MAX_INT64
 OPTION, TOPIC = "option", "topic"
 BROKER, CLUSTER = "broker", "broker-default"  # set while brokers ran: for one, or for all
 FILE, DEFAULT = "server-properties", "default"
+#: Only of `cleanup_policy`, of a topic that no metadata log here knows: a cleaner has been there.
+CLEANED = "cleaner-checkpoint"
 
 
 class Settings(NamedTuple):
@@ -93,6 +95,31 @@ class Settings(NamedTuple):
     def of_topic(self, configs: Mapping[str, str], source: str = TOPIC) -> Settings:
         """Return them with a topic's own."""
         return self.given(source, _valid(configs, _TOPIC_NAMES))
+
+
+class TopicConfig(NamedTuple):
+    """A setting of topics that the user gives; `topic` is a name or a pattern, None for all."""
+
+    name: str
+    value: str
+    topic: str | None = None
+
+
+def read_topic_config(text: str) -> TopicConfig:
+    """Read `[TOPIC:]KEY=VALUE`; raises ValueError with the end of a sentence."""
+    key, sign, value = text.partition("=")
+    topic, colon, name = key.rpartition(":")
+    config = TopicConfig(name.strip(), value.strip(), topic.strip() if colon else None)
+    if not sign or config.topic == "":
+        raise ValueError(
+            "is not a setting: give KEY=VALUE or TOPIC:KEY=VALUE, as in retention.ms=86400000"
+        )
+    if config.name not in TOPIC_CONFIGS:
+        known = ", ".join(sorted(TOPIC_CONFIGS))
+        raise ValueError(f"is not one of the topic settings that kdump uses: {known}")
+    if not Settings().of_topic({config.name: config.value}).stated:
+        raise ValueError(f"has a value that {config.name} does not accept")
+    return config
 
 
 class SettingsOnDemand:

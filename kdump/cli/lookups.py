@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import VERSION, together, topic_configs_option, version_option
+from kdump.cli.options import (
+    VERSION,
+    config_option,
+    together,
+    topic_configs_option,
+    version_option,
+)
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 
@@ -45,6 +51,7 @@ lookup_options = together(
         help="The topic's configured format, which ZooKeeper kept: below 0.10 a broker refuses "
         "lookups by time.",
     ),
+    config_option(_ANSWER),
     topic_configs_option(_ANSWER),
     _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
     _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),

@@ -188,6 +188,13 @@ def read_kind(text: str) -> str:
     return text
 
 
+def _read_config(text: str) -> object:
+    """Read a setting of topics."""
+    from kdump.broker.settings import read_topic_config
+
+    return read_topic_config(text)
+
+
 def read_words(text: str, known: Sequence[str]) -> tuple[str, ...]:
     """Read WORD[,WORD...], in whatever order."""
     given = [word.strip() for word in text.split(",")]
@@ -251,6 +258,7 @@ SLICE = Read("n/t", read_slice)
 PATTERN = Read("regex", read_pattern)
 BYTES = Read("text", os.fsencode)
 KIND = Read("kind", read_kind)
+CONFIG = Read("[topic:]key=value", _read_config)
 FROM_0, FROM_1 = Count(min=0), Count(min=1)
 FILE_PATH = FilePath()
 FORMATS = ("table", "jsonl", "csv", "kafka", "parquet", "arrow")
@@ -286,6 +294,18 @@ def topic_configs_option(under_heading: Callable[..., Decorator]) -> Decorator:
         default=True,
         show_default=False,
         help="Take no settings of topics and brokers from the metadata log.",
+    )
+
+
+def config_option(under_heading: Callable[..., Decorator]) -> Decorator:
+    """Make the option that gives settings of topics."""
+    return under_heading(
+        "--config",
+        "configs",
+        type=CONFIG,
+        multiple=True,
+        help="Use this setting for all topics, or for TOPIC (a name or a pattern) only; may be "
+        "repeated.",
     )
 
 

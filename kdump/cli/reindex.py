@@ -10,6 +10,7 @@ from kdump.cli.headings import Command, under
 from kdump.cli.options import (
     FILE_PATH,
     INT_SIZE,
+    config_option,
     shared_options,
     topic_configs_option,
     version_option,
@@ -51,6 +52,7 @@ _RECOVERY = under("Whose recovery")
     type=INT_SIZE,
     help="The topic's segment.index.bytes. Default: as the metadata log has it, else 10485760.",
 )
+@config_option(_RECOVERY)
 @topic_configs_option(_RECOVERY)
 @version_option(_RECOVERY, "Whose recovery it is. Default: the newest.")
 @shared_options(on_spark=False)

@@ -14,6 +14,7 @@ from kdump.cli.options import (
     RATE,
     SLICE,
     Read,
+    config_option,
     shared_options,
     topic_configs_option,
     version_option,
@@ -117,6 +118,7 @@ def _end_as_plugin(why: str) -> None:
     help="With --predict: recovery threads of a data directory. Default: "
     "num.recovery.threads.per.data.dir of --server-properties, else 2, before 4.0 1.",
 )
+@config_option(_CHECKED)
 @topic_configs_option(_CHECKED)
 @_AMOUNT(
     "--state",

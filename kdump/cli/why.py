@@ -11,7 +11,7 @@ from kdump.cli.options import (
     FILE_PATH,
     SIZE,
     TIME,
-    Read,
+    config_option,
     shared_options,
     topic_configs_option,
     version_option,
@@ -23,28 +23,9 @@ if TYPE_CHECKING:
 _ASKED = under("What is asked for")
 
 
-def read_config(text: str) -> tuple[str, str]:
-    """Read KEY=VALUE, a setting of topics that kdump goes by."""
-    from kdump.broker.settings import TOPIC_CONFIGS
-
-    key, sign, value = text.partition("=")
-    if not sign:
-        raise ValueError("is no setting: give KEY=VALUE, as in retention.ms=86400000")
-    if key.strip() not in TOPIC_CONFIGS:
-        known = ", ".join(sorted(TOPIC_CONFIGS))
-        raise ValueError(f"is none of the settings of topics that count here: {known}")
-    return key.strip(), value.strip()
-
-
 @click.command(cls=Command)
 @_ASKED("--now", "now_ms", type=TIME, default="now", help="Judge as of this time.")
-@_ASKED(
-    "--config",
-    "configs",
-    type=Read("key=value", read_config),
-    multiple=True,
-    help="Take a setting of topics as given; may be repeated.",
-)
+@config_option(_ASKED)
 @_ASKED(
     "--free",
     "free_bytes",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -21,12 +22,13 @@ from kdump.errors import PathError, StoreError
 from kdump.storage import names, places
 from kdump.storage.about import owner_of
 from kdump.storage.data_directories import spread
+from kdump.storage.log_dir import LOG_DIRS
 from kdump.storage.properties import read_topic_id
 from kdump.storage.targets import data_directories
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
-    from kdump.broker.settings import Settings
+    from kdump.broker.settings import Settings, TopicConfig
     from kdump.replay.cluster_state import ClusterState
 
 _METADATA_LOG = f"{names.CLUSTER_METADATA_TOPIC}-0"
@@ -67,8 +69,8 @@ class TopicSettings:
     """Gives the settings of topics; goes to workers with what was read so far.
 
     `broker` are the settings of the broker's own file, `options` those that were asked for, by
-    field. `directories` are others that may hold a metadata log. Without `from_disk` no metadata
-    log is looked at.
+    field, and `configs` those of some topics. `directories` are others that may hold a metadata
+    log. Without `from_disk` no metadata log is looked at.
     """
 
     def __init__(
@@ -77,16 +79,19 @@ class TopicSettings:
         options: Mapping[str, int | None] | None = None,
         directories: Iterable[str] = (),
         *,
+        configs: Iterable[TopicConfig] = (),
         from_disk: bool = True,
     ) -> None:
         self.broker = broker
         self._options = {
             field: value for field, value in (options or {}).items() if value is not None
         }
+        self._configs = tuple(configs)
         self._directories = tuple(directories)
         self._from_disk = from_disk
         self._known: dict[str, tuple[str | None, ClusterSettings]] = {}
         self._read: dict[str, ClusterSettings] = {}
+        self._cleaned: dict[str, frozenset[str]] = {}
         self._last: tuple[tuple[str, str | None], _OfTopic] | None = None
 
     def of(self, partition: str, topic: str | None) -> Settings:
@@ -121,12 +126,31 @@ class TopicSettings:
             settings = settings.of_brokers(s.CLUSTER, cluster.brokers.get("", {}))
             settings = settings.of_brokers(s.BROKER, cluster.brokers.get(node_id or "", {}))
         settings = settings.for_topic(topic)
+        if topic not in cluster.ids and self._was_cleaned(directory, topic):
+            settings = settings.given(s.CLEANED, {"cleanup_policy": "compact"})
         own = cluster.topics.get(topic or "")
         return _OfTopic(
-            settings.given(s.OPTION, self._options),
-            None if own is None else settings.of_topic(own).given(s.OPTION, self._options),
+            self._with_options(settings, topic),
+            None if own is None else self._with_options(settings.of_topic(own), topic),
             cluster.ids.get(topic or ""),
         )
+
+    def _was_cleaned(self, directory: str, topic: str | None) -> bool:
+        """Whether a data directory's cleaner-offset-checkpoint has partitions of a topic (K4)."""
+        if directory not in self._cleaned:
+            around = LOG_DIRS.around(os.path.join(directory, _METADATA_LOG))
+            found = around.offsets(names.CLEANER_CHECKPOINT) if around is not None else None
+            self._cleaned[directory] = frozenset(name for name, _ in found or ())
+        return topic in self._cleaned[directory]
+
+    def _with_options(self, settings: Settings, topic: str | None) -> Settings:
+        """Add what the user gave: of two values for a setting the last, an option's own first."""
+        given = {
+            name: value
+            for name, value, pattern in self._configs
+            if pattern is None or (topic is not None and fnmatchcase(topic, pattern))
+        }
+        return settings.of_topic(given, s.OPTION).given(s.OPTION, self._options)
 
     def prepare(self, directories: Iterable[str]) -> None:
         """Read what there is to read for the partitions of some data directories."""
@@ -148,6 +172,7 @@ def topic_settings(
     paths: Iterable[str],
     options: Mapping[str, int | None] | None = None,
     *,
+    configs: Iterable[TopicConfig] = (),
     from_disk: bool = True,
 ) -> TopicSettings:
     """Make what gives the settings of topics under some paths, beside a broker's own file."""
@@ -156,7 +181,7 @@ def topic_settings(
         with suppress(PathError):  # a file may give settings only
             directories += data_directories(server_properties)
     broker = s.read_settings(server_properties)
-    return TopicSettings(broker, options, directories, from_disk=from_disk)
+    return TopicSettings(broker, options, directories, configs=configs, from_disk=from_disk)
 
 
 def _settings_at(log: str) -> ClusterSettings:

@@ -41,8 +41,10 @@ def test_table_on_a_terminal(data: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ("retention.ms", "is no setting"),
-        ("retention.mss=1", "none of the settings"),
+        ("retention.ms", "is not a setting"),
+        (":retention.ms=1", "is not a setting"),
+        ("retention.mss=1", "is not one of the topic settings"),
+        ("retention.ms=7d", "has a value that retention.ms does not accept"),
     ],
 )
 def test_settings_that_are_none(data: Path, config: str, told: str) -> None:

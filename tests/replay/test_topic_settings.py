@@ -9,8 +9,8 @@ from metadata_log import config, framed, log_of, partition, text, topic
 from reindexing import rows_of
 
 from kdump.broker import settings as s
-from kdump.broker.settings import Settings, read_settings
-from kdump.replay.topic_settings import TopicSettings, metadata_log_for
+from kdump.broker.settings import Settings, read_settings, read_topic_config
+from kdump.replay.topic_settings import TopicSettings, metadata_log_for, topic_settings
 
 SAMPLE = Path(__file__).parents[2] / "sample-data" / "clean" / "4.1.1"
 STEM = "00000000000000000000"
@@ -86,6 +86,34 @@ def test_which_source_counts(tmp_path: Path) -> None:
     said = config(OF_TOPIC, "orders", INTERVAL, None)
     log.write_bytes(log.read_bytes() + log_of([said], base_offset=7))
     assert interval_of(data, TopicSettings(broker)) == (30, s.BROKER)
+
+
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [("{}=7", 7), ("orders:{}=7", 7), ("ord*:{}=7", 7), ("clicks:{}=7", 20)],
+)
+def test_settings_that_the_user_gives_for_some_topics(
+    tmp_path: Path, text: str, interval: int
+) -> None:
+    data = with_log(directory(tmp_path, "d1"), config(OF_TOPIC, "orders", INTERVAL, "20"))
+    given = read_topic_config(text.format(INTERVAL))
+    settings = topic_settings(None, [str(data)], configs=[given])
+    assert interval_of(data, settings) == (interval, s.OPTION if interval == 7 else s.TOPIC)
+
+
+def test_a_topic_that_a_cleaner_was_in_is_compacted(tmp_path: Path) -> None:
+    """Unless the metadata log knows the topic, and that it has no such policy of its own."""
+    data = directory(tmp_path, "d1")
+    (data / "cleaner-offset-checkpoint").write_text("0\n1\norders 3 40\n")
+
+    def policy() -> tuple[str, str]:
+        found = TopicSettings(Settings()).of(str(data / "orders-0"), "orders")
+        return found.cleanup_policy, found.source("cleanup_policy")
+
+    assert policy() == ("compact", s.CLEANED)
+    assert TopicSettings(Settings()).of(str(data / "clicks-0"), "clicks").stated == frozenset()
+    with_log(data)
+    assert policy() == ("delete", s.DEFAULT)
 
 
 @pytest.mark.parametrize("value", ["-1", "2147483648", "", "many", "9" * 30])

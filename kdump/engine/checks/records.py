@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kdump import kernels
-from kdump.broker.settings import TOPIC
+from kdump.broker.settings import CLEANED, OPTION, TOPIC
 from kdump.engine.reading.check import Check, Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import BatchAt, at_place, decode_findings
 from kdump.kernels import columns as c
@@ -33,6 +33,12 @@ _STATE = (-1, 0, -1, 0, 0, -1, 0, -1, 0)
 _NULLS, _FIRST_NULL, _SLACK, _FIRST_SLACK = 4, 5, 6, 7
 
 _COMPACT = "compact"  # in cleanup.policy
+#: Where the policy is from -> how a sentence names it.
+_POLICY = {
+    TOPIC: "the topic's policy is",
+    OPTION: "the policy given with --config is",
+    CLEANED: "cleaner-offset-checkpoint has the topic, so the policy is",
+}
 
 NOT_CHECKED = {
     reasons.OVER_LIMIT: "batches_over_limit",
@@ -92,14 +98,15 @@ class Records(Check):
         settings = self.partition.settings
         nulls, slack = self._state[_NULLS], self._state[_SLACK]
         if nulls and "cleanup_policy" in settings.stated and _COMPACT in settings.cleanup_policy:
-            of_topic = settings.source("cleanup_policy") == TOPIC
-            policy = "the topic's policy" if of_topic else "the broker's default policy"
+            policy = _POLICY.get(
+                settings.source("cleanup_policy"), "the broker's default policy is"
+            )
             words = "One record has" if nulls == 1 else f"{nulls:,} records have"
             yield at_place(
                 "null-key",
                 segment.place,
                 offset=self._state[_FIRST_NULL],
-                message=f"{words} no key, and {policy} is to compact.",
+                message=f"{words} no key, and {policy} to compact.",
             )
         if slack:
             words = "One message has" if slack == 1 else f"{slack:,} messages have"

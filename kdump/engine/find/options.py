@@ -11,6 +11,7 @@ from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection, Target
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import TopicConfig
     from kdump.replay.topic_settings import TopicSettings
 
 
@@ -25,6 +26,7 @@ class FindOptions(NamedTuple):
     selection: Selection = Selection()
     server_properties: str | None = None
     topic_configs: bool = True
+    configs: tuple[TopicConfig, ...] = ()
     isolation: str = "read_uncommitted"
     as_is: bool = False
     message_format: Version | None = None

@@ -125,7 +125,9 @@ def _run(
 ) -> Iterator[Reported]:
     """Answer while the plan goes on, or plan everything first and hand it to a driver."""
     given = options.server_properties
-    settings = topic_settings(given, paths, from_disk=options.topic_configs)
+    settings = topic_settings(
+        given, paths, configs=options.configs, from_disk=options.topic_configs
+    )
     options = options._replace(settings=settings)
     planned = plan(paths, options)
     step = partial(look_up, ask=asked[0], target=asked[1], options=options)

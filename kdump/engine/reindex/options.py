@@ -11,6 +11,7 @@ from kdump.storage.names import Kind
 from kdump.storage.targets import Selection, Target
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import TopicConfig
     from kdump.findings.finding import Finding
     from kdump.findings.rows import Row
 
@@ -33,6 +34,7 @@ class ReindexOptions(NamedTuple):
     index_interval_bytes: int | None = None
     max_index_bytes: int | None = None
     topic_configs: bool = True
+    configs: tuple[TopicConfig, ...] = ()
     every: bool = False
     up_to_damage: bool = False
     write: bool = False

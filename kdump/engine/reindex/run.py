@@ -47,7 +47,9 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
         "index_size_max_bytes": options.max_index_bytes,
     }
     given = options.server_properties
-    topics = topic_settings(given, paths, asked, from_disk=options.topic_configs)
+    topics = topic_settings(
+        given, paths, asked, configs=options.configs, from_disk=options.topic_configs
+    )
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
     for job in _jobs(paths, options):

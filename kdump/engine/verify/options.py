@@ -11,6 +11,7 @@ from kdump.storage.targets import Selection
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
+    from kdump.broker.settings import TopicConfig
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.findings.finding import Finding
 
@@ -21,6 +22,7 @@ class VerifyOptions(NamedTuple):
     selection: Selection = Selection(retired=True)
     server_properties: str | None = None
     topic_configs: bool = True
+    configs: tuple[TopicConfig, ...] = ()
     deep: bool = False
     quick: bool = False
     decompress_limit: int = DEFAULT_LIMIT

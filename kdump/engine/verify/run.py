@@ -147,7 +147,9 @@ def verify(
 def settings_for(options: VerifyOptions, directories: Iterable[str] = ()) -> TopicSettings:
     """Make what tells the settings of each topic, by what may lie in some data directories."""
     given = options.server_properties
-    return topic_settings(given, directories, from_disk=options.topic_configs)
+    return topic_settings(
+        given, directories, configs=options.configs, from_disk=options.topic_configs
+    )
 
 
 def _directories(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.versions import NEWEST, Version
 from kdump.storage.file_records import DEFAULT_LIMIT
 from kdump.storage.targets import Selection
+
+if TYPE_CHECKING:
+    from kdump.broker.settings import TopicConfig
 
 
 class WhyOptions(NamedTuple):
@@ -16,7 +19,7 @@ class WhyOptions(NamedTuple):
     selection: Selection = Selection()
     server_properties: str | None = None
     topic_configs: bool = True
-    configs: tuple[tuple[str, str], ...] = ()
+    configs: tuple[TopicConfig, ...] = ()
     free_bytes: int | None = None
     rolls: bool = False
     broker_version: Version = NEWEST

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.retention import LogFacts, policy_of
 from kdump.broker.segment_facts import log_facts
-from kdump.broker.settings import Settings
 from kdump.broker.shutdown_state import stop_of
 from kdump.engine.why.compaction import compaction_of
 from kdump.engine.why.fates import Fate, Fates
@@ -72,7 +71,7 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
         log = LocalLog(item.path, places.statuses(item.path))
     target = Target(item.topic, item.partition, item.path, log, (), whole=True)
     directory = target.log_dir()
-    settings = settings_of(item, options, topics)
+    settings = topics.of(item.path, item.topic)
     broker = options.broker_version
     clean = stop_of(log, directory, broker).clean
     facts = log_facts(target, broker, clean=clean)
@@ -101,14 +100,6 @@ def _partition(item: Item, options: WhyOptions, topics: TopicSettings) -> Judged
     known = topics.known(item.path, item.topic) if plans else None
     free = freeable(item.topic, item.partition, judged, freed, known, broker) if plans else None
     return Judged(tuple(rows), free, findings=compaction.findings)
-
-
-def settings_of(item: Item, options: WhyOptions, topics: TopicSettings) -> Settings:
-    """Give the settings of a partition's topic, with those that were asked for on top."""
-    from kdump.broker.settings import OPTION
-
-    settings = topics.of(item.path, item.topic)
-    return settings.of_topic(dict(options.configs), OPTION) if options.configs else settings
 
 
 def _sizes(log: LocalLog, segments: list[LogSegment]) -> tuple[int, ...]:

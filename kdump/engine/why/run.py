@@ -49,7 +49,9 @@ def why(
         sums.unfinished += 1
         yield error
     named = given or _directories(options)
-    topics = topic_settings(options.server_properties, named, from_disk=options.topic_configs)
+    topics = topic_settings(
+        options.server_properties, named, configs=options.configs, from_disk=options.topic_configs
+    )
     topics.prepare({places.parent(item.path) for item in items if item.kind == "partition"})
     logs: list[Freeable] = []
     retired: list[Retired] = []

@@ -14,7 +14,7 @@ from directories import write_checkpoint
 
 from kdump.broker.cleaner import cleaner_log
 from kdump.broker.cleaning import Cleaning
-from kdump.broker.settings import Settings
+from kdump.broker.settings import Settings, TopicConfig
 from kdump.broker.versions import NEWEST
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
@@ -121,7 +121,7 @@ def test_a_cleaner_that_passed_over_a_key_is_found(tmp_path: Path) -> None:
     directory = tmp_path / "plain-0"
     shutil.copytree(corpus("retention/before") / "d1" / "plain-0", directory)
     write_checkpoint(tmp_path / "cleaner-offset-checkpoint", [("plain", 0, 12)])
-    configs = (("cleanup.policy", "compact"),)
+    configs = (TopicConfig("cleanup.policy", "compact"),)
     found, (finding,) = rows(directory, now_ms=1, cleaner=True, configs=configs)
     assert finding.code == "cleaned-key-twice"
     assert finding.offset is not None
@@ -137,7 +137,7 @@ def test_a_topic_that_is_not_compacted_has_no_row() -> None:
 def test_damage_is_met_without_an_error(tmp_path: Path) -> None:
     source = corpus("retention/before") / "d1"
     clock = recorded()[1]
-    configs = (("cleanup.policy", "compact"),)
+    configs = (TopicConfig("cleanup.policy", "compact"),)
     for seed, name in enumerate(("packed.mix-0", "txn.past-0", "tomb-past-0", "idem-0") * 6):
         rng = random.Random(seed)
         directory = tmp_path / str(seed) / name
@@ -160,7 +160,7 @@ def test_nothing_is_said_against_sound_logs(name: str) -> None:
         corpus(name),
         now_ms=1_795_346_571_085,
         cleaner=True,
-        configs=(("cleanup.policy", "compact"),),
+        configs=(TopicConfig("cleanup.policy", "compact"),),
         broker_version=NEWEST,
     )
     assert found

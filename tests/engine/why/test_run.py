@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from segments import START_MS, batch, batches, write, write_partition
 
+from kdump.broker.settings import TopicConfig
 from kdump.engine.why.options import WhyOptions
 from kdump.engine.why.run import why
 from kdump.engine.work.pipeline import Workers
@@ -112,11 +113,11 @@ def test_time_at_which_it_goes(data: Path) -> None:
 
 
 def test_settings_that_are_asked_for(data: Path) -> None:
-    configs = (("retention.ms", "1000"),)
+    configs = (TopicConfig("retention.ms", "1000"),)
     (first, *_) = of("segment-fate", rows(data, now_ms=START_MS + 5000, configs=configs))
     assert first["verdict"] == "deletable"
     assert "retention.ms=1s (option)" in first["text"]
-    configs = (("retention.ms", "-1"),)
+    configs = (TopicConfig("retention.ms", "-1"),)
     found = of("segment-fate", rows(data, configs=configs))
     assert {one["verdict"] for one in found} == {"not-deleted-by-policy", "active"}
 
@@ -243,10 +244,10 @@ def test_plan_ends_when_it_is_enough(data: Path) -> None:
 @pytest.mark.parametrize(
     ("topic", "configs"),
     [
-        ("orders", (("cleanup.policy", "compact"),)),
-        ("orders", (("cleanup.policy", "compact,delete"),)),
-        ("orders", (("remote.storage.enable", "true"),)),
-        ("__share_group_state", (("cleanup.policy", "delete"),)),
+        ("orders", (TopicConfig("cleanup.policy", "compact"),)),
+        ("orders", (TopicConfig("cleanup.policy", "compact,delete"),)),
+        ("orders", (TopicConfig("remote.storage.enable", "true"),)),
+        ("__share_group_state", (TopicConfig("cleanup.policy", "delete"),)),
     ],
 )
 def test_plan_leaves_alone(tmp_path: Path, topic: str, configs: Any) -> None:
@@ -293,7 +294,7 @@ def test_rolls(tmp_path: Path) -> None:
     os.utime(directory / f"{60:020}.log", (0, (START_MS + 31 * DAY_MS) // 1000))
     found = of("segment-fate", rows(directory, rolls=True))
     assert [one["rolled_by"] for one in found] == ["unexplained", "time", "active"]
-    configs = (("segment.bytes", str(size)),)
+    configs = (TopicConfig("segment.bytes", str(size)),)
     found = of("segment-fate", rows(directory, rolls=True, configs=configs))
     assert [one["rolled_by"] for one in found] == ["size", "size", "active"]
     assert [one["rolled_by"] for one in of("segment-fate", rows(directory))] == [
