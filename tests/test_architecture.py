@@ -18,6 +18,7 @@ PACKAGE = Path(__file__).parent.parent / "kdump"
 # layer: (layers it may import besides itself, third-party packages allowed here only)
 LAYERS: dict[str, tuple[str, str]] = {
     "errors": ("", ""),
+    "option_values": ("", ""),
     "tuples": ("", ""),
     "kernels": ("", "crcmod crc32c"),
     "messages": ("", ""),
@@ -37,8 +38,11 @@ LAYERS: dict[str, tuple[str, str]] = {
         "broker errors findings kernels engine messages storage stores writing",
         "rich pyarrow",
     ),
-    "spark": ("broker errors findings engine output replay storage", "pyspark pyarrow"),
-    "cli": ("broker errors findings engine output spark storage stores", "click"),
+    "spark": (
+        "broker errors findings engine option_values output replay storage",
+        "pyspark pyarrow",
+    ),
+    "cli": ("broker errors findings engine option_values output spark storage stores", "click"),
     "__main__": ("cli", ""),
     "__init__": ("", ""),
 }

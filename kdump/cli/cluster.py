@@ -9,17 +9,10 @@ from typing import Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import (
-    FROM_0,
-    MEANT_AS_SECONDS,
-    Read,
-    read_int64,
-    read_time,
-    read_words,
-    shared_options,
-)
+from kdump.cli.options import FROM_0, Read, shared_options
 from kdump.cli.run_context import Engine, Writing, wrong_usage
 from kdump.errors import UsageError
+from kdump.option_values import MEANT_AS_SECONDS, read_int64, read_time, read_words
 
 _SHOWN = under("What is shown")
 _WORDS = (

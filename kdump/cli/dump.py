@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import BYTES, FORMATS, FROM_0, INT64, PATTERN, TIME, shared_options
+from kdump.cli.options import (
+    BYTES,
+    FORMATS,
+    FROM_0,
+    INT64,
+    ISOLATION,
+    PATTERN,
+    TIME,
+    shared_options,
+)
 from kdump.errors import KdumpError, UsageError
 from kdump.findings.finding import Finding
 
@@ -56,7 +65,7 @@ _FILTERS = under("Filters")
 )
 @_FILTERS(
     "--isolation",
-    type=click.Choice(("read_uncommitted", "read_committed")),
+    type=ISOLATION,
     default="read_uncommitted",
     help="read_committed (which implies --visible): no aborted data either, "
     "and only up to the last stable offset.",

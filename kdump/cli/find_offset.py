@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from kdump.cli.lookups import LookupCommand, lookup_options, run
-from kdump.cli.options import LOOKUP_FORMATS, read_int64, shared_options
+from kdump.cli.options import LOOKUP_FORMATS, shared_options
+from kdump.option_values import read_int64
 
 
 @click.command(cls=LookupCommand)

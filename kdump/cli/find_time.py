@@ -9,7 +9,8 @@ import click
 
 from kdump.cli.headings import under
 from kdump.cli.lookups import LookupCommand, lookup_options, run
-from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, read_time, shared_options
+from kdump.cli.options import FROM_1, LOOKUP_FORMATS, Count, shared_options
+from kdump.option_values import read_time
 
 _REQUEST = under("Which request")
 _WORDS = {"latest": -1, "earliest": -2, "max-timestamp": -3}

@@ -11,6 +11,7 @@ import click
 
 from kdump.cli.headings import Command, under
 from kdump.cli.options import (
+    ISOLATION,
     VERSION,
     config_option,
     together,
@@ -35,7 +36,7 @@ _SAID = under("What is said about it")
 lookup_options = together(
     _ANSWER(
         "--isolation",
-        type=click.Choice(("read_uncommitted", "read_committed")),
+        type=ISOLATION,
         default="read_uncommitted",
         help="read_committed: as if aborted data and what lies from the last stable offset on "
         "were not there.",

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from kdump.cli.headings import Command, under
-from kdump.cli.options import Read, read_duration, scratch_option, shared_options
+from kdump.cli.options import ISOLATION, Read, scratch_option, shared_options
 from kdump.errors import UsageError
+from kdump.option_values import read_duration
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing
@@ -73,7 +74,7 @@ def read_within(text: str) -> Within:
 @_DUPLICATES("--visible", help="Only what a consumer would be handed, as in dump.")
 @_DUPLICATES(
     "--isolation",
-    type=click.Choice(("read_uncommitted", "read_committed")),
+    type=ISOLATION,
     default="read_uncommitted",
     help="read_committed (which implies --visible): no aborted data either.",
 )

@@ -11,11 +11,11 @@ from kdump.cli.options import (
     FROM_0,
     FROM_1,
     Read,
-    read_words,
     scratch_option,
     shared_options,
 )
 from kdump.errors import UsageError
+from kdump.option_values import read_words
 
 if TYPE_CHECKING:
     from kdump.cli.run_context import Engine, Writing

@@ -80,3 +80,8 @@ class Code(NamedTuple):
     loudest: bool = False  # to be reported before all others: a start makes it much worse
     gap: str = ""  # a walk's reason for a gap that is called so
     undecoded: str = ""  # a kernel's reason to leave records alone that is called so
+
+    @property
+    def leaves_out_records(self) -> bool:
+        """Whether a reader lacks records that are, or were, in the log."""
+        return self.hides is not Hides.NOTHING and not (self.empty or self.live)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
+from functools import partial
 from glob import glob, has_magic
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,15 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.splits import SPLIT_BYTES
 from kdump.errors import PathError, UsageError
+from kdump.option_values import (
+    ISOLATION_LEVELS,
+    read_choice,
+    read_count,
+    read_int64,
+    read_positive_size,
+    read_time,
+    read_truth,
+)
 from kdump.spark import replays
 from kdump.spark.schema import VIEWS, arrow_schema, columns_of, ddl_of
 from kdump.spark.views import planned_by, rows_of
@@ -47,7 +57,8 @@ class KdumpSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        if _truth("pushdown", options.get("pushdown", "false")):
+        self._given = {name.lower(): text for name, text in options.items()}
+        if self._read("pushdown", read_truth, default=False):
             raise UsageError(
                 "option pushdown is refused: Spark would keep what one query leaves unread from "
                 f"the frame's other queries too; give {', '.join(_NARROWING)} instead"
@@ -60,7 +71,7 @@ class KdumpSource(DataSource):
 
     def schema(self) -> str:
         """All columns of the view; `.schema()` of a reader asks for fewer, and pays for fewer."""
-        if _OF_TABLES & self.options.keys():
+        if _OF_TABLES & self._given.keys():
             raise UsageError(_NO_TABLES)
         view = self._view()
         return ddl_of(view, decode=self._decodes(view))
@@ -70,39 +81,49 @@ class KdumpSource(DataSource):
         view = self._view()
         options = self._asked(view)
         _refuse_other_columns(view, columns_of(view, decode=self._decodes(view)), schema)
-        compiled = _truth("requireCompiled", self.options.get("requireCompiled", "false"))
+        compiled = self._read("requireCompiled", read_truth, default=False)
         return Reader(self._paths(), view, options, schema, self._pack_bytes(), compiled)
 
     def _view(self) -> str:
-        view = self.options.get("view", "records")
-        if view not in VIEWS:
-            raise UsageError(f"view {view!r}: give one of {', '.join(VIEWS)}")
-        return str(view)
+        return str(self._read("view", partial(read_choice, known=tuple(VIEWS)), default="records"))
+
+    def _read(self, name: str, read: Callable[[str], Any], default: Any) -> Any:
+        """Read the value of an option, which Spark takes in upper or lower case."""
+        text = self._given.get(name.lower())
+        if text is None:
+            return default
+        try:
+            return read(text)
+        except ValueError as error:
+            raise UsageError(f"option {name}: {text!r} {error}") from None
 
     def _paths(self) -> list[str]:
         """Return what is to be read; executors may run elsewhere than in this directory."""
-        several = self.options.get("paths")
-        paths = json.loads(several) if several else []
-        one = self.options.get("path")
+        paths = self._read("paths", _read_paths, default=[])
+        one = self._given.get("path")
         paths += [one] if one else []
-        if not paths and not self.options.get("serverProperties"):
-            raise UsageError('give a path: .load("/var/lib/kafka")' if self.options else _NO_TABLES)
+        if not paths and not self._given.get("serverproperties"):
+            raise UsageError('give a path: .load("/var/lib/kafka")' if self._given else _NO_TABLES)
         return [places.absolute(each) for path in paths for each in _matching(_local(path))]
 
     def _pack_bytes(self) -> int:
-        return _number("packBytes", self.options.get("packBytes", str(SPLIT_BYTES)))
+        return int(self._read("packBytes", read_positive_size, default=SPLIT_BYTES))
 
     def _decodes(self, view: str) -> bool:
         return view not in replays.VIEWS and self._asked(view).decode
 
     def _asked(self, view: str) -> Any:
-        of_view = _OPTIONS | (_REPLAY_OPTIONS if view in replays.VIEWS else _DUMP_OPTIONS)
+        of_view = _OPTIONS | _OPTIONS_OF_VIEW[view]
         _refuse_other_options(self.options, view, of_view)
         asked: dict[str, Any] = {
-            member: read(name, self.options[name])
+            member: self._read(name, read, default=None)
             for name, (member, read) in of_view.items()
-            if name in self.options
+            if name.lower() in self._given
         }
+        if "at_ms" in asked and "at_offset" in asked:
+            raise UsageError("options atMs and atOffset exclude each other")
+        if view == "findings" and "decompress_limit" in asked:
+            asked.setdefault("deep", True)  # else no batch would be held to the limit
         if view in replays.VIEWS:
             return replays.options_of(view, asked | {"selection": Selection.taken(asked)})
         asked["mode"] = "batches" if view == "batches" else "records"
@@ -177,6 +198,9 @@ def _refuse_other_options(options: Mapping[str, str], view: str, known: _Options
         else:
             near = get_close_matches(name.lower(), lower, 1)
             hint = f"did you mean {lower[near[0]]}?" if near else f"there are {', '.join(names)}"
+            views = [each for each, options in _OPTIONS_OF_VIEW.items() if _has(options, name)]
+            if views:
+                hint = f"it is an option of {', '.join(views)}"
         raise UsageError(f"view {view} has no option {name!r}: {hint}")
 
 
@@ -222,27 +246,23 @@ def _local(path: str) -> str:
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:/") else path
 
 
-def _number(name: str, text: str) -> int:
+def _read_paths(text: str) -> list[str]:
+    """Read the paths that Spark joins where it is given several."""
     try:
-        return int(text)
+        paths = json.loads(text)
     except ValueError:
-        raise UsageError(f"option {name}: {text!r} is no whole number") from None
+        paths = None
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in paths):
+        raise ValueError("is not a JSON list of paths")
+    return paths
 
 
-def _truth(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise UsageError(f"option {name}: {text!r} is neither true nor false")
-    return text.lower() == "true"
+def _read_decode(text: str) -> bool:
+    return read_choice(text, ("auto", "raw")) == "auto"
 
 
-def _decode(name: str, text: str) -> bool:
-    if text not in ("auto", "raw"):
-        raise UsageError(f"option {name}: {text!r} is neither auto nor raw")
-    return text == "auto"
-
-
-def _word(name: str, text: str) -> str:
-    return text
+def _has(options: _Options, name: str) -> bool:
+    return name.lower() in (known.lower() for known in options)
 
 
 #: What Spark gives where a table of its catalog is made, and to no other.
@@ -270,33 +290,44 @@ _KAFKAS = {
     "maxrecordsperpartition": "give packBytes, the bytes of log that a task reads",
 }
 
-_Options = dict[str, tuple[str, Callable[[str, str], object]]]
+_Options = dict[str, tuple[str, Callable[[str], object]]]
 
 #: Option of the source -> option of the engine, and how it is read; those of all views.
 _OPTIONS: _Options = {
-    "partition": ("partition", _number),
-    "decompressLimit": ("decompress_limit", _number),
-    "retired": ("retired", _truth),
-    "topic": ("topic", _word),
-    "serverProperties": ("server_properties", _word),
+    "partition": ("partition", read_count),
+    "decompressLimit": ("decompress_limit", read_positive_size),
+    "retired": ("retired", read_truth),
+    "topic": ("topic", str),
+    "serverProperties": ("server_properties", str),
 }
-_REPLAY_OPTIONS: _Options = {
-    "group": ("group", _word),
-    "transactionalId": ("transactional_id", _word),
-    "openOnly": ("open_only", _truth),
-    "atMs": ("at_ms", _number),
-    "atOffset": ("at_offset", _number),
-    "history": ("history", _truth),
+_OF_BATCHES: _Options = {
+    "fromOffset": ("from_offset", read_int64),
+    "toOffset": ("to_offset", read_int64),
+    "fromTimeMs": ("from_time_ms", read_time),
+    "toTimeMs": ("to_time_ms", read_time),
+    "producerId": ("producer_id", read_int64),
+    "visible": ("visible", read_truth),
+    "deep": ("deep", read_truth),
+    "control": ("control", read_truth),
+    "isolation": ("isolation", partial(read_choice, known=ISOLATION_LEVELS)),
 }
-_DUMP_OPTIONS: _Options = {
-    "fromOffset": ("from_offset", _number),
-    "toOffset": ("to_offset", _number),
-    "fromTimeMs": ("from_time_ms", _number),
-    "toTimeMs": ("to_time_ms", _number),
-    "producerId": ("producer_id", _number),
-    "visible": ("visible", _truth),
-    "deep": ("deep", _truth),
-    "control": ("control", _truth),
-    "decode": ("decode", _decode),
-    "isolation": ("isolation", _word),
+_OF_GROUPS: _Options = {"group": ("group", str), "atMs": ("at_ms", read_time)}
+#: What a view has besides. An option that would change nothing in a view is refused there.
+_OPTIONS_OF_VIEW: dict[str, _Options] = {
+    "records": _OF_BATCHES | {"decode": ("decode", _read_decode)},
+    "batches": _OF_BATCHES,
+    "findings": {"deep": _OF_BATCHES["deep"]},
+    "index-entries": {},
+    "groups": _OF_GROUPS,
+    "commits": _OF_GROUPS,
+    "metadata": {
+        "atMs": _OF_GROUPS["atMs"],
+        "atOffset": ("at_offset", read_count),
+        "history": ("history", read_truth),
+    },
+    "transactions": {
+        "transactionalId": ("transactional_id", str),
+        "openOnly": ("open_only", read_truth),
+        "atMs": _OF_GROUPS["atMs"],
+    },
 }

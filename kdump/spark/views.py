@@ -150,7 +150,32 @@ def _files_of(splits: Iterable[Split], options: DumpOptions) -> Iterator[tuple[s
     for split in splits:
         for file, size in zip(split.target.files, split.sizes, strict=True):
             alone = split._replace(target=split.target._replace(files=(file,)), sizes=(size,))
-            yield file.path, ProvedReader(alone, options).items()
+            items = ProvedReader(alone, options).items()
+            yield file.path, _told(file.path, items) if options.mode == "records" else items
+
+
+def _told(path: str, items: Iterable[Any]) -> Iterator[Any]:
+    """Pass on what is read of a file; then warn, in the worker's log, that records are left out."""
+    first: Finding | None = None
+    count = 0
+    for item in items:
+        if isinstance(item, Finding) and item.entry.leaves_out_records:
+            first = first or item
+            count += 1 + item.more
+        yield item
+    if first is not None:
+        import warnings
+
+        warnings.warn(_left_out(path, first, count), RuntimeWarning, stacklevel=2)
+
+
+def _left_out(path: str, first: Finding, count: int) -> str:
+    more = f" and at {count - 1:,} more places" if count > 1 else ""
+    hint = "; raise decompressLimit to read them" if first.code == "over-decompress-limit" else ""
+    return (
+        f"{path}: records are left out: {first.code} at position {first.position}{more}{hint}; "
+        "the view findings lists every place, with decompressLimit also what is over that limit"
+    )
 
 
 def _sound(items: Iterable[Planned | KdumpError]) -> Iterator[Planned]:

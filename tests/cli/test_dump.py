@@ -152,6 +152,9 @@ def test_nothing_to_work_on_is_1(partition: Path) -> None:
         ["--hex", "--format", "csv", "x"],
         ["--from-time", "noon", "x"],
         ["--decompress-limit", "much", "x"],
+        ["--decompress-limit", "0", "x"],
+        ["--decompress-limit", "9999999999TiB", "x"],
+        ["--isolation", "read_comitted", "x"],
         ["--limit", "-1", "x"],
         ["--grep", "(", "x"],
         ["--engine", "spark", "x"],
@@ -162,6 +165,13 @@ def test_wrong_usage_is_2(args: list[str]) -> None:
     result = dump(*args)
     assert result.exit_code == 2
     assert result.stdout == ""
+
+
+def test_isolation_is_taken_in_any_case(partition: Path) -> None:
+    committed, shouted = (
+        dump("--isolation", word, partition).stdout for word in ("read_committed", "READ_COMMITTED")
+    )
+    assert committed == shouted != ""
 
 
 def test_format_table(partition: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from kdump.cli import cli
-from kdump.cli.options import (
+from kdump.option_values import (
     read_duration,
     read_int64,
     read_pattern,

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from datetime import UTC
 from importlib.util import find_spec
 from pathlib import Path
@@ -262,6 +263,121 @@ def test_findings_go_by_the_settings_of_topics(spark: Any, directory: Path, tmp_
 def test_wrong_options(spark: Any, directory: Path, options: dict[str, str], reason: str) -> None:
     with pytest.raises(Exception, match=reason):
         read(spark, directory, **options).count()
+
+
+def planned(path: Path, **options: str) -> Any:
+    """Return the reader that Spark would be given, without Spark."""
+    from kdump.spark.source import KdumpSource
+
+    source = KdumpSource({"path": str(path)} | options)
+    columns = {"records": "offset", "batches": "last_offset", "findings": "code"}
+    view = options.get("view", "records").lower()
+    kinds = {"offset": "long", "last_offset": "long", "code": "string", "row": "string"}
+    column = columns.get(view, "row")
+    types = pytest.importorskip("pyspark.sql.types")
+    return source.reader(types.StructType().add(column, kinds[column]))
+
+
+def rows_read(reader: Any) -> list[Any]:
+    return [
+        row[0]
+        for piece in reader.partitions()
+        for batch in reader.read(piece)
+        for row in zip(*batch.to_pydict().values(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"isolation": "read_comitted"}, "neither read_uncommitted nor read_committed"),
+        ({"isolation": ""}, "neither read_uncommitted nor read_committed"),
+        ({"decompressLimit": "0"}, "option decompressLimit: '0' is no size: give at least one"),
+        ({"decompressLimit": "-1"}, "is no size"),
+        ({"decompressLimit": "9999999999TiB"}, "does not fit in 64 bits"),
+        ({"packBytes": "0"}, "option packBytes: '0' is no size: give at least one byte"),
+        ({"packBytes": "-5"}, "is no size"),
+        ({"partition": "-1"}, "'-1' is below 0"),
+        ({"fromOffset": str(1 << 63)}, "does not fit in 64 bits"),
+        ({"fromTimeMs": "1700000000"}, "if these are seconds, type 1700000000000"),
+        ({"view": "record"}, "did you mean records"),
+        ({"decode": "row"}, "neither auto nor raw"),
+        ({"paths": "/var/lib/kafka"}, "not a JSON list of paths"),
+        ({"view": "findings", "isolation": "read_committed"}, "an option of records, batches"),
+        ({"view": "findings", "fromOffset": "3"}, "view findings has no option 'fromOffset'"),
+        ({"view": "index-entries", "toOffset": "3"}, "view index-entries has no option"),
+        ({"view": "batches", "decode": "auto"}, "it is an option of records"),
+        ({"view": "groups", "openOnly": "true"}, "it is an option of transactions"),
+        ({"view": "groups", "atOffset": "3"}, "it is an option of metadata"),
+        ({"view": "commits", "history": "false"}, "it is an option of metadata"),
+        ({"view": "transactions", "group": "a"}, "it is an option of groups, commits"),
+        ({"view": "metadata", "atMs": "1", "atOffset": "1"}, "exclude each other"),
+    ],
+)
+def test_values_are_held_to_what_the_command_takes(
+    directory: Path, options: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        planned(directory, **options)
+
+
+@pytest.fixture(scope="module")
+def half_aborted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a partition with a plain batch, and one of an aborted transaction."""
+    made = tmp_path_factory.mktemp("aborted") / "orders-0"
+    made.mkdir()
+    aborted = builders.batch(
+        [builders.record(0, 0, b"k", b"v")],
+        base_offset=1,
+        attributes=builders.TRANSACTIONAL,
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=0,
+    )
+    marker = builders.marker(0, base_offset=2, producer_id=7)
+    plain = builders.batch([builders.record(0, 0, b"k", b"v")])
+    (made / f"{0:020}.log").write_bytes(plain + aborted + marker)
+    slot = builders.struct.pack(">hqqqq", 0, 7, 1, 2, 3)
+    (made / f"{0:020}.txnindex").write_bytes(slot)
+    return made
+
+
+@pytest.mark.parametrize("name", ["isolation", "ISOLATION"])
+@pytest.mark.parametrize("value", ["read_committed", "READ_COMMITTED", "Read_Committed"])
+def test_isolation_is_taken_in_any_case(half_aborted: Path, name: str, value: str) -> None:
+    assert rows_read(planned(half_aborted, **{name: value})) == [0]
+    assert rows_read(planned(half_aborted)) == [0, 1, 2]
+
+
+def test_sizes_and_times_are_read_as_by_the_command(directory: Path) -> None:
+    path = directory / "orders-0"
+    assert len(planned(path, packBytes="4KiB").partitions()) > 1
+    assert len(planned(path, packBytes="64MiB").partitions()) == 1
+    times = {"fromTimeMs": "2023-11-14T22:13:20.005Z", "toTimeMs": str(TIME + 8)}
+    assert rows_read(planned(path, **times)) == [5, 6, 7]
+
+
+def test_batches_over_the_limit_are_reported(tmp_path: Path) -> None:
+    made = tmp_path / "orders-0"
+    made.mkdir()
+    small, large = (
+        builders.batch(
+            [builders.record(0, 0, b"k", b"v" * size)],
+            base_offset=base,
+            attributes=builders.GZIP,
+            compress=builders.gzip_bytes,
+        )
+        for base, size in ((0, 5), (1, 5000))
+    )
+    (made / f"{0:020}.log").write_bytes(small + large)
+    with pytest.warns(RuntimeWarning, match="records are left out: over-decompress-limit at"):
+        assert rows_read(planned(made, decompressLimit="1000")) == [0]
+    limited = {"view": "findings", "decompressLimit": "1kB"}
+    assert "over-decompress-limit" in rows_read(planned(made, **limited))
+    assert "over-decompress-limit" not in rows_read(planned(made, **limited, deep="false"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert rows_read(planned(made, decompressLimit="64MiB")) == [0, 1]
 
 
 def test_options_of_dump(spark: Any, directory: Path) -> None:

@@ -13,7 +13,6 @@ from kdump.engine.reading.damage import at_place
 from kdump.engine.reading.going import Going
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError
-from kdump.findings.code import Hides
 from kdump.findings.finding import Finding, finding
 from kdump.findings.rows import Place, RecordChunk
 from kdump.replay.coordinators import partition_for
@@ -174,9 +173,7 @@ class Records:
 
     def _take(self, found: Finding) -> None:
         """See whether records are missing from here on."""
-        entry = found.entry
-        unread = entry.hides is not Hides.NOTHING and not (entry.empty or entry.live)
-        if unread or found.code == "file-shrank":
+        if found.entry.leaves_out_records or found.code == "file-shrank":
             self.lost += 1
             if self.lost_from is None:
                 self.lost_from = found.offset
