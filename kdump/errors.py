@@ -7,11 +7,19 @@ usage, 5 refused. Findings (3) and the broker's answer "none" (4) are no errors.
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import TypeVar
+
+    Yielded = TypeVar("Yielded")
+
+#: Set in the environment, an exception that nobody foresaw ends the run with its traceback.
+TRACEBACK = "KDUMP_TRACEBACK"
+_LONGEST = 300  # characters of such an exception's own text
 
 
 class KdumpError(Exception):
@@ -70,3 +78,82 @@ class Refused(PathError):
     """The change was not made: a broker may be running, or something would be lost."""
 
     status = 5
+
+
+class InternalError(_OfPath):
+    """An exception that nobody foresaw: what one path was asked for is not finished.
+
+    It is reported as the finding `internal-error` and the other paths are still worked on.
+    """
+
+    topic: str | None = None
+    partition: int | None = None
+
+
+def unforeseen(
+    path: str, error: Exception, *, topic: str | None = None, partition: int | None = None
+) -> KdumpError:
+    """Return the error to report for an exception that ended the work on a path."""
+    if isinstance(error, KdumpError):
+        return error
+    if os.environ.get(TRACEBACK):
+        raise error
+    if isinstance(error, OSError):
+        named = error.filename
+        return PathError.from_os(named if isinstance(named, str) else path, error)
+    text = " ".join(str(error).split())[:_LONGEST]
+    words = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    reported = InternalError(path, f"{words} ({_raised_at(error)})")
+    reported.topic, reported.partition = topic, partition
+    return reported
+
+
+def _raised_at(error: Exception) -> str:
+    """Name the place in kdump's code that an exception comes from, or the last of any."""
+    places = []
+    frame = error.__traceback__
+    while frame is not None:
+        code = frame.tb_frame.f_code
+        places.append((code.co_filename, f"{frame.tb_lineno}, in {code.co_name}"))
+        frame = frame.tb_next
+    own = os.path.dirname(os.path.abspath(__file__))
+    in_own = [place for place in places if place[0].startswith((own, "kdump/"))]
+    if not places:
+        return "kdump"
+    file, line = (in_own or places)[-1]
+    return f"{os.path.relpath(file, os.path.dirname(own)) if in_own else file}:{line}"
+
+
+def guarded(
+    path: str,
+    items: Iterable[Yielded],
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> Iterator[Yielded | KdumpError]:
+    """Yield items; where getting the next one fails, yield the error in place of the rest."""
+    try:
+        yield from items
+    except (KdumpError, BrokenPipeError):
+        raise
+    except Exception as error:
+        yield unforeseen(path, error, topic=topic, partition=partition)
+
+
+def attempted(
+    path: str,
+    work: Callable[[], Yielded],
+    otherwise: Yielded,
+    failed: list[KdumpError],
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> Yielded:
+    """Return what some work gives, or else a default, with the error added to those that failed."""
+    try:
+        return work()
+    except KdumpError:
+        raise
+    except Exception as error:
+        failed.append(unforeseen(path, error, topic=topic, partition=partition))
+        return otherwise

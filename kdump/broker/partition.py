@@ -179,7 +179,7 @@ class PartitionView:
 
     def close(self) -> None:
         """Give all files back."""
-        for segment in self.segments:
+        for segment in self._segments or ():  # listed here, they might fail a second time
             segment.close()
 
     def note(self, step: str, file: str, text: str, **details: object) -> None:

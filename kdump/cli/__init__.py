@@ -17,7 +17,7 @@ import click
 
 from kdump import __version__
 from kdump.cli.process import ended_by_signals, fill_standard_files, leave_quietly, tell
-from kdump.errors import KdumpError
+from kdump.errors import InternalError, KdumpError, unforeseen
 
 #: What the commands are for, in the order of the help: name -> the line that it shows.
 _COMMANDS = {
@@ -83,6 +83,10 @@ class LazyGroup(click.Group):
         except KdumpError as error:
             tell(f"kdump: {error}")
             raise SystemExit(error.status) from None
+        except OSError:
+            raise
+        except Exception as error:
+            tell(f"kdump: {_internal_error(error)}")
         raise SystemExit(1)
 
     def make_context(
@@ -97,6 +101,13 @@ class LazyGroup(click.Group):
             return super().make_context(info_name, args, parent, **extra)
         except click.ClickException as error:
             raise spelled_out(error) from None
+
+
+def _internal_error(error: Exception) -> str:
+    """Say where a command failed that nobody foresaw to fail, before or after its work."""
+    reported = unforeseen("internal error", error)
+    assert isinstance(reported, InternalError)
+    return f"{reported}; KDUMP_TRACEBACK=1 gives the traceback to report"
 
 
 def spelled_out(error: click.ClickException) -> click.ClickException:

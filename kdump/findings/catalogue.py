@@ -266,6 +266,14 @@ CATALOGUE: dict[str, Code] = {
         ends_log=True,
         live=True,
     ),
+    "internal-error": _damage(
+        "kdump failed on this partition or directory.",
+        "Report it with the traceback that KDUMP_TRACEBACK=1 prints; meanwhile use another command "
+        "or a replica.",
+        "Findings reported before it stand; the rest of it was not checked. Other partitions were. "
+        "Damaged files are the most frequent cause.",
+        show=Show.NOTHING,
+    ),
     "file-vanished": _note(
         "The file was there when the directory was listed and is gone, as after retention.",
         "Nothing; ask again.",

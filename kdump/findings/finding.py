@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypedDict, Unpack
 
+from kdump.errors import InternalError
 from kdump.findings.catalogue import CATALOGUE
 from kdump.findings.code import Code, Severity
 from kdump.tuples import NamedTuple
@@ -88,6 +89,18 @@ def finding(
     return Finding(code, entry.severity, *place, **about)  # type: ignore[arg-type]
 
 
+def internal_error(error: InternalError) -> Finding:
+    """Make the finding of an exception that nobody foresaw."""
+    return finding(
+        "internal-error",
+        path=error.path,
+        topic=error.topic,
+        partition=error.partition,
+        actual=error.reason,
+        message=f"kdump failed here: {error.reason}. Other partitions were checked.",
+    )
+
+
 def and_more(finding: Finding, more: int) -> Finding:
     """Add to a finding's message at how many more places it is the same."""
     if not more:
@@ -97,4 +110,4 @@ def and_more(finding: Finding, more: int) -> Finding:
     )
 
 
-__all__ = ["CATALOGUE", "About", "Finding", "Severity", "and_more", "finding"]
+__all__ = ["CATALOGUE", "About", "Finding", "Severity", "and_more", "finding", "internal_error"]

@@ -12,10 +12,11 @@ from functools import partial
 
 from kdump import __version__
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.split_edges import SplitEdges
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import Driver, Step, take_up
 from kdump.engine.work.splits import SPLIT_BYTES, Split, plan, splits_to_reread
-from kdump.errors import KdumpError
+from kdump.errors import InternalError, KdumpError
 from kdump.findings.finding import Finding
 from kdump.output.parquet_parts import PartJob, PartResult, write_part
 from kdump.output.part_directory import PartDirectory
@@ -87,7 +88,10 @@ def _results(
     for attempt in range(_ATTEMPTS):
         failed: list[tuple[Split, KdumpError]] = []
         for split, result in driver(splits, step, progress):
-            if isinstance(result, KdumpError):
+            if isinstance(result, InternalError):
+                edges = None if split.segment is None else SplitEdges(sound=False)
+                yield PartResult(split.number, None, 0, 0, (), (result,), edges)
+            elif isinstance(result, KdumpError):
                 failed.append((split, result))
             else:
                 yield result

@@ -60,10 +60,14 @@ class Messages:
         else:
             self._line(finding_text(finding, colour=self._colour))
 
-    def error(self, error: KdumpError) -> None:
-        """Write what could not be done."""
+    def not_finished(self, error: KdumpError) -> None:
+        """Take note of an error that is written otherwise."""
         self.statuses.add(error.status)
         self.paths_unfinished += 1
+
+    def error(self, error: KdumpError) -> None:
+        """Write what could not be done."""
+        self.not_finished(error)
         self._line(f"kdump: {visible(str(error))}")
 
     def line(self, text: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from kdump.errors import KdumpError
-from kdump.findings.finding import Finding, Severity
+from kdump.errors import InternalError, KdumpError, guarded
+from kdump.findings.finding import Finding, Severity, internal_error
 from kdump.findings.rows import Row
 from kdump.output.progress import Tally, Written
 
@@ -65,10 +65,17 @@ def pour(
     tick: Callable[[], None],
     report: Report | None = None,
 ) -> None:
-    """Write rows to the sink, findings and errors to the messages, and call `tick` in between."""
+    """Write rows to the sink, findings and errors to the messages, and call `tick` in between.
+
+    An exception that nobody foresaw is a finding, also that of the run itself.
+    """
     report = report or Report()
-    for item in items:
+    for item in guarded("the run", items):
         is_written = report.takes(item)
+        if isinstance(item, InternalError):
+            messages.not_finished(item)
+            item = internal_error(item)
+            report.takes(item)
         if isinstance(item, Row) and item.row in _JUDGED and item.fields["severity"] is not None:
             messages.severities.add(Severity(item.fields["severity"]))
         if isinstance(item, KdumpError):

@@ -161,6 +161,7 @@ class TopicSettings:
         if directory not in self._known:
             log = metadata_log_for(directory, self._directories)
             if log is not None and log not in self._read:
+                self._read[log] = NOTHING  # once: reading it may fail
                 self._read[log] = _settings_at(log)
             found = NOTHING if log is None else self._read[log]
             self._known[directory] = owner_of(directory)[0], found

@@ -20,7 +20,8 @@ from functools import partial
 from typing import Any
 
 from kdump.engine.work.pace import Pace, Progress
-from kdump.errors import KdumpError
+from kdump.engine.work.pipeline import done
+from kdump.errors import InternalError, KdumpError
 from kdump.spark.errors import one_line
 from kdump.spark.job import Job
 from kdump.spark.preflight import preflight
@@ -169,20 +170,17 @@ def _do_tasks(
 
 def _result_of(step: Callable[[Any, Pace], Any], item: Any, pace: Pace) -> Any:
     """Do one item. What the item is to blame for is a result; what the machine is, is an error,
-    so that Spark tries another.
+    so that Spark tries another. An exception that nobody foresaw is the item's, as in process.
     """
     import socket
 
     from kdump.spark.errors import MARK
 
-    try:
-        return step(item, pace)
-    except KdumpError as error:
-        message = f"{MARK} {error} (on {socket.gethostname()})"
-        raise RuntimeError(message) from error
-    except Exception as error:
-        message = f"{MARK} {item.path}: {type(error).__name__}: {error} (on {socket.gethostname()})"
-        raise RuntimeError(message) from error
+    result = done(step, item, pace)
+    if isinstance(result, KdumpError) and not isinstance(result, InternalError):
+        message = f"{MARK} {result} (on {socket.gethostname()})"
+        raise RuntimeError(message) from result  # noqa: TRY004 no wrong type: the work failed
+    return result
 
 
 def packed_bytes(session: Session) -> int:

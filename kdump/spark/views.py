@@ -6,6 +6,7 @@ import os
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kdump import __version__
@@ -13,9 +14,10 @@ from kdump.engine.dump.split_reader import ProvedReader
 from kdump.engine.reading.entries import entries, has_entries
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace
+from kdump.engine.work.pipeline import done
 from kdump.engine.work.splits import Split, plan
-from kdump.errors import KdumpError, PathError
-from kdump.findings.finding import Finding
+from kdump.errors import InternalError, KdumpError, PathError
+from kdump.findings.finding import Finding, internal_error
 from kdump.spark import replays
 from kdump.spark.columns import Arrow, finding_row, of_items, of_rows
 from kdump.spark.driver import MOST_TASKS, PARTITION_BYTES, PARTITION_TASK_BYTES
@@ -205,10 +207,15 @@ def _findings_of(item: Item, of_topic: Settings, options: DumpOptions) -> Iterat
 
     asked, settings = _verify_options(options), TopicSettings(of_topic, from_disk=False)
     pace = Pace([0], 0, None, lambda: None)
-    result = verify_item(item, pace, options=asked, settings=settings, deadline=None)
-    if result.errors:
-        raise result.errors[0]
-    yield from result.findings
+    step = partial(verify_item, options=asked, settings=settings, deadline=None)
+    result = done(step, item, pace)
+    errors = (result,) if isinstance(result, KdumpError) else result.errors
+    for error in errors:
+        if not isinstance(error, InternalError):
+            raise error
+        yield internal_error(error)
+    if not isinstance(result, KdumpError):
+        yield from result.findings
 
 
 def _verify_options(options: DumpOptions) -> VerifyOptions:

@@ -11,7 +11,15 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kdump.errors import KdumpError, NothingToDo, PathError, StoreError, path_errors
+from kdump.errors import (
+    KdumpError,
+    NothingToDo,
+    PathError,
+    StoreError,
+    guarded,
+    path_errors,
+    unforeseen,
+)
 from kdump.storage import names, places
 from kdump.storage.data_directories import spread
 from kdump.storage.local_log import LocalLog, looks_like_partition, with_next_base
@@ -113,7 +121,7 @@ def resolve(
     retired: list[str] = []
     for path in every:
         try:
-            for item in _one(path, selection, retired, loose=loose, listed=listed):
+            for item in guarded(path, _one(path, selection, retired, loose=loose, listed=listed)):
                 found |= isinstance(item, Target)
                 failed |= not isinstance(item, Target)
                 if not isinstance(item, Target) or once.is_new(item):
@@ -241,6 +249,12 @@ def _one(
         except PathError as error:
             if places.lexists(at):
                 yield error  # else it vanished between listing and looking
+        except KdumpError:
+            raise
+        except Exception as error:
+            of = names.parse_directory(os.path.basename(at))
+            assert of is not None
+            yield unforeseen(at, error, topic=of.topic, partition=of.partition)
 
 
 def _unknown(directory: LogDir, selection: Selection) -> Iterator[PathError]:

@@ -27,7 +27,7 @@ from kdump.engine.compare.replica import Block, Replica
 from kdump.engine.predict.recovery import loaded as loaded_log
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.rows import Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.cluster import read_cluster
@@ -88,7 +88,12 @@ def elect(
         yield NothingToDo("no partition lies under two of the paths: there is nothing to choose")
     rules: dict[str, int] = {}
     errors, losing = len(planned.errors), 0
-    step = partial(elect_item, registered=_registered(items), options=options)
+    not_read: list[KdumpError] = []
+    nothing: dict[tuple[str, int], Registered] = {}
+    known = attempted("the metadata log", partial(_registered, items), nothing, not_read)
+    errors += len(not_read)
+    yield from not_read
+    step = partial(elect_item, registered=known, options=options)
     for _, result in driver(items, step, progress):
         if isinstance(result, KdumpError):
             errors += 1

@@ -12,7 +12,7 @@ from kdump.engine.reading.damage import unread
 from kdump.engine.reading.filters import Filters
 from kdump.engine.reading.log_files import is_outside, logs_of, place_of
 from kdump.engine.reading.options import DumpOptions
-from kdump.errors import KdumpError, PathError, StoreError
+from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow
 from kdump.storage.names import Kind
@@ -50,10 +50,9 @@ def _items(paths: Iterable[str], options: DumpOptions) -> Iterator[Item | Findin
     ):
         if isinstance(target, KdumpError):
             yield target
-        elif options.mode == "entries":
-            yield from entry_items(target)
         else:
-            yield from log_items(target, options)
+            items = entry_items(target) if options.mode == "entries" else log_items(target, options)
+            yield from guarded(target.path, items, topic=target.topic, partition=target.partition)
 
 
 def entry_items(target: Target) -> Iterator[Item | Finding | KdumpError]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.find.options import FindOptions
 from kdump.engine.find.rows import offset_items, time_items
 from kdump.engine.reading.damage import unread
-from kdump.errors import KdumpError, PathError, StoreError
+from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place, Row
 from kdump.replay.topic_settings import topic_settings
@@ -99,7 +99,7 @@ def plan(paths: Iterable[str], options: FindOptions) -> Iterator[Item | KdumpErr
 
 
 def look_up(
-    item: Item, pace: Pace | None, *, ask: Ask, target: int, options: FindOptions
+    item: Item, pace: Pace, *, ask: Ask, target: int, options: FindOptions
 ) -> tuple[Reported, ...]:
     """Answer for one item of a plan, whose partition is listed again."""
     return tuple(_answers(item, ask, target, options))
@@ -132,18 +132,19 @@ def _run(
     planned = plan(paths, options)
     step = partial(look_up, ask=asked[0], target=asked[1], options=options)
     if driver is not None:
-        everything = list(planned)
+        everything = list(guarded("the plan", planned))
         if not options.as_is:
             items = [one for one in everything if isinstance(one, Item)]
             settings.prepare({places.parent(one.path): None for one in items})
         yield from _run_on(driver, everything, step, progress)
         return
-    for one in planned:
+    for one in guarded("the plan", planned):
         if isinstance(one, KdumpError):
             yield one
             continue
+        answers = _answers(one, asked[0], asked[1], options)
         try:
-            yield from step(one, None)
+            yield from guarded(one.path, answers, topic=one.topic, partition=one.partition)
         except StoreError as error:
             yield error
 

@@ -8,6 +8,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from kdump.broker.lookup_records import BrokerError
 from kdump.engine.reading.seek import start_position
 from kdump.record.frames import Gap
 from kdump.storage.file_records import FileRecords
@@ -47,7 +48,10 @@ def way_past(
         return fields
     from kdump.engine.advice.served import Served  # most lookups meet no damage
 
-    place = _sound_place(view, offset)
+    try:
+        place = _sound_place(view, offset)
+    except BrokerError:  # it does not start on these files, so it serves nothing
+        place = None
     if place is None:
         return fields
     number, position, first, below = place

@@ -16,7 +16,7 @@ from kdump.engine.dump.run import log_items
 from kdump.engine.groups.rows import history_row
 from kdump.engine.reading.options import DumpOptions
 from kdump.engine.work.pace import Pace, Progress
-from kdump.errors import KdumpError
+from kdump.errors import KdumpError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.messages.wire import text_of
@@ -45,7 +45,8 @@ def history(
         pace = Pace(progress.slots, 0, None, progress.tick)
         for item in items:
             progress.at = [item.path]
-            for one in _Partition(item, options, pace).changes():
+            changes = _Partition(item, options, pace).changes()
+            for one in guarded(item.path, changes, topic=item.topic, partition=item.partition):
                 found |= isinstance(one, Row)
                 yield one
             progress.items_done += 1

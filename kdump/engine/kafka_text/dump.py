@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kdump.engine.kafka_text import indexes
 from kdump.engine.kafka_text.log import BrokenMessage, InvalidTail, ToolChunk, ToolLog
 from kdump.engine.kafka_text.pairs import Pairs, Room
-from kdump.errors import KdumpError, PathError, StoreError, UsageError
+from kdump.errors import KdumpError, PathError, StoreError, UsageError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, RecordChunk, Row
 from kdump.storage.names import FileName, Kind
@@ -81,7 +81,8 @@ class KafkaDump:
                     continue
                 try:
                     named = not target.whole
-                    yield from self._limited(self._file(file.path, file.name, named=named))
+                    items = self._file(file.path, file.name, named=named)
+                    yield from self._limited(guarded(file.path, items))
                 except (PathError, StoreError, UsageError) as error:
                     yield error
         yield Reports(tuple(self._mismatches.items()), tuple(self._gaps.items()))

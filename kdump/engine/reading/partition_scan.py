@@ -12,7 +12,7 @@ from kdump.broker.log_start import log_start
 from kdump.broker.versions import NEWEST, Version
 from kdump.engine.reading.background_source import BackgroundSource, Pace
 from kdump.engine.reading.damage import unread
-from kdump.errors import PathError
+from kdump.errors import KdumpError, PathError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Place
 from kdump.kernels import columns as c
@@ -171,7 +171,7 @@ class PartitionScan:
         self.coordinators = coordinators
         self.left_out: set[int] = set()
         self.replayed = 0
-        self.errors: list[PathError] = []
+        self.errors: list[KdumpError] = []
         self.log: LocalLog = target.log
         self.place = Place(target.topic, target.partition, None, target.log.path)
         logs = [segment for segment in self.log.logs if Kind.LOG in segment.files]

@@ -8,14 +8,15 @@ would cut it, nothing is built unless asked for: an index of the sound part hide
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import partial
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from kdump.broker.index_builder import Rules
 from kdump.engine.reindex.rows import WORDS
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, PathError, guarded
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage.names import Kind
 from kdump.storage.targets import Target, resolve
@@ -52,20 +53,28 @@ def reindex(paths: Iterable[str], options: ReindexOptions) -> Iterator[Item]:
     )
     utc = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     directories: dict[str, None] = {}
-    for job in _jobs(paths, options):
+    for job in guarded("the plan", _jobs(paths, options)):
         if isinstance(job, KdumpError):
             yield job
             continue
         directories[os.path.dirname(os.path.abspath(job.target.path))] = None
-        yield from _until_an_error(_of_partition(job, options, topics, utc))
+        of_partition = partial(_of_partition, job, options, topics, utc)
+        target = job.target
+        yield from _until_an_error(target.path, of_partition, target.topic, target.partition)
     if Kind.OFFSET_CHECKPOINT in options.only:
         for directory in directories:
-            yield from _until_an_error(_of_directory(directory, options, utc))
+            yield from _until_an_error(directory, partial(_of_directory, directory, options, utc))
 
 
-def _until_an_error(items: Iterator[Item]) -> Iterator[Item]:
+def _until_an_error(
+    path: str,
+    work: Callable[[], Iterator[Item]],
+    topic: str | None = None,
+    partition: int | None = None,
+) -> Iterator[Item]:
     try:
-        yield from items
+        items = chain.from_iterable(made() for made in (work,))
+        yield from guarded(path, items, topic=topic, partition=partition)
     except PathError as error:
         yield error
 

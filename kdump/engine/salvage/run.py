@@ -21,7 +21,7 @@ from kdump.engine.salvage.options import SalvageOptions
 from kdump.engine.salvage.partition import Sums, open_copies, row_of
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import take_up
-from kdump.errors import KdumpError, PathError, Refused
+from kdump.errors import KdumpError, PathError, Refused, unforeseen
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import TopicSettings, topic_settings
 from kdump.storage import names, places
@@ -75,9 +75,11 @@ def salvage(
             try:
                 rows.append(_partition(item, options, settings, built, progress))
                 yield rows[-1]
-            except PathError as error:
-                failed = error
-                yield error
+            except Exception as error:
+                if isinstance(error, KdumpError) and not isinstance(error, PathError):
+                    raise
+                failed = unforeseen(item.path, error, topic=item.topic, partition=item.partition)
+                yield failed
             progress.items_done += 1
         if built is None:
             return
@@ -106,8 +108,10 @@ def _carve(images: list[str], carved: Carving, progress: Progress) -> Iterator[R
         progress.at = [path]
         try:
             carved.carve(path)
-        except PathError as error:
-            yield error
+        except Exception as error:
+            if isinstance(error, KdumpError) and not isinstance(error, PathError):
+                raise
+            yield unforeseen(path, error)
     yield from carved.join()
 
 

@@ -8,7 +8,8 @@ directory itself, is looked at when all results are in.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -30,12 +31,13 @@ from kdump.engine.reading.scan import scan
 from kdump.engine.verify.options import VerifyOptions
 from kdump.engine.verify.recheck import listing_of, settled
 from kdump.engine.verify.results import Counts, Result
+from kdump.errors import InternalError, KdumpError, attempted, guarded
 from kdump.storage.local_log import LocalLog
 
 if TYPE_CHECKING:
     from kdump.broker.settings import Settings
     from kdump.engine.reading.background_source import Pace
-    from kdump.engine.reading.check import Check
+    from kdump.engine.reading.check import Check, Reported
     from kdump.engine.reading.header_columns import PackedHeaders
     from kdump.engine.verify.plan import LeftOut
     from kdump.findings.finding import Finding
@@ -88,26 +90,47 @@ def verify_partition(
 
     before = target.log.statuses
     result = look(leave_out, target.log, walked)
-    findings = settled(target, path, before, result.findings, look_again)
+    failed = list(result.errors)
+    findings = _attempted(
+        target,
+        partial(settled, target, path, before, result.findings, look_again),
+        result.findings,
+        failed,
+    )
     if findings:
         from kdump.engine.advice.advisor import advised
 
-        findings = advised(
-            target, findings, options.broker_version, options.decompress_limit, settings=settings
+        asked = partial(advised, broker=options.broker_version, limit=options.decompress_limit)
+        findings = _attempted(
+            target, partial(asked, target, findings, settings=settings), findings, failed
         )
     counts = result.counts
     if leave_out is not None:
         not_checked = (*counts.not_checked, *leave_out.counts.items())
         counts = counts._replace(not_checked=not_checked)
-    return result._replace(findings=findings, counts=counts)
+    return result._replace(findings=findings, counts=counts, errors=tuple(failed))
+
+
+def _attempted(
+    target: Target,
+    work: Callable[[], tuple[Finding, ...]],
+    otherwise: tuple[Finding, ...],
+    failed: list[KdumpError],
+) -> tuple[Finding, ...]:
+    """Return what some work makes of findings, or the findings as they are where it fails."""
+    topic, partition = target.topic, target.partition
+    return attempted(target.path, work, otherwise, failed, topic=topic, partition=partition)
 
 
 def _once(partition: PartitionScan) -> Result:
     old = Pre08Counts()
     survey = Survey(partition)
     checks = [*checks_of(partition), survey]
-    findings = fold(chain(scan_pre08(partition, old), scan(partition, checks)))
+    scanned = chain(scan_pre08(partition, old), scan(partition, checks))
+    findings = fold(_reported(partition, scanned))
     complete = {log.base_offset for log in partition.segments if log.complete}
+    if any(isinstance(error, InternalError) for error in partition.errors):
+        return Result(findings, _counts(partition, checks, old), tuple(partition.errors))
     return Result(
         findings,
         _counts(partition, checks, old),
@@ -116,6 +139,16 @@ def _once(partition: PartitionScan) -> Result:
         survey.facts(findings),
         replayed=partition.replayed,
     )
+
+
+def _reported(partition: PartitionScan, reported: Iterable[Reported]) -> Iterator[Reported]:
+    """Yield what the checks report, up to where one of them fails."""
+    place = partition.place
+    for one in guarded(place.path, reported, topic=place.topic, partition=place.partition):
+        if isinstance(one, KdumpError):
+            partition.errors.append(one)
+        else:
+            yield one
 
 
 def checks_of(partition: PartitionScan) -> list[Check]:

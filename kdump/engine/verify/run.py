@@ -19,9 +19,16 @@ from kdump.engine.verify.partition import verify_partition
 from kdump.engine.verify.plan import LeftOut, plan, split_bytes_for, target_of
 from kdump.engine.verify.results import Counts, FindingCounts, Result
 from kdump.engine.work.pace import Pace, Progress
-from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, PathError, StoreError
-from kdump.findings.finding import Finding
+from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, failed, take_up
+from kdump.errors import (
+    InternalError,
+    KdumpError,
+    PathError,
+    StoreError,
+    attempted,
+    guarded,
+)
+from kdump.findings.finding import Finding, internal_error
 from kdump.findings.rows import Place, Row
 from kdump.kernels import NAME as KERNEL
 from kdump.replay.topic_settings import TopicSettings, topic_settings
@@ -59,23 +66,35 @@ def verify(
     sums = _Sums()
     items: list[Item] = []
     named = [each for path in paths for each in spread(path)]
-    settings = settings_for(options, named)
+    not_prepared: list[KdumpError] = []
+    settings = attempted(
+        "topic settings",
+        partial(settings_for, options, named),
+        settings_for(options._replace(topic_configs=False)),
+        not_prepared,
+    )
     surveyed: list[PartitionFacts] = []
     yield from map(sums.error, take_up(plan(named, options, state), items, progress))
     if state is not None and deadline is not None:
         items.sort(key=lambda item: item.verified_s)
     around = {places.parent(item.path): None for item in items if item.whole}
     progress.directories = [facts_of(path) for path in around]
-    settings.prepare(around)
+    attempted("topic settings", partial(settings.prepare, around), None, not_prepared)
     predict = totals = None
     if options.predict:
         from kdump.engine.predict.directory import REFUSALS
         from kdump.engine.predict.verdict import verdict
         from kdump.engine.verify.predict import measured_disks, node_rows, predictor, refused
 
-        predict = predictor(progress.directories, options.broker_version, settings.broker)
+        predict = attempted(
+            "the forecast",
+            partial(predictor, progress.directories, options.broker_version, settings.broker),
+            None,
+            not_prepared,
+        )
         measured = measured_disks(items) if options.measure else None
-        totals = predict.totals(options.recovery_rate, options.recovery_threads, measured)
+        if predict is not None:
+            totals = predict.totals(options.recovery_rate, options.recovery_threads, measured)
     step = partial(
         verify_item,
         options=options,
@@ -97,6 +116,7 @@ def verify(
             progress=progress,
             split_bytes=split_bytes,
         )
+    yield from map(sums.error, not_prepared)
     groups = Groups(options.summary_by, progress.directories)
     stopping: list[Row] = []
     for item, result in driver(items, step, progress):
@@ -125,16 +145,23 @@ def verify(
                 stopping.append(result.recovery)
     whole = len(surveyed) == sum(item.whole for item in items)
     try:
-        for reported in _directories(named, options, surveyed, whole=whole):
+        checked = _directories(named, options, surveyed, whole=whole)
+        for reported in guarded("the data directories", checked):
+            if isinstance(reported, KdumpError):
+                yield sums.error(reported)
+                continue
             groups.found(reported)
             yield sums.found(reported)
     except StoreError as error:
         yield sums.error(error)
     if predict is not None:
-        about_nodes = node_rows(named, options, stopping)
+        about_nodes = guarded("the start of the node", node_rows(named, options, stopping))
         about_directories = refused(progress.directories, stopping, predict.broker)
-        for said in chain(about_nodes, about_directories):
-            yield sums.found(said) if isinstance(said, Finding) else said
+        for said in chain(about_nodes, guarded("the data directories", about_directories)):
+            if isinstance(said, KdumpError):
+                yield sums.error(said)
+            else:
+                yield sums.found(said) if isinstance(said, Finding) else said
     progress.findings = sums.by_severity()
     if options.summary_by:
         yield from groups.rows()
@@ -218,12 +245,17 @@ def verify_item(
     if predict is None or not target.whole:
         return result
     predict = predict._replace(settings=of_topic)
-    recovery = predict.partition(target)
-    from kdump.engine.verify.predict import unserved
+    try:
+        recovery = predict.partition(target)
+        from kdump.engine.verify.predict import unserved
 
-    recovery.fields["unserved"] = unserved(
-        target, result.findings, recovery, predict, options.decompress_limit
-    )
+        recovery.fields["unserved"] = unserved(
+            target, result.findings, recovery, predict, options.decompress_limit
+        )
+    except KdumpError:
+        raise
+    except Exception as error:  # what the checks found stands
+        return result._replace(errors=(*result.errors, failed(item, error)))
     return result._replace(recovery=recovery)
 
 
@@ -240,6 +272,8 @@ class _Sums:
     def error(self, error: KdumpError) -> KdumpError:
         """Count a path that was not finished."""
         self._errors += 1
+        if isinstance(error, InternalError):
+            self.found(internal_error(error))
         return error
 
     def add(self, result: Result) -> None:

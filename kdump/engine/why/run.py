@@ -14,7 +14,7 @@ from kdump.engine.why.options import Item, WhyOptions
 from kdump.engine.why.partition import judge
 from kdump.engine.work.pace import Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver, take_up
-from kdump.errors import KdumpError, NothingToDo, PathError
+from kdump.errors import KdumpError, NothingToDo, PathError, attempted
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
 from kdump.replay.topic_settings import topic_settings
@@ -52,7 +52,12 @@ def why(
     topics = topic_settings(
         options.server_properties, named, configs=options.configs, from_disk=options.topic_configs
     )
-    topics.prepare({places.parent(item.path) for item in items if item.kind == "partition"})
+    around = {places.parent(item.path) for item in items if item.kind == "partition"}
+    not_prepared: list[KdumpError] = []
+    attempted("topic settings", partial(topics.prepare, around), None, not_prepared)
+    for error in not_prepared:
+        sums.unfinished += 1
+        yield error
     logs: list[Freeable] = []
     retired: list[Retired] = []
     step = partial(judge, options=options, topics=topics)

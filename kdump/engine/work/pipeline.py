@@ -7,7 +7,8 @@
 What does the steps of a plan is a `Driver`. `Workers` is the one in process: it calls the step
 itself or keeps worker processes at it. What comes out is the same for any driver and any number of
 workers. A worker that dies (out of memory, killed) is an error of the item it had, and another
-takes its place.
+takes its place. So is an exception that nobody foresaw, in any driver: `done` is where every item
+of every command is worked on.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.errors import KdumpError, PathError
+from kdump.errors import KdumpError, PathError, guarded, unforeseen
 from kdump.storage import places
 from kdump.tuples import NamedTuple
 
@@ -85,7 +86,7 @@ def take_up(
     plan: Iterable[ItemType | KdumpError], items: list[ItemType], progress: Progress
 ) -> Iterator[KdumpError]:
     """Gather the items of a plan, tell the progress, and yield what could not be planned."""
-    for one in plan:
+    for one in guarded("the plan", plan):
         if isinstance(one, KdumpError):
             yield one
         else:
@@ -128,7 +129,7 @@ def _run_here(
     pace = Pace(progress.slots, 0, throttle, progress.tick)
     for item in items:
         progress.at = [item.path]
-        result: ResultType | KdumpError = _done(step, item, pace)
+        result = done(step, item, pace)
         progress.items_done += 1
         yield item, result
 
@@ -137,16 +138,6 @@ class _Worker(NamedTuple):
     process: BaseProcess
     pipe: Connection
     slot: int
-
-
-class WorkerError(RuntimeError):
-    """A mistake of ours in a worker process; the text is its traceback."""
-
-
-class _Failure(NamedTuple):
-    """An exception that is a mistake of ours, on its way to the process that can show it."""
-
-    traceback: str
 
 
 def _run_workers(
@@ -261,8 +252,6 @@ class _Pool:
                 self.idle.append(self._start(worker.slot))
                 continue
             self.idle.append(worker)
-            if isinstance(results, _Failure):
-                raise WorkerError(f"in a worker process:\n{results.traceback}")
             came.update(zip(numbers, results, strict=True))
         return came
 
@@ -312,18 +301,25 @@ def _work(
             items = pipe.recv()
         except (EOFError, OSError):
             return
-        results: list[object] | _Failure
+        results = [done(step, item, pace) for item in items]
         try:
-            results = [_done(step, item, pace) for item in items]
-        except Exception:  # a mistake of ours must reach the person, from any process
-            import traceback
+            pipe.send(results)
+        except OSError:
+            raise
+        except Exception as error:  # a result that cannot be sent
+            pipe.send([failed(item, error) for item in items])
 
-            results = _Failure(traceback.format_exc())
-        pipe.send(results)
 
-
-def _done(step: Callable[[Any, Pace], Any], item: object, pace: Pace) -> Any:
+def done(step: Step[ItemType, ResultType], item: ItemType, pace: Pace) -> ResultType | KdumpError:
+    """Do one item: the last line of defense, so that no item ends the work on the others."""
     try:
         return step(item, pace)
-    except KdumpError as error:
-        return error
+    except Exception as error:
+        return failed(item, error)
+
+
+def failed(item: Item, error: Exception) -> KdumpError:
+    """Return the error of an item that an exception ended."""
+    of = getattr(item, "target", item)
+    topic, partition = getattr(of, "topic", None), getattr(of, "partition", None)
+    return unforeseen(item.path, error, topic=topic, partition=partition)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from kdump.engine.work.pace import Pace, Progress, Throttle
-from kdump.engine.work.pipeline import WorkerError, Workers, handed_together
-from kdump.errors import PathError
+from kdump.engine.work.pipeline import Workers, handed_together
+from kdump.errors import TRACEBACK, InternalError, PathError
 
 
 class Item(NamedTuple):
@@ -96,9 +96,26 @@ def fail(item: Item, pace: Pace) -> int:
     raise ZeroDivisionError("ours")
 
 
-def test_a_mistake_of_ours_is_raised_with_its_traceback() -> None:
-    with pytest.raises(WorkerError, match="ZeroDivisionError: ours"):
-        results(fail, ITEMS[:3], 2)
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_unexpected_exception_is_an_error_of_its_item(
+    jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(TRACEBACK)
+    came = results(fail, ITEMS[:3], jobs)
+    assert [type(each) for each in came] == [InternalError] * 3
+    assert [each.path for each in came] == [item.path for item in ITEMS[:3]]
+    assert all("ZeroDivisionError: ours" in str(each) for each in came)
+
+
+def unsendable(item: Item, pace: Pace) -> object:
+    return lambda: 0
+
+
+def test_result_that_cannot_be_sent_is_an_error_of_its_item(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(TRACEBACK)
+    assert [type(each) for each in results(unsendable, ITEMS[:2], 2)] == [InternalError] * 2
 
 
 def sleep_long(item: Item, pace: Pace) -> int:
