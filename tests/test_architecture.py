@@ -400,6 +400,57 @@ def test_file_names_are_spelled_in_one_place(name: str) -> None:
             assert node.value not in FILE_NAMES, f"kdump/{name}:{node.lineno}: {node.value!r}"
 
 
+#: How a command begins that a user is to type, with what follows it in the same text.
+COMMAND = re.compile(
+    r"(?:kafka-[a-z-]+\.sh|\bkdump (?:[a-z-]+ )?-|\b(?:rm|mv|cp|ln|sed|chmod|chown) -).*\0",
+    re.DOTALL,
+)
+
+
+def commands_built(tree: ast.Module) -> Iterator[int]:
+    """Give the lines where a value, here `\\0`, is put into the text of a command."""
+    for node in ast.walk(tree):
+        text = ""
+        if isinstance(node, ast.JoinedStr):
+            for part in node.values:
+                is_command = isinstance(part, ast.FormattedValue) and re.match(
+                    r"(?:format_command|_again)\(", ast.unparse(part.value)
+                )
+                text += part.value if isinstance(part, ast.Constant) else "" if is_command else "\0"
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mod):
+            left = node.left.value if isinstance(node.left, ast.Constant) else ""
+            text = f"{left}\0"
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("format", "join"):
+            owner = getattr(node.func, "value", None)
+            text = f"{owner.value if isinstance(owner, ast.Constant) else ''}\0"
+        if COMMAND.search(text):
+            yield node.lineno
+
+
+@each_module
+def test_commands_are_formatted_in_one_place(name: str) -> None:
+    """Only `format_command` puts what stands on a disk into a line for a shell."""
+    if name != "findings/shell.py":
+        assert list(commands_built(MODULES[name])) == [], f"kdump/{name}"
+        assert "shlex" not in {module for module, _ in imports(MODULES[name])}, f"kdump/{name}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("f'kafka-topics.sh --create --topic {topic}'", True),
+        ("f'Look: kdump dump --hex {path}'", True),
+        ("'rm -r %s' % path", True),
+        ("'cp -a ' + path", True),
+        ("'mv -n {}'.format(path)", True),
+        ("f'{count} more: kdump verify --deep lists them'", False),
+        ("f'type {format_command(words)}'", False),
+    ],
+)
+def test_a_command_that_is_built_is_seen(code: str, found: bool) -> None:
+    assert bool(list(commands_built(ast.parse(code)))) is found
+
+
 @each_module
 def test_what_a_finding_code_means_stands_in_the_catalogue(name: str) -> None:
     """No module keeps a list of codes: who treats some otherwise asks for an attribute of theirs.

@@ -12,6 +12,7 @@ from kdump.broker import versions as v
 from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
 from kdump.broker.versions import Version, has
 from kdump.errors import PathError
+from kdump.findings.shell import format_command, path_word
 from kdump.storage import checkpoints, lock, names
 from kdump.storage.checkpoints import java_int
 from kdump.storage.names import Kind, Retirement
@@ -312,7 +313,8 @@ def _small_files(partition: str, broker: Version) -> Iterator[Fact]:
     if message:
         if not has(broker, v.CHECKPOINT_IN_JAVA) and not message.startswith(_INVALID_EPOCH):
             message = f"Error while reading checkpoint file {epochs}"
-        remedy = "Move it away, or rebuild it: kdump reindex --only leader-epochs --write."
+        rebuild = ("kdump", "reindex", "--only", "leader-epochs", "--write", path_word(partition))
+        remedy = f"Move it away, or rebuild it: {format_command(rebuild)}"
         yield Fact(REFUSES, "checkpoint", message, epochs, remedy)
     identity = os.path.join(partition, names.PARTITION_METADATA)
     if has(broker, v.TOPIC_IDS) and (message := _identity_refused(identity, broker)):

@@ -10,6 +10,7 @@ from kdump.broker.node_directories import User
 from kdump.broker.node_settings import REFUSES, STARTS, Fact, NodeSettings
 from kdump.broker.versions import META_ENSEMBLE, META_OPENED_AS_PATH, Version, has
 from kdump.errors import PathError
+from kdump.findings.shell import CLUSTER_ID, SERVER_PROPERTIES, format_command
 from kdump.storage import names
 from kdump.storage.properties import SIZE_LIMIT, java_properties
 from kdump.storage.source import whole
@@ -92,15 +93,21 @@ def _read(directory: str, user: User | None, deletes_first: bool) -> Meta:
     return Meta(directory, values=dict(java_properties(text)))
 
 
+_FORMAT = format_command((
+    "kafka-storage.sh", "format", "--ignore-formatted", "--cluster-id", CLUSTER_ID, "--config",
+    SERVER_PROPERTIES,
+))  # fmt: skip
+
+
 def not_formatted(meta: Meta) -> Fact:
     message = (
         f"No `meta.properties` found in {meta.directory} (have you run `kafka-storage.sh` to "
         "format the directory?)"
     )
     remedy = (
-        "If its disk is not mounted, mount it. If it is a new, empty directory, kafka-storage.sh "
-        "format --ignore-formatted with this cluster's id; its replicas are copied again from "
-        "other brokers. Or take it out of log.dirs, which leaves its replicas out."
+        "If its disk is not mounted, mount it. Or take it out of log.dirs, which leaves its "
+        "replicas out. If it is a new, empty directory, format it; its replicas are copied again "
+        f"from other brokers: {_FORMAT}"
     )
     return Fact(REFUSES, "meta-missing", message, meta.path, remedy)
 

@@ -11,8 +11,18 @@ from kdump.cli import status
 from kdump.errors import KdumpError
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
+from kdump.findings.shell import (
+    ASIDE,
+    COPY,
+    DIRECTORY,
+    LOG_DIR,
+    SERVER_PROPERTIES,
+    format_command,
+    path_word,
+)
 from kdump.output.report import Report
 from kdump.output.terminal import is_terminal
+from kdump.storage.names import CLEAN_SHUTDOWN
 
 if TYPE_CHECKING:
     from kdump.engine.groups.options import GroupOptions
@@ -135,16 +145,13 @@ class ReindexReport(Report):
 
 def _next(options: ReindexOptions, actions: Counter[str]) -> str:
     """Say what to type next: the same command with --write, or with --undo."""
-    from kdump.findings.commands import shell_text
-
-    command = shell_text(("kdump", *sys.argv[1:]))
     files = actions["rebuild"] + actions["create"]
     if files:
-        return f"Nothing was changed. To write {_files(files)}: {command} --write"
+        return f"Nothing was changed. To write {_files(files)}: {_again('--write')}"
     if actions["restore"]:
-        return f"Nothing was changed. To put back {_files(actions['restore'])}: {command} --write"
+        return f"Nothing was changed. To put back {_files(actions['restore'])}: {_again('--write')}"
     if options.changes and actions["rebuilt"]:
-        return f"To put the old files back: {command} --undo"
+        return f"To put the old files back: {_again('--undo')}"
     if not actions or actions["refuse"] or actions["restored"] or options.write:
         return ""
     return "Nothing is to be rebuilt."
@@ -187,11 +194,9 @@ class SalvageReport(Report):
             for line in _produced(self._options):
                 self.messages.line(line)
         elif self._options.out is None:
-            from kdump.findings.commands import shell_text
-
-            prefer = " --prefer PATH" if self._conflicts else ""
-            command = shell_text(("kdump", *sys.argv[1:]))
-            self.messages.line(f"Nothing was written. To build it: {command} --out DIR{prefer}")
+            prefer = ("--prefer", COPY) if self._conflicts else ()
+            command = _again("--out", DIRECTORY, *prefer)
+            self.messages.line(f"Nothing was written. To build it: {command}")
         elif not self.messages.statuses:
             for line in _steps(self._options.out, self._partitions):
                 self.messages.line(line)
@@ -200,17 +205,14 @@ class SalvageReport(Report):
 
 def _produced(options: SalvageOptions) -> list[str]:
     """Say where a run that produces has written what, and what to type next."""
-    from kdump.findings.commands import shell_text
-
     if options.dry_run:
-        words = [word for word in sys.argv[1:] if word != "--dry-run"]
-        return [f"Nothing was sent. To send it: {shell_text(('kdump', *words))}"]
+        return [f"Nothing was sent. To send it: {_again(without='--dry-run')}"]
     state = str(options.resume)
     lines = [f"Where each offset went: {state}.offsets.csv"]
     if options.groups and not options.apply_groups:
         tool = ("kafka-consumer-groups.sh", "--bootstrap-server", str(options.produce))
         plan = ("--all-groups", "--reset-offsets", "--from-file", f"{state}.groups.csv")
-        lines.append(f"To give groups their offsets: {shell_text((*tool, *plan, '--execute'))}")
+        lines.append(f"To give groups their offsets: {format_command((*tool, *plan, '--execute'))}")
     return lines
 
 
@@ -225,25 +227,34 @@ def _some(groups: list[str]) -> str:
 
 def _steps(out: str, partitions: list[str]) -> list[str]:
     """Say how what was built gets into a running cluster, as commands."""
-    from kdump.findings.commands import shell_text
-
     where = "a broker to which alone they are assigned"
     lines = [
-        f"To bring the partitions of {out} to {where}, whose data directory is $LOG_DIR:",
-        "  kafka-server-stop.sh",
+        f"To bring the partitions of {out} to {where}, whose data directory is {LOG_DIR}:",
+        _step("kafka-server-stop.sh"),
     ]
     for name in partitions[:_STEPS_SHOWN]:
-        path, word = shell_text((f"{out}/{name}",)), shell_text((name,))
-        lines.append(f"  mv $LOG_DIR/{word} /somewhere/else/")
-        lines.append(f"  cp -a {path} $LOG_DIR/")
-        lines.append(f"  chown -R --reference=$LOG_DIR $LOG_DIR/{word}")
+        there = f"{LOG_DIR}/{name}"
+        lines.append(_step("mv", there, ASIDE))
+        lines.append(_step("cp", "-a", path_word(f"{out}/{name}"), LOG_DIR))
+        lines.append(_step("chown", "-R", f"--reference={LOG_DIR}", there))
     if len(partitions) > _STEPS_SHOWN:
         lines.append(f"  # and so on for {len(partitions) - _STEPS_SHOWN:,} more")
     lines += [
-        "  rm -f $LOG_DIR/.kafka_cleanshutdown",
-        "  kafka-server-start.sh -daemon server.properties",
+        _step("rm", "-f", f"{LOG_DIR}/{CLEAN_SHUTDOWN}"),
+        _step("kafka-server-start.sh", "-daemon", SERVER_PROPERTIES),
     ]
     return lines
+
+
+def _step(*words: str) -> str:
+    return f"  {format_command(words)}"
+
+
+def _again(*more: str, without: str = "") -> str:
+    """Format the command that runs, with more options."""
+    words = [word for word in sys.argv[1:] if word != without]
+    end = words.index("--") if "--" in words else len(words)
+    return format_command(("kdump", *words[:end], *more, *words[end:]))
 
 
 class GroupsReport(Report):
@@ -298,14 +309,13 @@ class GroupsReport(Report):
 
     def _undo(self, moved: dict[str, Any]) -> str:
         """Write the command whose lines the tool takes that resets offsets."""
-        from kdump.findings.commands import shell_text
         from kdump.output.amounts import time_text
 
         words = ["kdump", "groups", "--group", str(moved["group"])]
         if self._options.selection.topic is not None:
             words += ["--topic", self._options.selection.topic]
         words += ["--at", time_text(moved["at_ms"] - 1), "--format", "reset-csv"]
-        return f"{shell_text((*words, *self._paths))} > back.csv"
+        return format_command((*words, *map(path_word, self._paths)), into="back.csv")
 
 
 def _is_put_back(fields: dict[str, Any]) -> bool:

@@ -488,8 +488,8 @@ CATALOGUE: dict[str, Code] = {
     "transaction-hanging": _rebuild(
         "A transaction has no marker and none will come: no coordinator awaits it, or it is older "
         "than any may be.",
-        "kafka-transactions.sh abort --topic TOPIC --partition N --start-offset OFFSET, on a "
-        "running cluster.",
+        "On a running cluster: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort "
+        "--topic TOPIC --partition PARTITION --start-offset OFFSET",
         "read_committed readers stop at the first offset of the earliest one, for good, and "
         "compaction does too.",
     ),

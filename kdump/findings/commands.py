@@ -7,12 +7,11 @@ all take theirs from here.
 from __future__ import annotations
 
 import os
-import re
-import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kdump.findings.code import Severity, Show
+from kdump.findings.shell import BOOTSTRAP, GROUP, Word, format_command, path_word, topic_word
 
 if TYPE_CHECKING:
     from kdump.findings.finding import Finding
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 _LOGS = frozenset({"log", "kafka", "checkpoint"})
 
 
-def command_for(finding: Finding) -> tuple[str, ...] | None:
+def command_for(finding: Finding) -> tuple[Word, ...] | None:
     """Give the words of the command that looks closer or mends; None where there is none.
 
     A batch is shown with `dump --hex`, an index is rebuilt with `reindex`, which plans first and
@@ -34,43 +33,44 @@ def command_for(finding: Finding) -> tuple[str, ...] | None:
     if finding.code == "transaction-hanging" and finding.topic is not None:
         return abort_command(finding.topic, finding.partition or 0, finding.offset or 0)
     if entry.reindex and finding.topic is not None:
-        return ("kdump", "reindex", "--only", entry.reindex, as_path(_directory(finding)))
+        return ("kdump", "reindex", "--only", entry.reindex, path_word(_directory(finding)))
     in_log = finding.path.rpartition(".")[2] in _LOGS
     if entry.show is Show.ENTRIES and not in_log:
-        return ("kdump", "dump", "--entries", as_path(finding.path))
+        return ("kdump", "dump", "--entries", path_word(finding.path))
     if finding.position is None or not in_log:
         return None
     if entry.offsets_lie or finding.offset is None or finding.offset < 0:
-        return ("kdump", "dump", "--batches", as_path(finding.path))
+        return ("kdump", "dump", "--batches", path_word(finding.path))
     return record_command(finding.path, finding.offset, "--hex")
 
 
-def verify_command(path: str) -> tuple[str, ...]:
+def verify_command(path: str) -> tuple[Word, ...]:
     """Say what is wrong under a path."""
-    return ("kdump", "verify", as_path(path))
+    return ("kdump", "verify", path_word(path))
 
 
-def producer_command(path: str, producer_id: int, offset: int) -> tuple[str, ...]:
+def producer_command(path: str, producer_id: int, offset: int) -> tuple[Word, ...]:
     """Show the batches of one producer from an offset on."""
     picks = ("--producer-id", str(producer_id), "--from-offset", str(offset))
-    return ("kdump", "dump", "--batches", *picks, as_path(path))
+    return ("kdump", "dump", "--batches", *picks, path_word(path))
 
 
-def abort_command(topic: str, partition: int, first: int) -> tuple[str, ...]:
+def abort_command(topic: str, partition: int, first: int) -> tuple[Word, ...]:
     """End a transaction on a running cluster."""
     return (
-        *("kafka-transactions.sh", "--bootstrap-server", "HOST:PORT", "abort", "--topic", topic),
-        *("--partition", str(partition), "--start-offset", str(first)),
+        *("kafka-transactions.sh", "--bootstrap-server", BOOTSTRAP, "abort", "--topic"),
+        *(topic_word(topic), "--partition", str(partition), "--start-offset", str(first)),
     )
 
 
 def shell_line(finding: Finding) -> str | None:
-    """Write that command as a line for a shell; of many batches it picks the one."""
+    """Format that command; of many batches it picks the one."""
     words = command_for(finding)
     if words is None:
         return None
     picks = words[1:3] == ("dump", "--batches")
-    return shell_text(words) + (f" | grep '\"position\":{finding.position},'" if picks else "")
+    pipe = ("grep", f'"position":{finding.position},') if picks else ()
+    return format_command(words, pipe_to=pipe)
 
 
 def way_lines(finding: Finding) -> Iterator[str]:
@@ -79,39 +79,29 @@ def way_lines(finding: Finding) -> Iterator[str]:
     if first is None or finding.served_by is None or finding.topic is None:
         return
     if served is not None:
-        group = "kafka-consumer-groups … --reset-offsets --topic"
-        where = shell_text((f"{finding.topic}:{finding.partition}",))
-        yield f"{group} {where} --to-offset {served} --execute"
+        yield format_command(
+            reset_command(GROUP, topic_word(finding.topic, finding.partition), served)
+        )
     if skipped:
         words = ["kdump", "dump", "--from-offset", str(first)]
         words += [] if served is None else ["--to-offset", str(served)]
-        yield shell_text((*words, as_path(_directory(finding))))
+        yield format_command((*words, path_word(_directory(finding))))
 
 
-def shell_text(words: Iterable[str]) -> str:
-    """Write words so that a shell reads exactly them; what a terminal would obey is spelled out."""
-    return " ".join(map(_quoted, words))
-
-
-def _quoted(word: str) -> str:
-    if word.isprintable() and not re.search("[\ud800-\udfff]", word):
-        return shlex.quote(word)
-    spelled = "".join(
-        chr(byte) if 0x20 <= byte < 0x7F and byte not in b"'\\" else f"\\x{byte:02x}"
-        for byte in os.fsencode(word)
+def reset_command(
+    group: str, partition: Word, offset: int, bootstrap: str = BOOTSTRAP
+) -> tuple[Word, ...]:
+    """Set the committed offset of a group, on a running cluster, while it has no members."""
+    return (
+        *("kafka-consumer-groups.sh", "--bootstrap-server", bootstrap, "--group", group),
+        *("--reset-offsets", "--topic", partition, "--to-offset", str(offset), "--execute"),
     )
-    return f"$'{spelled}'"
 
 
-def as_path(path: str) -> str:
-    """Keep a path from being read as an option."""
-    return f"./{path}" if path.startswith("-") else path
-
-
-def record_command(path: str, offset: int, *how: str) -> tuple[str, ...]:
+def record_command(path: str, offset: int, *how: str) -> tuple[Word, ...]:
     """Show the record at an offset."""
     picks = ("--from-offset", str(offset), "--limit", "1")
-    return ("kdump", "dump", *how, *picks, as_path(path))
+    return ("kdump", "dump", *how, *picks, path_word(path))
 
 
 def _directory(finding: Finding) -> str:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kdump.findings.commands import record_command, shell_text, verify_command
+from kdump.findings.commands import record_command, verify_command
 from kdump.findings.rows import Row
+from kdump.findings.shell import format_command
 from kdump.output.amounts import counted, seconds_text, size_text
 from kdump.output.cell_text import wrap
 from kdump.output.column_widths import Column, amount, cells_of, folded, number
@@ -191,9 +192,9 @@ def commands(fields: dict[str, Any]) -> Iterator[str]:
     offset = fields["offset"]
     for side in (fields["left"], fields["right"]):
         if side["present"] and fields["last_offset"] is not None:
-            yield shell_text(record_command(side["path"], offset))
+            yield format_command(record_command(side["path"], offset))
         elif side["code"] is not None:
-            yield shell_text(verify_command(side["path"]))
+            yield format_command(verify_command(side["path"]))
 
 
 def _key_text(key: bytes) -> str:

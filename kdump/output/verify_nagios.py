@@ -9,9 +9,10 @@ from bisect import insort
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kdump.findings.commands import command_for, shell_text
+from kdump.findings.commands import command_for
 from kdump.findings.finding import Finding, Severity
 from kdump.findings.rows import Row
+from kdump.findings.shell import format_command
 from kdump.output.amounts import counted
 from kdump.output.escape import visible
 from kdump.output.sink import Sink
@@ -131,13 +132,7 @@ def _long_line(finding: Finding) -> str:
     line = visible(f"{sentence} File: {finding.path}").translate(_PLAIN)
     if words is None:
         return f"{line} Next: {entry.remedy}"
-    return f"{line} Next: {' '.join(map(_barless, words))}"
-
-
-def _barless(word: str) -> str:
-    """Write a word so that a shell reads exactly it, and a monitoring system no bar in it."""
-    text = shell_text((word,))
-    return text.replace("|", "\\x7c" if text.startswith("$'") else "'$'\\x7c''")
+    return f"{line} Next: {format_command(words)}"
 
 
 def _sentence(worst: Finding, findings: dict[str, int]) -> str:

@@ -14,7 +14,7 @@ from transaction_log import transaction
 from kdump.cli import cli
 
 ABORT = (
-    "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 7 "
+    "kafka-transactions.sh --bootstrap-server BOOTSTRAP abort --topic orders --partition 7 "
     "--start-offset 0"
 )
 

@@ -495,7 +495,7 @@ def test_commands_for_real_damage_show_it(case: str) -> None:
         if words is None:
             continue
         assert isinstance(item, Finding)
-        result = CliRunner().invoke(cli, list(words[1:]))
+        result = CliRunner().invoke(cli, list(map(str, words[1:])))
         assert result.exit_code in (0, 3), result.output
         if words[1:3] == ("dump", "--hex"):
             assert f"position {item.position:,} " in result.stdout

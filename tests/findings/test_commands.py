@@ -11,8 +11,9 @@ import pytest
 
 from kdump.cli import cli
 from kdump.engine.reindex.run import kinds_of
-from kdump.findings.commands import command_for, shell_text
+from kdump.findings.commands import command_for
 from kdump.findings.finding import CATALOGUE, Finding, Severity, finding
+from kdump.findings.shell import Word, format_command
 
 LOG = "/var/lib/kafka/orders-7/00000000000000000042.log"
 
@@ -22,19 +23,21 @@ def found(code: str, **members: Any) -> Finding:
     return finding(code, **given)
 
 
-def parses(words: tuple[str, ...]) -> bool:
+def parses(words: tuple[Word, ...]) -> bool:
     """Whether the command line takes these words, as far as reading them goes."""
     context = click.Context(cli, info_name="kdump")
-    command = cli.get_command(context, words[1])
+    command = cli.get_command(context, str(words[1]))
     assert command is not None, f"no command {words[1]}"
-    command.make_context(words[1], list(words[2:]), parent=context, resilient_parsing=False)
+    command.make_context(
+        str(words[1]), list(map(str, words[2:])), parent=context, resilient_parsing=False
+    )
     return True
 
 
 def test_a_bad_batch_is_looked_at() -> None:
     words = command_for(found("crc-mismatch", position=100, offset=50))
     assert words is not None
-    assert shell_text(words) == f"kdump dump --hex --from-offset 50 --limit 1 {LOG}"
+    assert format_command(words) == f"kdump dump --hex --from-offset 50 --limit 1 {LOG}"
 
 
 @pytest.mark.parametrize(
@@ -58,7 +61,7 @@ def test_an_index_is_rebuilt(code: str, only: str) -> None:
 def test_every_command_is_one_that_kdump_knows(code: str) -> None:
     for members in ({}, {"position": 8}, {"position": 8, "offset": 3}, {"path": "-x/-1.log"}):
         words = command_for(found(code, **members))
-        if words is not None and words[1] in cli.list_commands(click.Context(cli)):
+        if words is not None and str(words[1]) in cli.list_commands(click.Context(cli)):
             assert parses(words)
         if CATALOGUE[code].severity is Severity.NOTE:
             assert words is None
@@ -91,13 +94,13 @@ def test_the_remedy_and_the_command_agree(code: str) -> None:
     ],
 )
 def test_a_shell_reads_back_the_path(path: str) -> None:
-    text = shell_text(("printf", "%s", path))
+    text = format_command(("printf", "%s", path))
     assert text.isprintable()
     done = subprocess.run(["bash", "-c", text], capture_output=True, check=True)
     assert os.fsdecode(done.stdout) == path
 
 
 def test_plain_words_stay_plain() -> None:
-    text = shell_text(("kdump", "dump", LOG))
+    text = format_command(("kdump", "dump", LOG))
     assert text == f"kdump dump {LOG}"
     assert shlex.split(text) == ["kdump", "dump", LOG]

@@ -18,8 +18,9 @@ from kdump.broker.open_transactions import open_transaction_of
 from kdump.broker.transaction_text import transaction_words
 from kdump.engine.reading.check import Conditional, Reported, RestsOn
 from kdump.engine.reading.damage import at_place
-from kdump.findings.commands import abort_command, producer_command, shell_text
+from kdump.findings.commands import abort_command, producer_command
 from kdump.findings.moments import span_text
+from kdump.findings.shell import format_command
 from kdump.storage import lock, places
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def open_transactions(
             message += _abort_words(newest, first)
         else:
             looks = producer_command(str(partition.log.path), producer_id, first)
-            message += f" To look at it: {shell_text(looks)}"
+            message += f" To look at it: {format_command(looks)}"
         more = len(states.open) - _SHOWN
         if first == stable and more > 0:
             message += f" {more:,} more transactions are open."
@@ -135,5 +136,5 @@ def _abort_words(newest: SegmentScan, first: int) -> str:
     place = newest.place
     if place.topic is None or place.partition is None:
         return ""
-    command = shell_text(abort_command(place.topic, place.partition, first))
+    command = format_command(abort_command(place.topic, place.partition, first))
     return f" On a running cluster this ends it: {command}"

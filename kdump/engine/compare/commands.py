@@ -6,10 +6,16 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kdump.findings.commands import as_path, shell_text
+from kdump.findings.shell import (
+    BOOTSTRAP,
+    CONTROLLER,
+    cluster_id_word,
+    format_command,
+    path_word,
+    topic_word,
+    uuid_word,
+)
 from kdump.storage import names
-
-_SERVER, _CONTROLLER = "HOST:9092", "HOST:9093"
 
 
 class Registered(NamedTuple):
@@ -40,9 +46,9 @@ def _of_partition(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, li
     others = [_named(each) for each in fields["choices"] if each is not best]
     if not fields["at_stake"]:
         return f"No choice cuts records off; {node} goes furthest.", []
-    asked = shell_text((
-        "kafka-leader-election.sh", "--bootstrap-server", _SERVER, "--election-type", "UNCLEAN",
-        "--topic", str(fields["topic"]), "--partition", str(fields["partition"]),
+    asked = format_command((
+        "kafka-leader-election.sh", "--bootstrap-server", BOOTSTRAP, "--election-type", "UNCLEAN",
+        "--topic", topic_word(str(fields["topic"])), "--partition", str(fields["partition"]),
     ))  # fmt: skip
     why = "" if fields["rule"] == "in-sync" else "No metadata log here says who is in sync. "
     first = f"Start {node} first, and {_list(others)} once it leads"
@@ -88,8 +94,8 @@ def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, lis
     able = [each for each in fields["choices"] if each["voter"] and each is not best]
     with_it = [_named(each) for each in able if each["refused"] is None][:needed]
     rest = [_named(each) for each in able if _named(each) not in with_it]
-    status = shell_text((
-        "kafka-metadata-quorum.sh", "--bootstrap-controller", _CONTROLLER, "describe", "--status",
+    status = format_command((
+        "kafka-metadata-quorum.sh", "--bootstrap-controller", CONTROLLER, "describe", "--status",
     ))  # fmt: skip
     if not rest:
         return f"Start {_list([node, *with_it])}: only {node} can be elected.", [status]
@@ -101,10 +107,11 @@ def _start_first(fields: dict[str, Any], best: dict[str, Any]) -> tuple[str, lis
 def _copied(source: str, path: str) -> list[str]:
     """Put a log in the place of another, which is kept; the vote of each node stays its own."""
     kept = os.path.dirname(path) + ".metadata-before"
+    vote = os.path.join(kept, names.QUORUM_STATE)
     return [
-        shell_text(("mv", as_path(path), as_path(kept))),
-        shell_text(("cp", "-a", as_path(source), as_path(path))),
-        shell_text(("cp", "-a", as_path(os.path.join(kept, names.QUORUM_STATE)), as_path(path))),
+        format_command(("mv", path_word(path), path_word(kept))),
+        format_command(("cp", "-a", path_word(source), path_word(path))),
+        format_command(("cp", "-a", path_word(vote), path_word(path))),
     ]
 
 
@@ -115,17 +122,18 @@ def _formatted(source: str, number: int, known: Registered) -> list[str]:
     any more, ends when the other names it as the leader.
     """
     directory_id, where = dict(known.directory_ids).get(number), f"METADATA_LOG_DIR_{number}"
-    form = f"kafka-storage.sh format --cluster-id {known.cluster_id or 'CLUSTER_ID'}"
+    form = ("kafka-storage.sh", "format", "--cluster-id", cluster_id_word(known.cluster_id))
     log = f"{where}/{names.CLUSTER_METADATA_TOPIC}-0"
-    form += " --no-initial-controllers" if directory_id else ""
+    initial = ("--no-initial-controllers",) if directory_id else ()
     commands = [
-        f"{form} --config controller-{number}.properties",
-        f"rm -rf {log}",
-        f"{shell_text(('cp', '-a', as_path(source)))} {log}",
+        format_command((*form, *initial, "--config", f"controller-{number}.properties")),
+        format_command(("rm", "-rf", log)),
+        format_command(("cp", "-a", path_word(source), log)),
     ]
     if directory_id is not None:
-        meta = f"{where}/{names.META_PROPERTIES}"
-        commands.append(f"sed -i 's/^directory.id=.*/directory.id={directory_id}/' {meta}")
+        named = uuid_word(directory_id)
+        change = f"s/^directory.id=.*/directory.id={named}/" if isinstance(named, str) else named
+        commands.append(format_command(("sed", "-i", change, f"{where}/{names.META_PROPERTIES}")))
     return commands
 
 

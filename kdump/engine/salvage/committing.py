@@ -16,8 +16,9 @@ from kdump.client.cluster import PATIENCE_SECONDS, ClusterError
 from kdump.client.group_offsets import COMMITTED, HAS_MEMBERS, UNCLEAR, GroupOffsets, Place
 from kdump.engine.salvage.state import Committing, State
 from kdump.errors import KdumpError, Refused
-from kdump.findings.commands import shell_text
+from kdump.findings.commands import reset_command
 from kdump.findings.rows import Row
+from kdump.findings.shell import format_command, topic_word
 from kdump.storage import names
 
 _AT_ONCE = 100  # groups
@@ -177,10 +178,8 @@ class _Chunk:
 
     def _moved(self, one: Translated, brokers: str) -> str:
         _, topic, partition = one.place
-        reset = ("--reset-offsets", "--topic", f"{topic}:{partition}", "--to-offset", str(one.new))
-        tool = ("kafka-consumer-groups.sh", "--bootstrap-server", brokers, "--group")
+        reset = reset_command(one.place.group, topic_word(topic, partition), one.new, brokers)
         return (
             f"has committed offset {self._before[one.place]} of {one.partition} since the state "
-            "was written, and is left as it is; to have it otherwise: "
-            + shell_text((*tool, one.place.group, *reset, "--execute"))
+            "was written, and is left as it is; to have it otherwise: " + format_command(reset)
         )

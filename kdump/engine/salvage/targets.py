@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.errors import Refused
+from kdump.findings.shell import format_command, refused_topic, topic_word
 
 if TYPE_CHECKING:
     from kdump.client.cluster import Cluster, TopicFacts
@@ -54,10 +55,11 @@ class Target(NamedTuple):
                 )
 
     def _command(self, setting: str) -> str:
-        return (
-            f"type kafka-configs.sh --bootstrap-server {self.brokers} --alter --entity-type topics "
-            f"--entity-name {self.topic} --add-config {setting} and then the same command again"
-        )
+        change = format_command((
+            "kafka-configs.sh", "--bootstrap-server", self.brokers, "--alter", "--entity-type",
+            "topics", "--entity-name", topic_word(self.topic), "--add-config", setting,
+        ))  # fmt: skip
+        return f"type {change} and then the same command again"
 
 
 def targets_of(cluster: Cluster, brokers: str, partitions: Iterable[Opened]) -> dict[str, Target]:
@@ -69,16 +71,21 @@ def targets_of(cluster: Cluster, brokers: str, partitions: Iterable[Opened]) -> 
             needed[topic] = number, opened.item.path
     found = {}
     for topic, (count, path) in needed.items():
+        if why := refused_topic(topic):
+            raise Refused(path, f"{why}; --topic-map gives it another name")
         facts = cluster.topic(topic)
         if facts is None or facts.partitions < count:
             there = "is not there" if facts is None else f"has {facts.partitions} partitions"
-            action = "--create" if facts is None else "--alter"
-            more = " --config retention.ms=-1" if facts is None else ""
+            change = format_command((
+                "kafka-topics.sh", "--bootstrap-server", brokers,
+                "--create" if facts is None else "--alter", "--topic", topic_word(topic),
+                "--partitions", str(count),
+                *(("--config", "retention.ms=-1") if facts is None else ()),
+            ))  # fmt: skip
             raise Refused(
                 path,
-                f"topic {topic} {there} in the cluster; type kafka-topics.sh --bootstrap-server "
-                f"{brokers} {action} --topic {topic} --partitions {count}{more} and then the same "
-                "command again",
+                f"topic {topic} {there} in the cluster; type {change} and then the same command "
+                "again",
             )
         found[topic] = _target(topic, brokers, facts)
     return found

@@ -35,8 +35,9 @@ from kdump.engine.reading.damage import at_place
 from kdump.engine.work.pace import Pace, Progress
 from kdump.engine.work.pipeline import ONE_BY_ONE, Driver
 from kdump.errors import KdumpError, NothingToDo
-from kdump.findings.commands import abort_command, shell_text
+from kdump.findings.commands import abort_command
 from kdump.findings.rows import Row
+from kdump.findings.shell import format_command, join_commands
 from kdump.replay.transactions import TOPIC, Partition, Transaction
 from kdump.storage import lock, places
 from kdump.storage.local_log import LocalLog
@@ -190,7 +191,9 @@ def _row(
     """
     known = transaction if transaction is not None and transaction.problem is None else None
     first = opened[0].said if opened else None
-    commands = [abort_command(*one.partition, one.said.first_offset) for one in verdict.hung]
+    commands = [
+        format_command(abort_command(*one.partition, one.said.first_offset)) for one in verdict.hung
+    ]
     return Row(
         "transaction",
         {
@@ -222,7 +225,7 @@ def _row(
             ],
             "hanging": verdict.hanging,
             "cause": verdict.cause,
-            "abort_command": " && ".join(map(shell_text, commands)) or None,
+            "abort_command": join_commands(commands) or None,
         },
     )
 

@@ -20,8 +20,8 @@ from kdump.broker.retention import retention_pass
 from kdump.engine.why.fates import length_text, minute_text
 from kdump.engine.why.freeable import Freeable, Lost, Retired, behind_pins, lost_of
 from kdump.engine.why.lowering import Lowered, Wanted, lowered
-from kdump.findings.commands import as_path, shell_text
 from kdump.findings.rows import Row
+from kdump.findings.shell import BOOTSTRAP, Unusable, Word, format_command, path_word, refused_topic
 
 
 class Plan:
@@ -69,7 +69,7 @@ class Plan:
             yield row
 
     def _of_retired(self, one: Retired) -> Row:
-        command: str | None = shell_text(("rm", "-r", "--", as_path(one.path)))
+        command: str | None = format_command(("rm", "-r", "--", path_word(one.path)))
         text = "a broker that starts removes it, too"
         if one.why == "stray":
             text = "the cluster does not have this partition here; look whether others do"
@@ -224,6 +224,7 @@ def _command(log: Freeable, offset: int) -> str:
     """Write the command that makes an offset the first of a partition."""
     one = {"topic": log.topic, "partition": log.partition, "offset": offset}
     asked = json.dumps({"partitions": [one], "version": 1}, separators=(",", ":"))
-    words = ("kafka-delete-records.sh", "--bootstrap-server", "HOST:PORT")
-    file = ("--offset-json-file", "/dev/stdin")
-    return f"{shell_text((*words, *file))} <<< {shell_text((asked,))}"
+    why = refused_topic(log.topic)
+    stdin: Word = Unusable(why) if why else asked
+    words = ("kafka-delete-records.sh", "--bootstrap-server", BOOTSTRAP)
+    return format_command((*words, "--offset-json-file", "/dev/stdin"), stdin=stdin)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.broker.retention import Policy, retention_pass
-from kdump.findings.commands import shell_text
+from kdump.findings.shell import BOOTSTRAP, ZOOKEEPER, format_command, topic_word
 
 if TYPE_CHECKING:
     from kdump.engine.why.freeable import Freeable
@@ -146,8 +146,8 @@ def _undo(log: Freeable, topic: str, name: str) -> str | None:
 
 
 def _command(log: Freeable, topic: str, change: tuple[str, ...]) -> str:
-    where = ("--bootstrap-server", "HOST:PORT")
+    where = ("--bootstrap-server", BOOTSTRAP)
     if not log.has_delete_records:
-        where = ("--zookeeper", "HOST:2181")  # no broker is asked that early
-    entity = ("--entity-type", "topics", "--entity-name", topic)
-    return shell_text(("kafka-configs.sh", *where, "--alter", *entity, *change))
+        where = ("--zookeeper", ZOOKEEPER)  # no broker is asked that early
+    entity = ("--entity-type", "topics", "--entity-name", topic_word(topic))
+    return format_command(("kafka-configs.sh", *where, "--alter", *entity, *change))

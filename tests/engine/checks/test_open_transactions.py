@@ -19,7 +19,7 @@ LIMIT = (
     "it hangs."
 )
 ABORT = (
-    "On a running cluster this ends it: kafka-transactions.sh --bootstrap-server HOST:PORT abort"
+    "On a running cluster this ends it: kafka-transactions.sh --bootstrap-server BOOTSTRAP abort"
 )
 
 

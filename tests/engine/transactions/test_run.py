@@ -88,7 +88,7 @@ def test_one_that_no_id_has_is_a_row(tmp_path: Path) -> None:
     assert summed(items) == [("a", 8, "Empty", False, 0), (None, 7, None, True, 1)]
     row = rows(items)[1]
     assert row["abort_command"] == (
-        "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic orders --partition 7 "
+        "kafka-transactions.sh --bootstrap-server BOOTSTRAP abort --topic orders --partition 7 "
         "--start-offset 1"
     )
     assert row["partitions"] == []

@@ -39,7 +39,7 @@ def limit(*asked: tuple[Freeable, int]) -> Lowered | None:
 
 
 def configs(change: str) -> str:
-    start = "kafka-configs.sh --bootstrap-server HOST:PORT --alter"
+    start = "kafka-configs.sh --bootstrap-server BOOTSTRAP --alter"
     return f"{start} --entity-type topics --entity-name t {change}"
 
 
@@ -143,7 +143,7 @@ def test_before_brokers_deleted_records() -> None:
     """Nothing else can be typed, and what a limit takes with it is counted."""
     old = {"has_delete_records": False, "known": None}
     (step,) = steps(100, partition(0, [90, 89, 3], **old), partition(1, [95, 80, 3], **old))
-    assert step["command"].startswith("kafka-configs.sh --zookeeper HOST:2181 --alter")
+    assert step["command"].startswith("kafka-configs.sh --zookeeper ZOOKEEPER --alter")
     assert step["undo"] is None
     assert "--describe" in step["text"]
     assert step["frees_bytes"] == 105

@@ -1,0 +1,68 @@
+"""A printed command is exactly its words, or the reason why there is none."""
+
+import os
+import subprocess
+
+import pytest
+
+from kdump.findings.shell import (
+    cluster_id_word,
+    format_command,
+    is_command,
+    join_commands,
+    path_word,
+    topic_word,
+    uuid_word,
+)
+
+REFUSED = [
+    (topic_word("a;touch x;"), "Kafka cannot have a topic named 'a;touch x;'"),
+    (topic_word("a" * 250), f"Kafka cannot have a topic named '{'a' * 79}…'"),
+    (topic_word(".."), "Kafka cannot have a topic named .."),
+    (topic_word("a\n"), "Kafka cannot have a topic named $'a\\x0a'"),
+    (cluster_id_word("x$(touch x)"), "Kafka cannot have the cluster id 'x$(touch x)'"),
+    (uuid_word("s/x/e touch x/e"), "Kafka cannot have the id 's/x/e touch x/e'"),
+    ("a\0b", "no argument can contain the NUL of $'a\\x00b'"),
+]
+
+
+@pytest.mark.parametrize(("word", "why"), REFUSED)
+def test_value_that_kafka_cannot_have(word: str, why: str) -> None:
+    for line in (
+        format_command(("printf", word)),
+        format_command(("cat",), stdin=word),
+        format_command(("cat",), into=word),
+        format_command(("cat",), pipe_to=("grep", word)),
+    ):
+        assert line == f"# no command: {why}"
+        assert not is_command(line)
+        assert subprocess.run(["bash", "-c", line], check=True, capture_output=True).stdout == b""
+
+
+def test_value_that_kafka_can_have() -> None:
+    words = ("tool", topic_word("a.b_C-1"), topic_word("t", 7), cluster_id_word(None))
+    assert format_command((*words, cluster_id_word("c0rpusSharedAAAAAAAAAA"))) == (
+        "tool a.b_C-1 t:7 CLUSTER_ID c0rpusSharedAAAAAAAAAA"
+    )
+
+
+def test_redirections_are_quoted_too() -> None:
+    line = format_command(
+        ("cat",), stdin="a'$(b)|", pipe_to=("grep", "-F", "$(b)|"), into="/dev/stdout"
+    )
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+    assert done.stdout == b"a'$(b)|\n"
+    assert line.count("|") == 1
+
+
+def test_commands_one_after_the_other() -> None:
+    refused = format_command(("b", topic_word("$")))
+    assert join_commands(["a", refused, "c", refused]) == f"a && c {refused}"
+    assert join_commands([]) == ""
+
+
+@pytest.mark.parametrize("path", ["-rf", "-", "--help", "-\n", os.fsdecode(b"-\xff")])
+def test_path_is_not_an_option(path: str) -> None:
+    line = format_command(("printf", "%s", path_word(path)))
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=True)
+    assert os.fsdecode(done.stdout) == f"./{path}"
