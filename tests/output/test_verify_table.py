@@ -87,7 +87,10 @@ def test_a_finding_has_place_message_consequences_and_command() -> None:
     commands = [line.strip() for line in lines if "→" in line]
     assert commands[0].startswith("→ kdump dump --hex --from-offset 48301220 --limit 1 /var")
     assert commands[1:] == [
-        "→ kafka-consumer-groups.sh --bootstrap-server BOOTSTRAP --group GROUP --reset-offsets --topic orders:7 --to-offset 48301394 --execute",
+        (
+            "→ kafka-consumer-groups.sh --bootstrap-server BOOTSTRAP --group GROUP --reset-offsets "
+            "--topic orders:7 --to-offset 48301394 --execute"
+        ),
         "→ kdump dump --from-offset 48301338 --to-offset 48301394 /var/lib/kafka/orders-7",
     ]
 
