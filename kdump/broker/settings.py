@@ -60,6 +60,7 @@ class Settings(NamedTuple):
     dedupe_load_factor: float = 0.9
     cleaner_threads: int = 1
     retention_check_ms: int = 300_000
+    topic_is_known: bool = False  # a whole metadata log has the topic: what it lacks is not set
 
     @property
     def stated(self) -> frozenset[str]:

@@ -649,14 +649,15 @@ CATALOGUE: dict[str, Code] = {
         "Until the next start the segments they replace are read, if those are there.",
     ),
     "segments-apart": _note(
-        "Offsets are missing between two segments of a log that otherwise has none missing.",
-        "Compare with a replica, if this topic was never compacted.",
-        "Consumers jump the missing offsets without a word; brokers do not notice.",
+        "Offsets are missing between two segments, and the cleaner may have removed them.",
+        "If this topic was never compacted, recover them from a replica. --server-properties, or "
+        "the data directory with the metadata log, shows whether it was.",
+        "Consumers skip the missing offsets silently, and brokers do not notice.",
     ),
     "segment-missing": _damage(
-        "A segment is gone from the middle of a log.",
+        "A segment is missing from a log.",
         "Recover the segment from a replica or a backup.",
-        "Consumers jump the missing offsets without a word; brokers do not notice.",
+        "Consumers skip the missing offsets silently, and brokers do not notice.",
         show=Show.NOTHING,
     ),
     "partition-empty": _note(

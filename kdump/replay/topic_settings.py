@@ -128,10 +128,12 @@ class TopicSettings:
         settings = settings.for_topic(topic)
         if topic not in cluster.ids and self._was_cleaned(directory, topic):
             settings = settings.given(s.CLEANED, {"cleanup_policy": "compact"})
-        own = cluster.topics.get(topic or "")
+        is_known = topic in cluster.partitions
+        own = cluster.topics.get(topic or "", {} if is_known else None)
+        of_topic = settings._replace(topic_is_known=is_known)
         return _OfTopic(
             self._with_options(settings, topic),
-            None if own is None else self._with_options(settings.of_topic(own), topic),
+            None if own is None else self._with_options(of_topic.of_topic(own), topic),
             cluster.ids.get(topic or ""),
         )
 

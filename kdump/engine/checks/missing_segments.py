@@ -1,8 +1,13 @@
 """Report missing segments: offsets missing between the end of one segment and the next.
 
-Compaction, and a log that was never without gaps, leave such holes lawfully (O5, X16), and a
-broker jumps them without a word. So a hole is reported only in a log that has no other: where the
-rest of the partition shows that records lay in it they are lost, else it is only worth knowing.
+Compaction, and followers of a compacted log, leave such holes lawfully (O5, X16), and brokers skip
+them silently. Where the settings of a topic are known and nothing compacts it, a hole is loss.
+Where they are not known, a hole is reported only in a log that has no other: it is loss where the
+rest of the partition shows that it held records, and only suspected otherwise.
+
+Retention and DeleteRecords remove segments from the front, and trim the leader epochs (X2). So
+epochs that start below the first segment show that it is missing, but for tiered topics, whose
+local log starts above the log start.
 """
 
 from __future__ import annotations
@@ -12,19 +17,20 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Unpack
 
+from kdump.broker.settings import DEFAULT, OPTION, TOPIC
 from kdump.engine.reading.damage import at_place
 from kdump.errors import PathError
 from kdump.findings.finding import About, Finding
 from kdump.storage import names, places
 from kdump.storage.local_log import LocalLog
-from kdump.storage.names import Kind
+from kdump.storage.names import Kind, Retirement
 from kdump.storage.producer_snapshot import sound_snapshot
 from kdump.tuples import NamedTuple
 
 if TYPE_CHECKING:
     from kdump.engine.reading.partition_scan import PartitionScan, SegmentScan
 
-# Compacted whatever the settings say.
+# Compacted unless a setting of the topic's own says otherwise.
 COMPACTED_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 
@@ -34,35 +40,107 @@ class Covered(NamedTuple):
     offset: int
     next_offset: int
 
+    @property
+    def words(self) -> str:
+        """The range and its length, as the subject of a sentence."""
+        first, last = self.offset, self.next_offset - 1
+        if first == last:
+            return f"Offset {first:,}"
+        return f"Offsets {first:,}-{last:,} ({self.next_offset - first:,})"
+
+
+class _Cleaner(NamedTuple):
+    """What is known of the cleaner: `why` is part of a sentence.
+
+    `settled`: it never worked on this topic, so that other holes in the log excuse nothing.
+    `excluded`: nothing shows that it did. Without both, a `provable` hole is loss where something
+    shows that it held records.
+    """
+
+    why: str
+    settled: bool = False
+    excluded: bool = False
+    provable: bool = False
+
 
 def holes(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
     """Yield a finding for each hole that compaction cannot have made."""
-    if len(partition.segments) < 2:
+    cleaner = _cleaner(partition)
+    if cleaner is None or not partition.segments:
         return
-    compacted = _is_compacted(partition)
-    contiguous = set(map(_is_contiguous, partition.segments))
-    if compacted or False in contiguous:
-        return
-    unsure = compacted is None or None in contiguous
+    if not cleaner.settled:
+        contiguous = set(map(_is_contiguous, partition.segments))
+        if False in contiguous:
+            return
+        if None in contiguous:
+            cleaner = _Cleaner("not all records of this log could be counted")
+    elif not partition.settings.tiered and partition.target.topic != names.CLUSTER_METADATA_TOPIC:
+        yield from _first_missing(partition, covered)
+    start = _start(partition)
     for one, following in pairwise(partition.segments):
-        start, end = one.next_offset, following.base_offset
-        if start is None or start >= end or one.tail:
+        hole = Covered(one.last_offset + 1, following.base_offset)
+        if hole.offset >= hole.next_offset or one.tail:
             continue
-        if any(file.offset < end and file.next_offset > start for file in covered):
+        if not one.complete and not (one.tail_read and cleaner.settled):
             continue
-        if _turns_up(partition, start, end):
-            continue
-        proof = None if unsure else _proof(partition, start, end)
-        if proof is None:
-            rest = "" if unsure else ", and nothing else is missing from this log"
-            message = f"Offsets {start:,}-{end - 1:,} lie in no segment{rest}. Consumers jump them."
-            yield _missing("segments-apart", one, end, message=message)
-        else:
-            message = f"Offsets {start:,}-{end - 1:,} lie in no segment: {proof}"
-            lost = end - start
-            yield _missing(
-                "segment-missing", one, end, message=message, lost_at_least=1, lost_at_most=lost
-            )
+        if not _is_elsewhere(partition, hole, covered):
+            yield _hole_finding(partition, one, hole, start, cleaner)
+
+
+def _hole_finding(
+    partition: PartitionScan, one: SegmentScan, hole: Covered, start: int, cleaner: _Cleaner
+) -> Finding:
+    """Report a hole behind a segment; `start`: no offset below it is missed."""
+    if hole.next_offset <= start:
+        words = f"{hole.words} are in no segment. The log starts at {start:,}: nobody reads them."
+        return _missing("segments-apart", one, hole, message=words)
+    lost = hole._replace(offset=max(hole.offset, start))
+    why = cleaner.why if cleaner.settled or cleaner.excluded else None
+    if why is None and cleaner.provable:
+        why = _proof(partition, *lost)
+    if why is None:
+        words = f"{lost.words} are in no segment. They may be lost: {cleaner.why}."
+        return _missing("segments-apart", one, hole, message=words)
+    return _loss(partition, one, hole, lost, why)
+
+
+def _loss(
+    partition: PartitionScan, one: SegmentScan, hole: Covered, lost: Covered, why: str
+) -> Finding:
+    count = lost.next_offset - lost.offset
+    words = f"{lost.words} are in no segment and lost: {why}."
+    if (left := _deleted(partition, hole)) is not None:
+        words += f" {left} is still there: copy it before a start removes it."
+    if partition.settings.tiered:
+        words += " Remote storage may have them."
+    # Offsets of markers are of no record.
+    least = 1 if any(segment.has_control for segment in partition.segments) else count
+    return _missing(
+        "segment-missing", one, hole, message=words, lost_at_least=least, lost_at_most=count
+    )
+
+
+def _first_missing(partition: PartitionScan, covered: Sequence[Covered]) -> Iterator[Finding]:
+    """Report that the leader epochs start below the first segment."""
+    epochs, first = partition.log.epoch_starts(), partition.segments[0]
+    base = first.base_offset
+    if not epochs or epochs[0].start_offset >= base or partition.log_start()[0] > base:
+        return
+    hole = Covered(epochs[0].start_offset, base)
+    if _is_elsewhere(partition, hole, covered):
+        return
+    why = (
+        f"leader epoch {epochs[0].epoch} starts at {hole.offset:,}, and where a broker removes "
+        "segments it moves that up"
+    )
+    found = _loss(partition, first, hole, hole, why)
+    yield found._replace(position=0)
+
+
+def _start(partition: PartitionScan) -> int:
+    """The offset from which on the log is needed: its start, or a snapshot that replaces it."""
+    snapshots = [offset for offset, _ in partition.log.snapshots(Kind.METADATA_SNAPSHOT)]
+    return max(partition.log_start()[0], partition.trimmed_to(), *snapshots)
 
 
 def _is_contiguous(segment: SegmentScan) -> bool | None:
@@ -78,20 +156,24 @@ def _is_contiguous(segment: SegmentScan) -> bool | None:
     return first.base_offset == segment.base_offset and segment.records_count == offsets
 
 
-def _turns_up(partition: PartitionScan, start: int, end: int) -> bool:
-    """Whether a log that the listing missed lies in the hole after all.
+def _is_elsewhere(partition: PartitionScan, hole: Covered, covered: Sequence[Covered]) -> bool:
+    """Whether a file next to the log, or a log that the listing missed, has offsets of a hole.
 
     A large directory is listed by several calls, between which a broker rolls segments: a log may
     be missed whose index is seen, and one call later as well. So names are looked up, too.
     """
-    bases = [start, *(one.base_offset for one in partition.log.segments if one.log is None)]
-    if any(start <= base < end and has_log(partition.log, base) for base in bases):
+    start, end = hole
+    if any(file.offset < end and file.next_offset > start for file in covered):
+        return True
+    scanned = {segment.base_offset for segment in partition.segments}
+    bases = {start, *(one.base_offset for one in partition.log.segments if one.log is None)}
+    if any(start <= base < end and has_log(partition.log, base) for base in bases - scanned):
         return True
     try:
-        logs = LocalLog.open(partition.log.path).logs
+        logs = {segment.base_offset for segment in LocalLog.open(partition.log.path).logs}
     except PathError:
         return False
-    return any(start <= segment.base_offset < end for segment in logs)
+    return any(start <= base < end for base in logs - scanned)
 
 
 def has_log(log: LocalLog, base: int) -> bool:
@@ -99,28 +181,55 @@ def has_log(log: LocalLog, base: int) -> bool:
     return places.lexists(os.path.join(log.path, names.file_name(Kind.LOG, base)))
 
 
-def _missing(code: str, one: SegmentScan, end: int, **about: Unpack[About]) -> Finding:
+def _deleted(partition: PartitionScan, hole: Covered) -> str | None:
+    """Name a log in a hole that waits for its removal."""
+    for name, path in partition.log.retired:
+        is_log = name.kind is Kind.LOG and name.suffix == names.DELETED
+        base = name.base_offset
+        is_inside = base is not None and hole.offset <= base < hole.next_offset
+        if is_log and is_inside and places.planned_size(path):
+            return os.path.basename(path)
+    return None
+
+
+def _missing(code: str, one: SegmentScan, hole: Covered, **about: Unpack[About]) -> Finding:
     """At the end of the segment before, where what is missing should follow."""
     about["position"], about["size_bytes"] = one.end_position, 0
-    about["offset"] = about["expected"] = one.next_offset
-    about["next_offset"] = about["actual"] = end
+    about["offset"] = about["expected"] = hole.offset
+    about["next_offset"] = about["actual"] = hole.next_offset
     return at_place(code, one.place, **about)
 
 
-def _is_compacted(partition: PartitionScan) -> bool | None:
-    """Whether a cleaner was at work: it notes in the data directory how far it came (X3).
-
-    None where nobody can tell: it may have been, and had no time to note it.
-    """
-    target, directory = partition.target, partition.directory
+def _cleaner(partition: PartitionScan) -> _Cleaner | None:
+    """Say whether a cleaner was at work; None: it was, and noted how far it came (X3)."""
+    target, directory, settings = partition.target, partition.directory, partition.settings
     cleaned = directory.offsets(names.CLEANER_CHECKPOINT) if directory else None
     if cleaned is not None and (target.topic or "", target.partition or 0) in cleaned:
-        return True
-    if target.topic in COMPACTED_TOPICS or "compact" in partition.settings.cleanup_policy:
         return None
+    name = partition.log.name
+    if name is not None and name.retirement in (Retirement.DELETE, Retirement.STRAY):
+        return _Cleaner("the directory waits for its removal")
+    if target.topic == names.CLUSTER_METADATA_TOPIC:
+        return _Cleaner("this topic is never compacted", settled=True)
+    source = settings.source("cleanup_policy")
+    own = source in (OPTION, TOPIC)
+    if "compact" in settings.cleanup_policy or (target.topic in COMPACTED_TOPICS and not own):
+        return _Cleaner("the topic is compacted, and a cleaner may have removed them")
+    why = f"nothing compacts this topic (cleanup.policy={settings.cleanup_policy}, {source})"
+    if own:
+        return _Cleaner(why, settled=True)
+    # What else holds, a broker's own file may say; the checkpoint shows what it came to.
+    whole = directory is not None and cleaned is not None
     if directory is None or directory.checkpoint_time(names.REPLICATION_CHECKPOINT) is None:
-        return None  # a copy of partitions, without what was noted of them
-    return False if cleaned is not None else None
+        whole = False  # a copy of partitions, without what was noted of them
+    if settings.topic_is_known and whole:
+        return _Cleaner(why, settled=True)
+    if source != DEFAULT and whole:
+        return _Cleaner(why, excluded=True)
+    if not whole:
+        why = "whether the topic is compacted is not known: its data directory is not here"
+        return _Cleaner(why)
+    return _Cleaner("the cleanup.policy of the topic is not known here", provable=True)
 
 
 def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
@@ -128,20 +237,20 @@ def _proof(partition: PartitionScan, start: int, end: int) -> str | None:
     log = partition.log
     for segment in log.segments:
         if segment.log is None and start <= segment.base_offset < end:
-            return f"the indexes of a segment {segment.base_offset} are still there."
+            return f"the indexes of a segment {segment.base_offset} are still there"
     for offset, path in log.snapshots():
         if start < offset < end:
-            return f"a producer snapshot was taken at {offset:,}."
+            return f"a producer snapshot was taken at {offset:,}"
         if offset < end:
             continue
         for producer in sound_snapshot(path) or ():
             if start <= producer.last_offset < end:
                 return (
                     f"the snapshot of producers at {offset:,} knows of a batch of producer "
-                    f"{producer.producer_id} that ends at {producer.last_offset:,}."
+                    f"{producer.producer_id} that ends at {producer.last_offset:,}"
                 )
         break
     for epoch, offset in log.epoch_starts():
         if start < offset < end:
-            return f"leader epoch {epoch} started at {offset:,}."
+            return f"leader epoch {epoch} started at {offset:,}"
     return None

@@ -77,6 +77,7 @@ class SegmentScan:
         self.wrappers = 0  # that were not opened
         self.compressed = 0  # batches, wrappers among them
         self.max_timestamp_ms = -1  # of the headers
+        self.has_control = False  # a control batch
         self.first: BatchHeader | None = None  # that of the first batch
         self.gaps: list[Gap] = []
         self.complete = False
@@ -124,6 +125,7 @@ class SegmentScan:
         """Add what these headers say to the sums."""
         if self.first is None:
             self.first = batches.header(0)
+        self.has_control = self.has_control or bool(batches.flags & c.CONTROL)
         records, wrappers, compressed, newest = kernels.tally(batches)
         self.batches += batches.count
         self.records_count += records

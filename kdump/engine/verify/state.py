@@ -87,9 +87,12 @@ class VerifyState:
         sizes = dict(item.sizes)
         skips = dict(item.skips)
         oldest = self.now_s
+        # What follows a segment that is still there may be missing now.
+        gone = [base for base in seen if base is not None and base not in item.sizes | item.skips]
+        before_gone = {max((base for base in sizes if base < one), default=None) for one in gone}
         for base, identity in identities.items():
             before = seen.get(base)
-            if base not in sizes:
+            if base not in sizes or base in before_gone:
                 continue
             if before is None or before.identity != identity:
                 oldest = 0

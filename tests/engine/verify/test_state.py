@@ -144,6 +144,14 @@ def test_a_mended_segment_has_no_finding_any_more(partition: Path, runs: Runs) -
     assert found == []
 
 
+def test_what_precedes_a_segment_that_is_gone_is_read_again(partition: Path, runs: Runs) -> None:
+    runs.run(partition)
+    for path in partition.glob(f"{10:020}.*"):
+        path.unlink()
+    _, summary = runs.run(partition)
+    assert read_of(summary) == 2  # what is missing between it and the next has no other place
+
+
 def test_deep_reads_again_what_was_only_read_shallow(partition: Path, runs: Runs) -> None:
     runs.run(partition)
     _, deep = runs.run(partition, deep=True)
