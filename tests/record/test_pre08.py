@@ -137,9 +137,9 @@ def test_nested_bombs_end_soon() -> None:
     data = pre08_message(bytes(1 << 19))
     for _ in range(MAX_DEPTH - 1):
         data = pre08_wrapper([data] * 40)
-    start = time.monotonic()
+    start = time.process_time()
     assert told(data)[-1][0] == reasons.OVER_LIMIT
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_random_damage_never_raises() -> None:

