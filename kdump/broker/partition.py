@@ -407,9 +407,11 @@ class PartitionView:
             for item in records.runs_as_is(position, segment.end):
                 for row in range(item.batches.count):
                     skipped = aborted is not None and aborted.skips(item, row)
-                    if skipped or item.batches.flags_of(row) & c.CONTROL:
+                    flags = item.batches.flags_of(row)
+                    if skipped or flags & c.CONTROL:
                         continue
-                    if item.batches.last_offset(row) < offset:
+                    # A consumer opens each wrapper that it is handed, whatever its offset is.
+                    if item.batches.last_offset(row) < offset and not flags & c.WRAPPER:
                         continue
                     for piece in read_batch(
                         item.data, item.base, item.batches, row, limit=self.limit

@@ -54,6 +54,12 @@ lookup_options = together(
     ),
     config_option(_ANSWER),
     topic_configs_option(_ANSWER),
+    _ANSWER(
+        "--none",
+        type=click.Choice(("latest", "earliest", "skip")),
+        help="Where to reset a group in a partition without an answer; with --format reset-csv, "
+        "whose default is latest, as in Kafka's own tool. Other formats get reset_offset.",
+    ),
     _SAID("--explain", help="Say how the answer is found, step by step; in JSON as `steps`."),
     _SAID("--check", help="Scan the log as well; a finding where an index leads elsewhere."),
 )
@@ -94,6 +100,8 @@ def run(
 
     # One worker needs no driver: each answer is shown as soon as it is found.
     alone = not engine.is_spark and engine.jobs in (None, 1)
+    if writing.form == "reset-csv" and asked["none"] is None:
+        asked["none"] = "latest"
     progress, options = Progress(), FindOptions(**asked)
     tally = None if alone else LookupTally(progress)
     results = Results(writing, inputs=paths, report=LookupReport(), tally=tally)

@@ -20,6 +20,7 @@ from kdump.findings.shell import (
     format_command,
     path_word,
 )
+from kdump.output.amounts import counted
 from kdump.output.report import Report
 from kdump.output.terminal import is_terminal
 from kdump.storage.names import CLEAN_SHUTDOWN
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from kdump.engine.reindex.options import ReindexOptions
     from kdump.engine.salvage.options import SalvageOptions
     from kdump.output.report import Result
+    from kdump.output.reset_csv import ResetCsv
     from kdump.output.sink import Sink
     from kdump.output.text_report import Page
     from kdump.output.why_textfile import Gauges
@@ -101,18 +103,40 @@ class ElectReport(CompareReport):
 
 
 class LookupReport(Report):
-    """Sees whether any partition had an answer; 4, "none", is the status where none had."""
+    """Sees whether any partition had an answer; 4, "none", is the status where none had.
+
+    Of a reset plan it counts what the plan has, and 1 is the status where it is not complete.
+    """
 
     _is_answered = False
+    _plan: ResetCsv | None = None
+
+    def sink(self, form: str, page: Page) -> Sink | None:
+        """Return the lines of a plan."""
+        if form != "reset-csv":
+            return None
+        from kdump.output.reset_csv import ResetCsv
+
+        self._plan = ResetCsv(page.write, self.messages)
+        return self._plan
 
     def takes(self, item: Result) -> bool:
         """Look at an answer."""
-        self._is_answered |= isinstance(item, Row) and item.fields["offset"] is not None
+        if isinstance(item, Row):
+            fields = item.fields
+            answer = fields["offset"]
+            if self._plan is not None:
+                answer = fields.get("reset_offset", answer)
+            self._is_answered |= answer is not None
         return True
 
     def status(self, reached: int) -> int:
         """Return the status."""
-        return status.first_of(reached, status.DONE if self._is_answered else status.NONE)
+        reached = status.first_of(reached, status.DONE if self._is_answered else status.NONE)
+        if self._plan is None:
+            return reached
+        self._plan.sum_up()
+        return status.first_of(reached, status.NOT_DONE if self._plan.is_partial else status.DONE)
 
 
 class ReindexReport(Report):
@@ -267,6 +291,7 @@ class GroupsReport(Report):
         self._is_silent = True
         self._is_plan = False
         self._share_groups: set[object] = set()
+        self._pending = 0
 
     def sink(self, form: str, page: Page) -> Sink | None:
         """Return the lines of a plan, which name the group where there may be several."""
@@ -296,13 +321,17 @@ class GroupsReport(Report):
                 f"kdump: left out: {fields['group']} is a share group, for kafka-share-groups"
             )
             self.messages.line(left_out)
-        is_offset = item.row == "committed-offset" and not fields["pending"]
-        return is_offset and fields["group"] not in self._share_groups
+        is_offset = item.row == "committed-offset" and fields["group"] not in self._share_groups
+        self._pending += is_offset and bool(fields["pending"])
+        return is_offset and not fields["pending"]
 
     def status(self, reached: int) -> int:
         """Say what to type next, or that there was nothing."""
         if self._is_silent and not (self.quiet or self.messages.statuses):
             self.messages.line("kdump: no group matches what was asked for")
+        if self._pending:
+            offsets = counted(self._pending, "offset")
+            self.messages.line(f"kdump: left out: {offsets} of transactions that have not ended")
         if self._moved is not None and is_terminal(sys.stderr) and not self.quiet:
             self.messages.line(f"To put it back: {self._undo(self._moved)}")
         return reached

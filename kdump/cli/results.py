@@ -173,10 +173,6 @@ class Results:
             sink = arrow_sink(form, self._file.file, self._file.path, decode=self._decode)
             self._file.before_drop = sink.abandon
             return sink
-        if form == "reset-csv":
-            from kdump.output.reset_csv import ResetCsv
-
-            return ResetCsv(write, self.messages)
         if form == "kafka":
             from kdump.output.kafka_text import KafkaText
 

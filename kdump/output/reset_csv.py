@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kdump.engine.find.reset import refused_group, refused_topic
+from kdump.engine.find.reset import ANSWER, EARLIEST, LATEST, SKIP, refused_group, refused_topic
 from kdump.findings.rows import Row
+from kdump.output.amounts import counted
 from kdump.output.sink import Sink
 
 if TYPE_CHECKING:
     from kdump.output.items import Item
     from kdump.output.messages import Messages
 
+_FALLBACKS_SHOWN = 20
+#: Which of several answers for one partition a plan has: that of a record before an end of a log.
+_RANK = {ANSWER: 0, LATEST: 1, EARLIEST: 1}
+_ENDS = {LATEST: "the log end", EARLIEST: "the log start"}
+
+
+class _Line(NamedTuple):
+    offset: int
+    to: str
+
 
 class ResetCsv(Sink):
     """Writes one line for each lookup that has an answer; messages name every other one.
 
     Or for each committed offset; with `has_groups` it begins with the group, as the tool has it for
-    several.
+    several. The tool refuses a file that names a partition twice, so of replicas one line is
+    written: the answer that is a record, of several the lowest, of log ends the highest.
     """
 
     def __init__(
@@ -27,26 +40,85 @@ class ResetCsv(Sink):
         self._write = write
         self._messages = messages
         self._has_groups = has_groups
+        self._lines: dict[str, _Line] = {}
+        self._differing: set[str] = set()
+        self._skipped: set[str] = set()
+        self._left_out: set[str] = set()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether partitions are left out that were not to be."""
+        return bool(self._left_out - self._lines.keys())
 
     def write(self, item: Item) -> None:
-        """Write one lookup, or one committed offset."""
+        """Take one lookup, or one committed offset."""
         if not isinstance(item, Row):
             return
-        topic, partition, offset, error = (
-            item.fields.get(name) for name in ("topic", "partition", "offset", "error")
+        topic, partition, error = (
+            item.fields.get(name) for name in ("topic", "partition", "error")
         )
         tell = self._messages.line
         if topic is None:
             tell("kdump: left out: a partition whose directory's name is no topic")
-        elif refused := refused_topic(item):
+            return
+        if refused := refused_topic(item):
             self._messages.finding(refused)
-        elif offset is None:
-            tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
+            return
+        place = f"{topic},{partition}"
+        if self._has_groups:
+            group = str(item.fields["group"])
+            if refused_group(group):
+                tell(f"kdump: left out: group {group}: no plan can have such a name")
+                return
+            place = f"{group},{place}"
+        offset, to = item.fields.get("reset_offset", item.fields["offset"]), ANSWER
+        if "reset_to" in item.fields:
+            to = str(item.fields["reset_to"])
+        if isinstance(offset, int):
+            self._keep(place, _Line(offset, to))
+        elif to == SKIP:
+            self._skipped.add(place)
+            tell(f"kdump: left out: {topic}-{partition}: the answer is none")
         else:
-            head = ""
-            if self._has_groups:
-                head = f"{item.fields['group']},"
-                if refused_group(head[:-1]):
-                    tell(f"kdump: left out: group {head[:-1]}: no plan can have such a name")
-                    return
-            self._write(f"{head}{topic},{partition},{offset}\n".encode())
+            self._left_out.add(place)
+            tell(f"kdump: left out: {topic}-{partition}: {error or 'the answer is none'}")
+
+    def _keep(self, place: str, line: _Line) -> None:
+        old = self._lines.setdefault(place, line)
+        if old != line:
+            self._differing.add(place)
+        low = line.offset if line.to == ANSWER else -line.offset
+        old_low = old.offset if old.to == ANSWER else -old.offset
+        if (_RANK[line.to], low) < (_RANK[old.to], old_low):
+            self._lines[place] = line
+
+    def finish(self) -> None:
+        """Write the lines."""
+        for place, line in self._lines.items():
+            self._write(f"{place},{line.offset}\n".encode())
+
+    def sum_up(self) -> None:
+        """Say how many lines are answers, and which are ends of logs."""
+        tell = self._messages.line
+        counts: Counter[str] = Counter()
+        for place, (offset, to) in self._lines.items():
+            counts[to] += 1
+            if to != ANSWER and sum(counts.values()) - counts[ANSWER] <= _FALLBACKS_SHOWN:
+                tell(f"kdump: {_name(place)}: no record found; reset to {_ENDS[to]}, {offset:,}")
+        for place in sorted(self._differing):
+            tell(
+                f"kdump: {_name(place)}: replicas give different offsets; the plan has "
+                f"{self._lines[place].offset:,}"
+            )
+        left = len((self._left_out | self._skipped) - self._lines.keys())
+        if left or counts.keys() - {ANSWER}:
+            words = [f"{counts[ANSWER]:,} at the record found"]
+            words += [f"{counts[to]:,} at {name}" for to, name in _ENDS.items() if counts[to]]
+            words += [f"{left:,} left out"] if left else []
+            total = counted(len(self._lines) + left, "partition")
+            tell(f"kdump: reset plan: {total}: {', '.join(words)}")
+
+
+def _name(place: str) -> str:
+    topic, _, partition = place.rpartition(",")
+    return f"{topic}-{partition}"

@@ -176,10 +176,58 @@ def test_a_record_that_consumers_fail_on_is_shown_and_fails(partition: Path) -> 
     assert run("find-offset", partition, 3).exit_code == 0
 
 
+@pytest.mark.parametrize(("none", "end"), [(None, 6), ("latest", 6), ("earliest", 0)])
+def test_reset_csv_goes_to_an_end_of_the_log_where_no_record_is_later(
+    partition: Path, none: str | None, end: int
+) -> None:
+    words = [] if none is None else ["--none", none]
+    result = run("find-time", partition, TIME + 100, "--format", "reset-csv", *words)
+    assert (result.exit_code, result.stdout) == (0, f"orders,7,{end}\n")
+    where = "start" if none == "earliest" else "end"
+    assert f"orders-7: no record found; reset to the log {where}, {end}" in result.stderr
+    assert f"1 partition: 0 at the record found, 1 at the log {where}" in result.stderr
+    row = row_of(run("find-time", partition, TIME + 100, "--none", none or "latest"))
+    assert (row["offset"], row["reset_offset"], row["reset_to"]) == (None, end, none or "latest")
+
+
 def test_reset_csv_leaves_out_what_has_no_answer(partition: Path) -> None:
-    result = run("find-time", partition, TIME + 100, "--format", "reset-csv")
+    result = run("find-time", partition, TIME + 100, "--format", "reset-csv", "--none", "skip")
     assert (result.exit_code, result.stdout) == (4, "")
     assert "left out: orders-7: the answer is none" in result.stderr
+    assert "1 partition: 0 at the record found, 1 left out" in result.stderr
+
+
+def test_reset_csv_to_an_offset_out_of_range_goes_to_the_nearer_end(partition: Path) -> None:
+    checkpoint = partition.parent / "log-start-offset-checkpoint"
+    checkpoint.write_text("0\n1\norders 7 2\n")
+    for offset, line in ((0, "2"), (3, "3"), (6, "6"), (7_000, "6")):
+        result = run("find-offset", partition, offset, "--format", "reset-csv")
+        assert (result.exit_code, result.stdout) == (0, f"orders,7,{line}\n")
+
+
+def test_reset_csv_is_not_complete_without_a_partition_that_failed(partition: Path) -> None:
+    broken = partition.parent / "orders-8"
+    shutil.copytree(partition, broken)
+    size = (broken / f"{STEM}.log").stat().st_size
+    with (broken / f"{STEM}.log").open("r+b") as file:
+        file.seek(8)
+        file.write(bytes(4))  # a length that no batch can have
+    assert size
+    result = run("find-time", partition.parent, TIME + 3, "--as-is", "--format", "reset-csv")
+    assert (result.exit_code, result.stdout) == (1, "orders,7,3\n")
+    assert "left out: orders-8: " in result.stderr
+    assert "2 partitions: 1 at the record found, 1 left out" in result.stderr
+
+
+def test_reset_csv_has_one_line_for_replicas(partition: Path) -> None:
+    behind = partition.parent.parent / "other" / "orders-7"
+    shutil.copytree(partition, behind)
+    log = behind / f"{STEM}.log"
+    log.write_bytes(log.read_bytes()[: log.stat().st_size // 3])
+    (behind / f"{STEM}.timeindex").write_bytes(b"")
+    result = run("find-time", behind, partition, TIME + 3, "--as-is", "--format", "reset-csv")
+    assert (result.exit_code, result.stdout) == (0, "orders,7,3\n")
+    assert "orders-7: replicas give different offsets; the plan has 3" in result.stderr
 
 
 def test_csv_has_one_header(partition: Path) -> None:

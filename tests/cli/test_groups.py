@@ -68,6 +68,7 @@ def test_plan_of_one_group_has_no_groups(tmp_path: Path) -> None:
     result = run("--group", "g", "--format", "reset-csv", plan(tmp_path))
     assert result.stdout == "t,0,5\n"
     assert "topic-name" in result.stderr
+    assert "left out: 1 offset of transactions that have not ended" in result.stderr
 
 
 def test_plan_of_several_groups_names_them(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from kdump.engine.compare.cursor import Entry
 from kdump.engine.compare.records import Record, Unopened, records_of
 from kdump.engine.compare.replica import Block, Replica
+from kdump.kernels import columns as c
 
 #: Keys of missing records that are looked for; of more than these nothing is said.
 _KEYS_KEPT = 1 << 17
@@ -158,7 +159,8 @@ def _records(replica: Replica, from_offset: int) -> Iterator[Record]:
         if not isinstance(item, Block):
             continue
         for row in range(item.batches.count):
-            if item.batches.last_offset(row) < from_offset:
+            wrapper = item.batches.flags_of(row) & c.WRAPPER
+            if item.batches.last_offset(row) < from_offset and not wrapper:
                 continue
             for record in records_of(Entry(item.place, item.batches, row, 0), replica):
                 if not isinstance(record, Unopened) and record.offset >= from_offset:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kdump.engine.advice.advisor import Advisor
 from kdump.engine.reading.damage import unread
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.log_files import is_outside, logs_of, place_of
+from kdump.engine.reading.log_files import logs_of, logs_within, place_of
 from kdump.engine.reading.options import DumpOptions
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
@@ -99,9 +99,7 @@ def log_items(target: Target, options: DumpOptions) -> Iterator[Item | Finding |
             aborted = AbortFilter(view.aborted_from(max(lowest, filters.from_offset or 0)))
     advisor = Advisor(target, None, options.decompress_limit)
     try:
-        for file in files:
-            if is_outside(file, filters):
-                continue
+        for file in logs_within(files, filters):
             try:
                 with Source(file.path) as source:
                     for item in _log(source, file, filters, options, aborted):

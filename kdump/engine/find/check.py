@@ -145,7 +145,8 @@ def _first_from(view: PartitionView, offset: int) -> Hit | None:
     """Scan for the first record at or after an offset that a consumer is handed."""
     end = _end(view)
     aborted = AbortFilter(view.view.aborted_from(offset)) if view.committed else None
-    for segment in view.onward(max(view.floor(offset), 0)):
+    # From the segment before on: a wrapper at its end may hold what its own offset hides.
+    for segment in view.onward(max(view.floor(offset) - 1, 0)):
         for run in _runs(view, segment):
             for row, last in enumerate(run.batches.last_offsets):
                 if aborted is not None and aborted.skips(run, row):

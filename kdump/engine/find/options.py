@@ -21,6 +21,8 @@ class FindOptions(NamedTuple):
     `message_format` is the format the topic is configured to, where that is known. `now_ms` is the
     moment of the question, one for all partitions: the old request compares it with file times.
     `settings` tell by what a start rebuilds the indexes of a topic; None: by Kafka's defaults.
+    `none` is where a reset goes in a partition without an answer: latest, earliest or skip; None:
+    no reset is asked for.
     """
 
     selection: Selection = Selection()
@@ -38,6 +40,7 @@ class FindOptions(NamedTuple):
     now_ms: int | None = None
     decompress_limit: int = DEFAULT_LIMIT
     settings: TopicSettings | None = None
+    none: str | None = None
 
     def settings_of(self, target: Target) -> SettingsOnDemand | None:
         """Return what gives the settings of a partition's topic, once one is needed."""

@@ -1,14 +1,42 @@
-"""Decide what may stand in a reset plan, which another program carries out."""
+"""Decide what a reset plan may contain, which another program carries out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kdump.broker.lookup_records import BrokerError
 from kdump.findings.finding import Finding, finding
 from kdump.storage.names import DirectoryName
 
 if TYPE_CHECKING:
+    from kdump.broker.partition import PartitionView
     from kdump.findings.rows import Row
+
+#: Where a reset goes: to the answer itself, or to an end of the log where there is none.
+ANSWER, LATEST, EARLIEST, SKIP = "answer", "latest", "earliest", "skip"
+NONE_WORDS = (LATEST, EARLIEST, SKIP)
+
+
+def reset_fields(
+    view: PartitionView, row: dict[str, object], error: str | None, none: str, target: int | None
+) -> dict[str, object]:
+    """Give the offset to reset a group to, and which it is: null where the plan has none.
+
+    A partition without an answer goes where `none` says. An offset out of range (`target`) goes to
+    the nearer end of the log, as with Kafka's own tool; any other error is no reason to move.
+    """
+    word: str | None = ANSWER if row["offset"] is not None else none
+    if error is not None:
+        is_out = target is not None and error.startswith("OFFSET_OUT_OF_RANGE")
+        near = EARLIEST if target is not None and target < view.log_start else LATEST
+        word = None if not is_out else near if none != SKIP else SKIP
+    offset = row["offset"]
+    if word in (LATEST, EARLIEST):
+        try:
+            offset = view.visible_end if word == LATEST else view.log_start
+        except BrokerError:
+            word = offset = None
+    return {"reset_offset": offset, "reset_to": word}
 
 
 def refused_topic(row: Row) -> Finding | None:

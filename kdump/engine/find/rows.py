@@ -14,6 +14,7 @@ from kdump.broker.partition import Found, PartitionView
 from kdump.broker.versions import LOWER_TIMES_REFUSED, MESSAGE_TIMESTAMPS, has
 from kdump.engine.find.lookup_row import entry_fields, finished, offset_fields, time_fields
 from kdump.engine.find.options import FindOptions
+from kdump.engine.find.reset import reset_fields
 from kdump.engine.find.way_past import way_past
 from kdump.findings.finding import Finding
 from kdump.findings.rows import Row
@@ -70,6 +71,8 @@ def offset_items(target: Target, offset: int, options: FindOptions) -> Iterator[
                     view, offset, record[0] if record else None
                 )
         yield from checked
+        if options.none is not None:
+            row |= reset_fields(view, row, error, options.none, offset)
         if record is None and error is None and view.view.held is not None:
             yield view.view.held
         yield finished("offset-lookup", row, error, view.steps, options, view.settings)
@@ -163,6 +166,8 @@ def time_items(target: Target, target_ms: int, options: FindOptions) -> Iterator
             with suppress(BrokerError):
                 row["scan_offset"], checked = check_time(view, target_ms, answer)
         yield from checked
+        if options.none is not None:
+            row |= reset_fields(view, row, error, options.none, None)
         ends = error is None and (row["offset"] is None or target_ms == _LATEST)
         if ends and view.view.held is not None:
             yield view.view.held

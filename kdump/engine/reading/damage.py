@@ -76,6 +76,12 @@ class BatchAt(NamedTuple):
 
 def first_offset(run: Run, row: int, limit: int) -> int:
     """The offset of a batch's first record; a wrapper has to be opened for it (F18)."""
+    known = first_record(run, row, limit)
+    return run.batches.last_offset(row) if known is None else known
+
+
+def first_record(run: Run, row: int, limit: int) -> int | None:
+    """The offset of a batch's first record; None for a wrapper that cannot be opened."""
     batches = run.batches
     if not batches.flags_of(row) & c.WRAPPER:
         return batches.base_offset(row)
@@ -83,7 +89,22 @@ def first_offset(run: Run, row: int, limit: int) -> int:
         if piece.records.count:
             return piece.records.offset(0)
         break
-    return batches.last_offset(row)
+    return None
+
+
+def wrapped(run: Run, row: int, limit: int) -> tuple[int, int] | None:
+    """The greatest offset and timestamp inside a wrapper; None where not all of it opens.
+
+    Its own fields do not prove them: they are the producer's word, or a broker's of another
+    release (F12, F19).
+    """
+    offset = time_ms = -1
+    for piece in read_batch(run.data, run.base, run.batches, row, limit=limit):
+        if piece.reason not in (reasons.END, reasons.FULL):
+            return None
+        offset = max(offset, *piece.records.offsets)
+        time_ms = max(time_ms, *piece.records.timestamps)
+    return offset, time_ms
 
 
 def gap_finding(

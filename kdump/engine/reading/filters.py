@@ -58,7 +58,7 @@ class Filters(NamedTuple):
     def admits_batch(self, batches: RecordBatches, row: int) -> bool:
         """Whether a batch can hold a record that is asked for, as far as its header tells.
 
-        A wrapper's first offset is not in its header, so only its last one excludes it.
+        A wrapper's offset and time exclude nothing: `hides` says whether it has to be opened.
         """
         flags = batches.flags_of(row)
         if self.control is not None and bool(flags & c.CONTROL) != self.control:
@@ -67,23 +67,38 @@ class Filters(NamedTuple):
             not batches.has_producer_fields(row) or batches.producer_id(row) != self.producer_id
         ):
             return False
+        if flags & c.WRAPPER:
+            # One time for all inside, where the broker gave it.
+            has_one_time = batches.has_timestamps(row) and _is_append_time(batches, row)
+            return not has_one_time or self._reaches(batches, row)
         if self.from_offset is not None and batches.last_offset(row) < self.from_offset:
             return False
-        if (
-            self.to_offset is not None
-            and not flags & c.WRAPPER
-            and batches.base_offset(row) >= self.to_offset
-        ):
+        if self.to_offset is not None and batches.base_offset(row) >= self.to_offset:
             return False
-        return self.from_time_ms is None or self._reaches(batches, row, self.from_time_ms)
+        return self._reaches(batches, row)
 
-    def _reaches(self, batches: RecordBatches, row: int, time_ms: int) -> bool:
-        """Whether a batch's greatest time reaches a bound; a wrapper of magic 0 cannot say."""
-        greatest = batches.max_timestamp(row)
-        if not batches.has_timestamps(row):
-            return bool(batches.flags_of(row) & c.WRAPPER) or time_ms <= _NO_TIMESTAMP
-        # A wrapper of magic 1 may hold later times than its own where an old client wrote it.
-        return greatest >= time_ms or (batches.is_legacy(row) and greatest == _NO_TIMESTAMP)
+    def hides(self, batches: RecordBatches, row: int) -> bool:
+        """Whether a wrapper's own offset or time lies below what is asked for.
+
+        What is inside may yet reach it, so it is opened before it is passed over.
+        """
+        if not batches.flags_of(row) & c.WRAPPER:
+            return False
+        if self.from_offset is not None and batches.last_offset(row) < self.from_offset:
+            return True
+        return self.from_time_ms is not None and batches.max_timestamp(row) < self.from_time_ms
+
+    def reached_by(self, offset: int, time_ms: int) -> bool:
+        """Whether records up to an offset and a time may be asked for."""
+        if self.from_offset is not None and offset < self.from_offset:
+            return False
+        return self.from_time_ms is None or time_ms >= self.from_time_ms
+
+    def _reaches(self, batches: RecordBatches, row: int) -> bool:
+        """Whether a batch's greatest time reaches the bound."""
+        has_time = batches.has_timestamps(row)
+        greatest = batches.max_timestamp(row) if has_time else _NO_TIMESTAMP
+        return self.from_time_ms is None or greatest >= self.from_time_ms
 
     def admits_pre08(self, row: RecordRow | BatchRow) -> bool:
         """Whether a row of a `.kafka` file is asked for, its offset aside.
@@ -138,9 +153,12 @@ class Filters(NamedTuple):
 
 def _first_time(batches: RecordBatches, row: int) -> int:
     """The time of a batch's first record, -1 where its header does not tell."""
-    attributes = batches.attributes(row)
-    if batches.has_timestamps(row) and attributes & TIMESTAMP_TYPE_BIT:
+    if batches.has_timestamps(row) and _is_append_time(batches, row):
         return batches.max_timestamp(row)
-    if batches.flags_of(row) & c.WRAPPER or attributes & DELETE_HORIZON_BIT:
+    if batches.flags_of(row) & c.WRAPPER or batches.attributes(row) & DELETE_HORIZON_BIT:
         return _NO_TIMESTAMP
     return batches.base_timestamp(row)
+
+
+def _is_append_time(batches: RecordBatches, row: int) -> bool:
+    return bool(batches.attributes(row) & TIMESTAMP_TYPE_BIT)

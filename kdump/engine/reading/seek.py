@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect, bisect_left
 
+from kdump.engine.reading.damage import first_record
 from kdump.engine.reading.log_files import beside
 from kdump.errors import PathError
 from kdump.kernels import columns as c
 from kdump.record.frames import Run
-from kdump.storage.file_records import FileRecords
-from kdump.storage.names import Kind
+from kdump.storage.file_records import DEFAULT_LIMIT, FileRecords
+from kdump.storage.names import OFFSET_MAX, Kind
 from kdump.storage.offset_index import OffsetIndex
 from kdump.storage.source import Source
 from kdump.storage.targets import LogFile
@@ -20,7 +21,8 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     """Return a position from which a walk meets every entry that reaches `offset`.
 
     An index entry is a claim: it serves only when a valid entry starts at its position and lies at
-    or below the offset; offsets rise in a sound log, so nothing before it is missed. Else 0.
+    or below the offset; offsets rise in a sound log, so nothing before it is missed. Else 0. Of a
+    wrapper the first message inside has to lie there: its own offset proves nothing.
     """
     base = file.name.base_offset
     if base is None or offset <= base:
@@ -41,14 +43,23 @@ def start_position(source: Source, file: LogFile, offset: int) -> int:
     return 0
 
 
+def last_run(source: Source, file: LogFile) -> Run | None:
+    """Return the last entry of a log, as a run of one row; the index tells where to look for it."""
+    records, last = FileRecords(source), None
+    for batches in records.headers(start_position(source, file, OFFSET_MAX)):
+        last = batches.position(batches.count - 1)
+    return None if last is None else next(records.runs_as_is(last), None)
+
+
 def time_position(source: Source, file: LogFile, time_ms: int) -> int:
     """Return the position of a batch before which no record reaches a time, nor in it; else 0.
 
     An entry (T, O) of the time index says that any record later than T lies after O (I12). It
-    serves only when the log has a batch with just that time at that offset.
+    serves only when the log has a batch with just that time at that offset, and never in a log that
+    may hold wrappers: such an entry holds what the wrappers say of themselves.
     """
     base = file.name.base_offset
-    if base is None or file.name.retired:
+    if base is None or file.name.retired or _may_hold_wrappers(source):
         return 0
     try:
         with Source(beside(file, Kind.TIME_INDEX)) as index_source:
@@ -66,7 +77,8 @@ def time_position(source: Source, file: LogFile, time_ms: int) -> int:
         for row, last_offset in enumerate(batches.last_offsets):
             if last_offset >= claim.offset:
                 exact = batches.max_timestamp(row) == claim.timestamp_ms
-                return batches.position(row) if exact else 0
+                wrapper = batches.flags_of(row) & c.WRAPPER
+                return batches.position(row) if exact and not wrapper else 0
     return 0
 
 
@@ -74,9 +86,17 @@ def _confirmed(source: Source, position: int, offset: int) -> bool:
     header = FileRecords(source).valid_at(position, source.size, -1)
     if header is None:
         return False
-    if header.flags & c.WRAPPER:
-        return header.last_offset(0) < offset
-    return header.base_offset(0) <= offset
+    if not header.flags & c.WRAPPER:
+        return header.base_offset(0) <= offset
+    run = next(FileRecords(source).runs_as_is(position), None)
+    first = None if run is None else first_record(run, 0, DEFAULT_LIMIT)
+    return first is not None and first <= offset
+
+
+def _may_hold_wrappers(source: Source) -> bool:
+    """Whether a log begins in a format that has wrappers; batches come after an upgrade."""
+    header = FileRecords(source).header(0)
+    return header is not None and header.is_legacy(0)
 
 
 def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
@@ -88,7 +108,7 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
     fails the last test.
     """
     base = file.name.base_offset
-    if base is None or file.active or file.name.retired:
+    if base is None or file.active or file.name.retired or _may_hold_wrappers(source):
         return False
     try:
         with Source(beside(file, Kind.TIME_INDEX)) as index_source:
@@ -102,7 +122,7 @@ def ends_before(source: Source, file: LogFile, time_ms: int) -> bool:
         return False
     found = False
     for item in FileRecords(source).walk(start_position(source, file, last.offset)):
-        if not isinstance(item, Run) or item.batches.flags & c.WRONG:
+        if not isinstance(item, Run) or item.batches.flags & (c.WRONG | c.WRAPPER):
             return False
         batches = item.batches
         for last_offset, greatest in zip(batches.last_offsets, batches.max_timestamps, strict=True):

@@ -92,7 +92,8 @@ class SegmentReader:
     def _past(self, run: Run) -> bool:
         """Whether this run and all behind it lie above the range; offsets rise from run to run.
 
-        A wrapper's first offset is not in its header, but it lies above the entry before it.
+        A wrapper is opened for its first offset: neither its own offset nor that of one before
+        tells it.
         """
         to_offset = self._filters.to_offset
         if to_offset is None or self._offsets.holds:
@@ -100,20 +101,21 @@ class SegmentReader:
         batches = run.batches
         if batches.flags & c.OFFSET_NOT_RISING:
             return False
-        first, last = batches.known_offset(0), batches.last_offset(0)
-        if not self._offsets.believes(first, last):
+        if not self._offsets.believes(batches.known_offset(0), batches.last_offset(0)):
             return False
-        wrapper = batches.flags_of(0) & c.WRAPPER
-        return (self._offsets.last + 1 if wrapper else first) >= to_offset
+        first = damage.first_record(run, 0, self._limit)
+        return first is not None and first >= to_offset
 
     def _reached_end(self, run: Run) -> bool:
         """Whether this run ends where the range does, so that what is wrong behind is no matter."""
-        to_offset = self._filters.to_offset
-        return (
-            to_offset is not None
-            and not run.batches.flags & c.OFFSET_NOT_RISING
-            and self._offsets.last + 1 >= to_offset
-        )
+        to_offset, batches = self._filters.to_offset, run.batches
+        if to_offset is None or batches.flags & c.OFFSET_NOT_RISING:
+            return False
+        row = batches.count - 1
+        if not batches.flags_of(row) & c.WRAPPER:
+            return self._offsets.last + 1 >= to_offset
+        inside = damage.wrapped(run, row, self._limit)
+        return inside is not None and inside[0] + 1 >= to_offset
 
     def _gap(self, gap: Gap) -> Iterator[Item]:
         """Show a damaged entry's header at once; the finding waits for the next good offset."""
@@ -169,6 +171,9 @@ class SegmentReader:
         for row in range(batches.count):
             skipped = self._aborted is not None and self._aborted.skips(run, row)
             marks[row] = not skipped and filters.admits_batch(batches, row)
+            if marks[row] and filters.hides(batches, row):
+                inside = damage.wrapped(run, row, self._limit)
+                marks[row] = inside is None or filters.reached_by(*inside)
         return None if all(marks) else marks
 
     def _headers(self, run: Run, admitted: bytearray | None) -> Iterator[Item]:

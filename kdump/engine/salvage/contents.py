@@ -60,12 +60,15 @@ def contents_of(batch: Batch, limit: int, *, kept: bool = False) -> Contents | N
     is_legacy = rows.is_legacy(0)
     if is_legacy and not count:
         return None
-    first = lowest if is_legacy else batch.first
-    if count and not (first <= lowest and highest <= batch.last):
+    first, last = lowest if is_legacy else batch.first, batch.last
+    if batch.is_wrapper and not rows.format(0).relative_offsets:
+        # Its messages have offsets of their own under the checksum; the wrapper's is not (F13).
+        last = highest
+    elif count and not (first <= lowest and highest <= last):
         return None
-    if batch.is_wrapper and first < batch.first:
+    elif batch.is_wrapper and first < batch.first:
         return None  # it begins within the batch before: its own offset field changed
-    return Contents(None if kept else data, first, batch.last, count, found if kept else None)
+    return Contents(None if kept else data, first, last, count, found if kept else None)
 
 
 def records_of(data: bytes, rows: RecordBatches, limit: int) -> dict[int, int]:

@@ -71,6 +71,7 @@ class Merge:
         self._prefer = options.prefer
         self._limit = options.decompress_limit
         self._splits = options.split_batches
+        self._is_past = False  # a batch was opened that begins where the range ends
         self._torn_to = -1  # so far batches at the end of copies say that they go on
         self._left: Ranges = []
         self._source: Copy | None = None
@@ -93,9 +94,11 @@ class Merge:
     def _accepted(self, copy: Copy) -> Iterator[Batch]:
         for batch in copy.batches():
             if self._history.accepts(batch):
-                if self._low is not None and batch.last < self._low:
+                # Of a wrapper only its contents prove where it begins and ends.
+                if self._low is not None and batch.last < self._low and not batch.is_wrapper:
                     continue
-                if self._high is not None and batch.first >= self._high:
+                is_known = self._is_past or not batch.is_wrapper
+                if self._high is not None and batch.first >= self._high and is_known:
                     return
                 yield batch
             else:
@@ -110,7 +113,7 @@ class Merge:
             groups.setdefault(batch.identity, []).append(batch)
         kept = len(groups) > 1 and sum(batch.size_bytes for batch in cluster) <= _COMPARED_BYTES
         opened = (self._sound(group, kept=kept) for group in groups.values())
-        sound = [taken for taken in opened if taken is not None]
+        sound = [taken for taken in opened if taken is not None and self._is_within(taken)]
         chosen = self._chosen(sound) if len(sound) > 1 else sound
         for taken in chosen:
             contents = taken.contents
@@ -140,6 +143,14 @@ class Merge:
             for copy in self.copies:
                 if copy.tail_first == first:
                     copy.tail = one.contents.last
+
+    def _is_within(self, taken: Taken) -> bool:
+        """Whether a batch has records that are asked for."""
+        contents = taken.contents
+        if self._high is not None and contents.first >= self._high:
+            self._is_past = True
+            return False
+        return self._low is None or contents.last >= self._low
 
     def _split(self, last: int) -> Iterator[Taken]:
         """Take what can be had of torn batches from the next offset on, if that was asked for."""

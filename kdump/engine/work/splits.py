@@ -24,7 +24,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.log_files import beside, is_outside, logs_of
+from kdump.engine.reading.log_files import beside, logs_of, logs_within
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import FileRecords
@@ -128,9 +128,7 @@ def parts(
     packed: list[LogFile] = []
     sizes: list[int] = []
     plain = target._replace(log=None)  # it lists every file, and a split goes over the network
-    for file in files:
-        if is_outside(file, filters):
-            continue
+    for file in logs_within(files, filters):
         size = places.planned_size(file.path)
         if packed and (split_bytes is None or sum(sizes) + size > split_bytes):
             yield Split(0, plain._replace(files=tuple(packed)), tuple(sizes))
