@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from kdump.engine.advice.advisor import Advisor
 from kdump.engine.reading.damage import unread
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.log_files import logs_of, logs_within, place_of
+from kdump.engine.reading.log_files import logs_of, place_of
 from kdump.engine.reading.options import DumpOptions
+from kdump.engine.reading.ranges import logs_within
 from kdump.errors import KdumpError, PathError, StoreError, guarded
 from kdump.findings.finding import Finding
 from kdump.findings.rows import BatchChunk, HexText, RecordChunk, RecordRow

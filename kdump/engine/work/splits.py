@@ -24,7 +24,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from kdump.engine.reading.filters import Filters
-from kdump.engine.reading.log_files import beside, logs_of, logs_within
+from kdump.engine.reading.log_files import beside, logs_of
+from kdump.engine.reading.ranges import logs_within
 from kdump.errors import KdumpError, PathError
 from kdump.storage import places
 from kdump.storage.file_records import FileRecords
